@@ -181,23 +181,35 @@ def toy(monkeypatch):
     registry.register(CODEC)
 
 
-def test_registered_dialect_streams_through_client(toy):
-    transport = ScriptedTransport(Answer.stream(STREAM[:40], STREAM[40:]))
+def answer_in_lines() -> ScriptedTransport:
+    return ScriptedTransport(Answer.stream(STREAM[:40], STREAM[40:]))
 
+
+def test_registered_dialect_streams_through_client(toy):
+    transport = answer_in_lines()
+
+    with (
+        Client(providers=[TARGET.provider], keys={"toy": "k"}, transport=transport) as client,
+        client.stream("toy/toy-1", "Rain?") as stream,
+    ):
+        texts = [event.delta.text for event in stream if isinstance(event, ContentDelta) and event.part_index == 0]
+
+    assert texts == ["It ", "rains: "]
+    assert stream.reply.message.blocks == BLOCKS
+    assert json.loads(transport.requests[0].body) == {"model": "toy-1", "lines": ["Rain?"]}
+
+
+def test_registered_dialect_streams_through_async_client(toy):
     async def ask():
-        async with AsyncClient(providers=[TARGET.provider], keys={"toy": "k"}, transport=transport) as client:
+        async with AsyncClient(providers=[TARGET.provider], keys={"toy": "k"}, transport=answer_in_lines()) as client:
             async with client.stream("toy/toy-1", "Rain?") as stream:
                 events = [event async for event in stream]
             return events, stream.reply
 
     events, reply = asyncio.run(ask())
 
-    assert [event.delta.text for event in events if isinstance(event, ContentDelta) and event.part_index == 0] == [
-        "It ",
-        "rains: ",
-    ]
+    assert isinstance(events[-1], MessageDone)
     assert reply.message.blocks == BLOCKS
-    assert json.loads(transport.requests[0].body) == {"model": "toy-1", "lines": ["Rain?"]}
 
 
 def test_registered_dialect_replaces_none(toy):

@@ -105,7 +105,7 @@ def test_every_builtin_tool_is_listed_with_what_it_needs(here):
 
     assert (0, "") == (done.code, done.err)
     assert list(lines) == list(BUILTIN)
-    assert lines["shell"].startswith("shell         asked for   not run again  Run a command")
+    assert lines["shell"].startswith("shell         asked for   not run again  Run a shell command")
     assert lines["read_file"].startswith("read_file     not needed  run again      Read a text file")
 
 

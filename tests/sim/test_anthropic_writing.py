@@ -289,6 +289,7 @@ def test_an_error_ends_a_stream():
     pieces = written(ask(stream=True), (Say("Hm."), Fail(529, "Overloaded"), Say("Rain.")))
     last = events(pieces[-1:])[0]
 
+    assert pieces[-1].startswith(b'event: error\ndata: {"type":"error","error":{')
     assert last["error"] == {"type": "overloaded_error", "message": "Overloaded"}
     assert last["request_id"].startswith("req_01")
     assert "message_stop" not in repr(pieces)

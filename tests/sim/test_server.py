@@ -18,6 +18,7 @@ from tenuto.sim.log import Log
 from tenuto.sim.script import Cut, Deny, Drip, Fail, Say, Script, Stall, turn
 from tenuto.sim.server import Server
 from tenuto.sim.voice import Voice
+from tenuto.sim.voices import voice
 
 PATHS = {
     "anthropic-messages": "/v1/messages",
@@ -59,11 +60,20 @@ def written(asked: Asked, played, mint) -> list:
     return [*pieces, b"data: [DONE]\n\n"]
 
 
-VOICE = Voice(open=opened, checks=CHECKS, read=lambda asked: asked, write=written, count=lambda _: {"tokens": 7})
+def small_voice(dialect) -> Voice:
+    """Return the voice of a dialect with functions of this test."""
+    return msgspec.structs.replace(
+        voice(dialect),
+        open=opened,
+        checks=CHECKS,
+        read=lambda asked: asked,
+        write=written,
+        count=lambda _: {"tokens": 7},
+    )
 
 
 def brain(*turns, keys=None, log=None, seed="tenuto") -> Brain:
-    return Brain(seed, log or Log(), Scripts(turns), keys, lambda _: VOICE)
+    return Brain(seed, log or Log(), Scripts(turns), keys, small_voice)
 
 
 def post(path: str, body, headers=None, query=None) -> Call:
@@ -107,7 +117,9 @@ def test_a_path_says_the_dialect_and_a_version_in_front_is_optional(path, dialec
 
     def voices(dialect):
         heard.append(dialect)
-        return msgspec.structs.replace(VOICE, open=lambda request: heard.append(request.named) or opened(request))
+        return msgspec.structs.replace(
+            small_voice(dialect), open=lambda request: heard.append(request.named) or opened(request)
+        )
 
     answer = Brain("tenuto", Log(), Scripts(["Hello"]), None, voices).answer(post(path, hello()))
 
@@ -390,9 +402,9 @@ def test_a_stored_reply_is_found_by_its_id_and_by_that_of_an_item(streamed):
     frames = [b'event: x\ndata: {"type": "x", "text": "data: {"}\n\n'] if streamed else []
     last = {"type": "response.completed", "response": reply} if streamed else reply
     body = (b"event: response.completed\ndata: %s\n\n" if streamed else b"%s") % json.dumps(last).encode()
-    voice = msgspec.structs.replace(VOICE, write=lambda *_: [*frames, body])
+    own = msgspec.structs.replace(small_voice("openai-responses"), write=lambda *_: [*frames, body])
     log = Log()
-    served = Brain("tenuto", log, Scripts(["x"]), None, lambda _: voice)
+    served = Brain("tenuto", log, Scripts(["x"]), None, lambda _: own)
     served.answer(post("/v1/responses", hello(stream=streamed), {"api-key": "k"}))
     account = log.records[0].account
 
@@ -410,7 +422,8 @@ def test_a_fault_of_the_simulator_itself_is_not_clean():
         raise RuntimeError("a bug")
 
     log = Log()
-    served = Brain("tenuto", log, Scripts(), None, lambda _: msgspec.structs.replace(VOICE, open=failing))
+    own = msgspec.structs.replace(small_voice("anthropic-messages"), open=failing)
+    served = Brain("tenuto", log, Scripts(), None, lambda _: own)
     with pytest.raises(RuntimeError, match="a bug"):
         served.answer(post("/v1/messages", hello()))
 

@@ -9,6 +9,7 @@ import asyncio
 import gzip
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,12 @@ def old_file(tmp_path):
     path = tmp_path / "sessions.db"
     path.write_bytes(gzip.decompress((OLD / "sessions-3.db.gz").read_bytes()))
     return path
+
+
+@pytest.fixture
+def old_export(tmp_path):
+    """A copy of an export of the version before."""
+    return Path(shutil.copy(OLD_EXPORT, tmp_path))
 
 
 @pytest.fixture
@@ -115,6 +122,28 @@ def test_command_refuses_a_postgres_schema(command, old_schema, arguments):
     assert f"{EARLIER.format(3, VERSION)}: use that version to show or export it" in done.stderr
     assert "postgresql://" in done.stderr
     assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_command_refuses_an_export_as_its_store(command, old_export, arguments):
+    done = command(old_export, *arguments)
+
+    assert (done.returncode, done.stdout) == (SESSION_EXIT, "")
+    assert f"'{old_export}': the export {EARLIER.format(1, FORMAT)}: use that version" in done.stderr
+
+
+def test_export_of_this_version_is_no_store(command, tmp_path):
+    done = command(tmp_path / "new.jsonl", "sessions")
+
+    assert (done.returncode, done.stdout) == (SESSION_EXIT, "")
+    assert "is an exported session, not a store: import it with `tenuto import" in done.stderr
+
+
+def test_doctor_reports_an_export_as_its_store(command, old_export):
+    done = command(old_export, "doctor")
+
+    assert done.returncode != 0
+    assert f"the export {EARLIER.format(1, FORMAT)}" in done.stdout
 
 
 def test_doctor_reports_a_sqlite_file(command, old_file):

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from tenuto.core.messages import ToolCallView
-from tenuto.tools import Toolbox, ToolContext, ToolRefused
+from tenuto.tools import Outcome, Toolbox, ToolContext
 
 
 def call(name, /, **arguments):
@@ -14,10 +14,10 @@ def call(name, /, **arguments):
 
 
 async def ran(box, made, **context):
-    """Prepare and run a call; a refused one has its outcome, too."""
+    """Prepare and run a call; a call that cannot run has an outcome, too."""
     prepared = box.prepare(made)
-    if isinstance(prepared, ToolRefused):
-        return prepared.outcome
+    if isinstance(prepared, Outcome):
+        return prepared
     return await box.run(prepared, ToolContext(made, **context))
 
 

@@ -20,7 +20,7 @@ from schema.type_strategies import kinds, with_value
 from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
 from tenuto.tools import PreparedCall, Toolbox, ToolContext, tool
-from tenuto.tools.arguments import BadArguments, parse_arguments
+from tenuto.tools.signature import BadArguments, parse_arguments
 
 
 class Unit(enum.Enum):
@@ -88,7 +88,7 @@ def test_arguments_have_the_types_of_the_parameters():
     }
 
 
-def test_the_schema_says_what_is_meant():
+def test_schema_has_formats_and_descriptions():
     said = find.parameters["properties"]
 
     assert said["when"]["anyOf"] == [{"type": "string", "format": "date-time"}, {"type": "null"}]
@@ -96,16 +96,16 @@ def test_the_schema_says_what_is_meant():
 
 
 @pytest.mark.parametrize("text", ["", "  ", "{}", "null"])
-def test_nothing_is_no_arguments(text):
+def test_empty_text_means_no_arguments(text):
     assert parse(text, tool(name="now")(lambda: 1)) == {}
 
 
-def test_a_null_leaves_a_parameter_to_its_default():
+def test_null_means_default():
     """Where null is a value, it is one."""
     assert parse('{"place": {"name": "x"}, "count": null, "when": null}') == {"place": Place("x"), "when": None}
 
 
-def test_an_integer_may_be_written_as_a_number():
+def test_whole_float_is_an_integer():
     """As JSON Schema has it; and as a dialect has it whose numbers are all doubles."""
     assert parse('{"place": {"name": "x", "floor": 2.0}, "count": 1e3}') == {"place": Place("x", 2), "count": 1000}
 
@@ -129,7 +129,7 @@ def test_an_integer_may_be_written_as_a_number():
         ('{"place": null}', "place: Expected `object`, got `null`"),
     ],
 )
-def test_what_does_not_fit_is_told(text, words):
+def test_invalid_argument_is_explained(text, words):
     with pytest.raises(BadArguments) as told:
         parse(text)
 
@@ -137,14 +137,14 @@ def test_what_does_not_fit_is_told(text, words):
     assert "pydantic.dev" not in str(told.value)
 
 
-def test_everything_that_does_not_fit_is_told_at_once():
+def test_all_invalid_arguments_are_reported_at_once():
     with pytest.raises(BadArguments, match=r"place: missing.*count: Expected.*nothing: no such"):
         parse('{"count": "x", "nothing": 1}')
 
 
 @settings(max_examples=40)
 @given(st.lists(kinds.flatmap(with_value), min_size=1, max_size=3))
-def test_what_fits_the_types_is_read(drawn):
+def test_valid_arguments_are_parsed(drawn):
     def function(**_: Any) -> None: ...
 
     function.__signature__ = inspect.Signature(
@@ -167,7 +167,7 @@ class Fussy(pydantic.BaseModel):
         raise KeyError("fussy")
 
 
-def test_a_type_that_fails_while_it_is_made_is_told():
+def test_exception_in_argument_type_is_reported():
     def it(fussy: Fussy) -> None: ...
 
     refused = Toolbox([it]).prepare(ToolCallView("1", "it", '{"fussy": {"x": 1}}'))
@@ -179,11 +179,11 @@ def test_a_type_that_fails_while_it_is_made_is_told():
 # --- what is said of a tool -------------------------------------------------------------------------------------------
 
 
-def test_a_tool_is_careful_unless_told_otherwise():
+def test_default_options():
     assert (find.effect, find.timeout, find.approval, find.max_output) == ("once", None, False, 50_000)
 
 
-def test_a_context_is_nobodys_to_give():
+def test_context_is_not_part_of_the_schema():
     @tool(effect="keyed")
     def pay(amount: int, context: ToolContext | None = None) -> str:
         return f"{amount} {context}"
@@ -196,20 +196,20 @@ def test_a_context_is_nobodys_to_give():
     "options, error, words",
     [
         ({"effect": "keyed"}, TypeError, "add a parameter annotated ToolContext"),
-        ({"effect": "twice"}, ValueError, "none of pure, idempotent, keyed, once"),
-        ({"timeout": 0}, ValueError, "no number of seconds"),
-        ({"timeout": float("nan")}, ValueError, "no number of seconds"),
-        ({"approval": "yes"}, TypeError, "neither True nor False"),
-        ({"max_output": 0}, ValueError, "no number of characters"),
+        ({"effect": "twice"}, ValueError, "not one of pure, idempotent, keyed, once"),
+        ({"timeout": 0}, ValueError, "not a positive number of seconds"),
+        ({"timeout": float("nan")}, ValueError, "not a positive number of seconds"),
+        ({"approval": "yes"}, TypeError, "not True, False or a function"),
+        ({"max_output": 0}, ValueError, "not a positive number of characters"),
         ({"colour": "red"}, TypeError, "colour"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, error, words):
+def test_invalid_options_are_refused(options, error, words):
     with pytest.raises(error, match=words):
         tool(name="it", **options)(lambda: 1)
 
 
-def test_an_approval_that_would_have_to_be_awaited_is_refused():
+def test_async_approval_is_refused():
     async def ask(**_):
         return False
 
@@ -228,7 +228,7 @@ def test_an_approval_that_would_have_to_be_awaited_is_refused():
         (lambda **_: 1 / 0, True),
     ],
 )
-def test_who_has_to_be_asked(approval, needed):
+def test_approval_function_decides(approval, needed):
     @tool(approval=approval)
     def pay(amount: int, context: ToolContext, currency: str = "USD") -> None: ...
 

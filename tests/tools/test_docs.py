@@ -68,29 +68,29 @@ def test_all_styles_say_the_same(text):
 
 
 @pytest.mark.parametrize("text", [None, "", "  \n "])
-def test_nothing_says_nothing(text):
+def test_empty_docstring(text):
     assert read_docstring(text) == ("", {})
 
 
 @pytest.mark.parametrize(
     "text", ["Args are not: listed.", "It sees:\n\nx: y", "Parameters\nare many", "A :class:`Page`: big", ":return: it"]
 )
-def test_what_looks_like_a_list_is_description(text):
+def test_text_that_resembles_a_list_is_description(text):
     assert read_docstring(text) == (text, {})
 
 
-def test_a_list_may_stand_alone():
+def test_docstring_with_only_a_list():
     assert read_docstring("Args:\n        x: one\n          more\n        y: two\n    ") == (
         "",
         {"x": "one more", "y": "two"},
     )
 
 
-def test_several_names_share_one_text():
+def test_names_may_share_one_description():
     assert read_docstring("Parameters\n----------\nx, y : int\n    a place")[1] == {"x": "a place", "y": "a place"}
 
 
-def test_a_list_without_entries_says_nothing():
+def test_empty_list_has_no_descriptions():
     assert read_docstring("Do.\n\nArgs:\n    only prose here\n    and empty:\n") == ("Do.", {})
 
 
@@ -99,7 +99,7 @@ def test_a_list_without_entries_says_nothing():
         st.sampled_from(["Args:", "  x: y", "    z", ":param x: y", "Parameters", "----------", "x : int", "", ":x"])
     )
 )
-def test_whatever_is_written_is_read(lines):
+def test_any_docstring_is_read(lines):
     said, parameters = read_docstring("\n".join(lines))
 
     assert " ".join(said.split()) in " ".join("\n".join(lines).split())

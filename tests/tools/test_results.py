@@ -75,7 +75,7 @@ def outcome(value, most=1000):
         ([Model(when=dt.date(2026, 1, 2))], '[{"when":"2026-01-02"}]'),
     ],
 )
-def test_values_are_shown_as_text(value, shown):
+def test_values_become_text(value, shown):
     found = outcome(value)
 
     assert (found.result, found.outcome, found.detail) == (ToolResult("call_1", shown), "done", "")
@@ -93,14 +93,14 @@ def test_values_are_shown_as_text(value, shown):
         (b"%PDF-1.7\n\xff\x00", Document),
     ],
 )
-def test_bytes_are_what_they_begin_like(data, kind):
+def test_type_of_bytes_is_detected(data, kind):
     (part,) = outcome(data).result.content
 
     assert isinstance(part, kind)
     assert part == kind.from_bytes(data)
 
 
-def test_parts_are_shown_as_parts():
+def test_blocks_stay_blocks():
     image = Image.from_bytes(PNG)
     strange = Opaque("gemini", '{"strange":1}')
 
@@ -118,19 +118,19 @@ def test_parts_are_shown_as_parts():
         (map(str, []), "builtins.map"),
         (Fussy(), "KeyError: 'fussy'"),
         (math.nan, "nan is not JSON"),
-        (b"\x00\x01", "2 bytes of no kind that is known"),
+        (b"\x00\x01", "2 bytes of an unknown type"),
         (b"PK\x03\x04\x00", "application/zip"),
     ],
 )
-def test_what_cannot_be_shown_is_an_error_that_names_it(value, named):
+def test_unsupported_value_is_an_error_with_its_type(value, named):
     found = outcome(value)
 
     assert (found.outcome, found.detail, found.result.is_error) == ("failed", "result", True)
-    assert "it ran, but what it returned cannot be shown" in found.result.content
+    assert "it ran, but its result cannot be shown" in found.result.content
     assert named in found.result.content
 
 
-def test_a_result_is_kept_and_has_the_id_of_the_call():
+def test_tool_result_gets_the_id_of_the_call():
     given_back = ToolResult("other", "no", is_error=True, extra='{"a":1}')
 
     assert outcome(given_back).result == ToolResult("call_1", "no", is_error=True, extra='{"a":1}')
@@ -141,7 +141,7 @@ def test_a_result_is_kept_and_has_the_id_of_the_call():
 
 
 @given(st.text(max_size=60), st.integers(1, 40))
-def test_a_text_is_whole_or_lacks_its_middle(text, most):
+def test_cut_omits_the_middle(text, most):
     shown = cut(text, most)
 
     if len(text) <= most:
@@ -150,32 +150,32 @@ def test_a_text_is_whole_or_lacks_its_middle(text, most):
         half = most // 2
         assert shown.startswith(text[: most - half])
         assert shown.endswith(text[len(text) - half :])
-        assert f"[{len(text) - most:,} of {len(text):,} characters left out here" in shown
+        assert f"[{len(text) - most:,} of {len(text):,} characters omitted" in shown
 
 
-def test_too_much_text_is_cut_and_stays_a_result():
+def test_long_text_is_cut():
     found = outcome("x" * 600 + "y" * 600)
 
     assert (found.outcome, found.detail, found.result.is_error) == ("done", "oversize", False)
-    assert "[200 of 1,200 characters left out here: ask for a smaller part" in found.result.content
+    assert "[200 of 1,200 characters omitted: request a smaller part" in found.result.content
 
 
-def test_parts_share_the_room_for_text():
+def test_texts_share_one_limit():
     image = Image.from_bytes(PNG)
     found = outcome(["x" * 900, image, "y" * 900])
     first, second, third = found.result.content
 
     assert (first, second) == (Text("x" * 900), image)
-    assert "[800 of 900 characters left out here" in third.text
+    assert "[800 of 900 characters omitted" in third.text
     assert found.detail == "oversize"
 
 
-def test_too_many_bytes_are_an_error(monkeypatch):
+def test_too_large_media_is_an_error(monkeypatch):
     monkeypatch.setattr(results, "MAX_ATTACHED", 8)
     found = outcome(PNG)
 
     assert (found.outcome, found.detail, found.result.is_error) == ("failed", "oversize", True)
-    assert "9 bytes, and at most 8 can be shown. Ask for a smaller part." in found.result.content
+    assert "its result has 9 bytes; the limit is 8. Request a smaller part." in found.result.content
 
 
 json_values = st.recursive(

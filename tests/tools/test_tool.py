@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import typing
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
@@ -20,7 +21,16 @@ from tenuto.core import jsonio
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.oneshot import encode
 from tenuto.schema.validate import find_problems
-from tenuto.tools import Tool, code_execution, tool, web_fetch, web_search
+from tenuto.tools import (
+    Tool,
+    Toolbox,
+    ToolContext,
+    builtin_tools,
+    code_execution,
+    tool,
+    web_fetch,
+    web_search,
+)
 
 
 class Unit(enum.Enum):
@@ -56,7 +66,7 @@ def weather(city: str, unit: Literal["C", "F"] = "C") -> str:
     return f"12 {unit} in {city}"
 
 
-def test_a_tool_says_what_it_is():
+def test_definition_describes_the_function():
     assert weather.definition == ToolDefinition(
         "weather",
         "Current weather.\n\nFor one city at a time.",
@@ -72,7 +82,7 @@ def test_a_tool_says_what_it_is():
     )
 
 
-def test_a_tool_is_still_the_function():
+def test_tool_is_still_the_function():
     assert weather("Oslo") == "12 C in Oslo"
     assert weather(unit="F", city="Bergen") == "12 F in Bergen"
     assert weather.__name__ == "weather"
@@ -83,7 +93,7 @@ def test_a_tool_is_still_the_function():
     assert repr(weather) == "Tool('weather')"
 
 
-def test_a_name_and_a_description_can_be_given():
+def test_name_and_description_can_be_replaced():
     @tool(name="get-weather", description="Ask me.")
     def weather(city: str) -> str:
         """Not this."""
@@ -94,7 +104,16 @@ def test_a_name_and_a_description_can_be_given():
     assert weather("Oslo") == "Oslo"
 
 
-def test_a_tool_may_be_async():
+def test_signatures_list_the_options():
+    options = ["name", "description", "effect", "timeout", "approval", "max_output"]
+
+    assert list(inspect.signature(tool).parameters) == ["function", *options]
+    assert set(options) < set(inspect.signature(Tool).parameters)
+    for public in (tool, Tool.__init__, ToolContext.__init__, Toolbox.__init__, Toolbox.run, builtin_tools):
+        assert typing.get_type_hints(public)
+
+
+def test_tool_may_be_async():
     @tool
     async def wait(seconds: float) -> float:
         return seconds * 2
@@ -103,7 +122,7 @@ def test_a_tool_may_be_async():
     assert asyncio.run(wait(2.0)) == 4.0
 
 
-def test_a_tool_may_take_nothing():
+def test_tool_may_have_no_parameters():
     @tool
     def now() -> str:
         return "now"
@@ -113,7 +132,7 @@ def test_a_tool_may_take_nothing():
     )
 
 
-def test_types_of_every_sort():
+def test_schema_of_all_kinds_of_types():
     @tool
     def find(
         place: Place,
@@ -154,7 +173,7 @@ def test_types_of_every_sort():
 
 
 @given(st.lists(kinds.flatmap(with_value), min_size=1, max_size=3))
-def test_arguments_of_the_right_types_fit_the_parameters(drawn):
+def test_valid_arguments_match_the_schema(drawn):
     def function(**_: Any) -> None: ...
 
     function.__signature__ = inspect.Signature(
@@ -197,18 +216,18 @@ def method(self, second: int) -> None: ...
     [
         (any_number, "args", "any number of arguments"),
         (any_name, "kwargs", "any name"),
-        (by_place, "first", "positional only"),
+        (by_place, "first", "positional-only"),
         (number, "second", "complex.* is not supported"),
         (unknown, "second", "'Nowhere' is not defined"),
         (method, "self", r"tool\(object.method\)"),
     ],
 )
-def test_a_parameter_that_a_model_cannot_give_is_refused_by_name(function, name, why):
+def test_unsupported_parameter_is_refused_by_name(function, name, why):
     with pytest.raises(TypeError, match=f"'{function.__name__}'.*parameter '{name}'.*{why}"):
         tool(function)
 
 
-def test_two_parameters_whose_types_share_a_name_are_refused():
+def test_two_types_of_one_name_are_refused():
     other = pydantic.create_model("Filter", x=(int, ...), inner=(list["Filter"], []))
     other.model_rebuild(_types_namespace={"Filter": other})
 
@@ -220,22 +239,22 @@ def test_two_parameters_whose_types_share_a_name_are_refused():
 
 
 @pytest.mark.parametrize("name", ["", "with space", "x" * 65, "dotted.name", "é"])
-def test_a_name_that_providers_refuse_is_refused(name):
-    with pytest.raises(ValueError, match=r"no name for a tool.*name="):
+def test_invalid_name_is_refused(name):
+    with pytest.raises(ValueError, match=r"invalid tool name .*1 to 64 letters.*name="):
         tool(name=name)(weather.__wrapped__)
 
 
-def test_a_function_without_a_name_needs_one():
-    with pytest.raises(ValueError, match="'<lambda>' is no name for a tool"):
+def test_lambda_and_partial_need_a_name():
+    with pytest.raises(ValueError, match="invalid tool name '<lambda>'"):
         tool(lambda: None)
-    with pytest.raises(ValueError, match="'' is no name for a tool"):
+    with pytest.raises(ValueError, match="invalid tool name ''"):
         tool(functools.partial(weather.__wrapped__, "Oslo"))
 
 
 # --- other callables --------------------------------------------------------------------------------------------------
 
 
-def test_a_bound_method_is_a_tool():
+def test_bound_method_can_be_a_tool():
     class Station:
         def read(self, sensor: str) -> str:
             """Read a sensor."""
@@ -248,7 +267,7 @@ def test_a_bound_method_is_a_tool():
     assert read("a") == "a: 3"
 
 
-def test_a_partial_is_a_tool():
+def test_partial_can_be_a_tool():
     """What is filled in already is a default; what is told is told of the function behind it."""
     fahrenheit = tool(name="fahrenheit")(functools.partial(weather.__wrapped__, unit="F"))
 
@@ -268,7 +287,7 @@ def test_server_tools(make):
 
 @pytest.mark.parametrize("make", [web_search, web_fetch, code_execution])
 @pytest.mark.parametrize("dialect", ["anthropic-messages", "gemini"])
-def test_server_tools_are_known_to_the_dialects(make, dialect):
+def test_dialects_write_server_tools(make, dialect):
     wire = encode(dialect, ChatRequest(model="m", messages=(), tools=(make(),)))
 
     assert len(jsonio.parse(wire.body)["tools"]) == 1

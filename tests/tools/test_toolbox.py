@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
-from tenuto.tools import Outcome, PreparedCall, Toolbox, ToolContext, ToolRefused, tool, web_search
+from tenuto.tools import (
+    Outcome,
+    PreparedCall,
+    Toolbox,
+    ToolContext,
+    is_tool_source,
+    tool,
+    web_search,
+)
 from tools.calls import call, ran, run, said
 
 
@@ -43,7 +51,7 @@ class Foreign:
 # --- what is in it ----------------------------------------------------------------------------------------------------
 
 
-def test_a_toolbox_holds_tools_of_every_sort():
+def test_toolbox_holds_all_kinds_of_tools():
     def plain(x: int) -> int:
         return x
 
@@ -54,10 +62,10 @@ def test_a_toolbox_holds_tools_of_every_sort():
     assert [getattr(found, "name", "") or found.kind for found in box.definitions()] == [
         "add", "plain", "web_search", "theirs", "web_fetch",
     ]  # fmt: skip
-    assert (box.get("add"), box.get("theirs"), box.get("web_search")) == (add, foreign, None)
+    assert (box.get("add"), box.get("theirs").dispatcher, box.get("web_search")) == (add, foreign, None)
 
 
-def test_a_toolbox_in_a_toolbox_keeps_what_is_known_of_its_tools():
+def test_nested_toolbox_preserves_options():
     prepared = Toolbox([Toolbox([add, web_search()])]).prepare(call("add", a=101))
 
     assert (prepared.effect, prepared.timeout, prepared.needs_approval) == ("pure", 30, True)
@@ -68,27 +76,27 @@ def test_a_toolbox_in_a_toolbox_keeps_what_is_known_of_its_tools():
     [
         ([add, tool(name="add")(lambda: 1)], "'add'.*test_toolbox.add and .*lambda"),
         ([add, Foreign("add")], "'add'.*test_toolbox.add and one of Foreign"),
-        ([tool(name="web_search")(lambda: 1), web_search()], "'web_search'.*lambda.*ServerTool"),
-        ([web_search(), tool(name="web_search")(lambda: 1)], "'web_search'.*the provider runs and .*lambda"),
+        ([tool(name="web_search")(lambda: 1), web_search()], "'web_search'.*lambda.* and a server tool"),
+        ([web_search(), tool(name="web_search")(lambda: 1)], "'web_search'.*a server tool and .*lambda"),
         ([web_search(), web_search()], "'web_search'"),
     ],
 )
-def test_no_tool_hides_another(tools, named):
+def test_duplicate_names_are_refused(tools, named):
     with pytest.raises(ValueError, match=f"two tools are called {named}"):
         Toolbox(tools)
 
 
-def test_what_is_no_tool_is_refused():
+def test_other_objects_are_refused():
     with pytest.raises(TypeError, match="a definition alone has nothing to run"):
         Toolbox([ToolDefinition("alone")])
-    with pytest.raises(ValueError, match="no name for a tool"):
+    with pytest.raises(ValueError, match="invalid tool name"):
         Toolbox([Foreign("bad\nname")])
 
 
 # --- before anything begins -------------------------------------------------------------------------------------------
 
 
-def test_prepare_says_what_it_takes_to_run_a_call():
+def test_prepare_returns_options_and_arguments():
     prepared = Toolbox([add]).prepare(call("add", a=5))
 
     assert isinstance(prepared, PreparedCall)
@@ -107,23 +115,23 @@ def test_prepare_says_what_it_takes_to_run_a_call():
         (call("add"), "arguments", "a: missing"),
     ],
 )
-def test_a_call_that_cannot_be_run_is_refused_in_words(made, detail, words):
+def test_prepare_explains_why_a_call_cannot_run(made, detail, words):
     refused = Toolbox([add]).prepare(made)
 
-    assert isinstance(refused, ToolRefused)
+    assert isinstance(refused, Outcome)
+    assert (refused.outcome, refused.detail) == ("failed", detail)
     assert (refused.detail, refused.result.is_error, refused.result.tool_use_id) == (detail, True, made.id)
     assert words in refused.result.content
-    assert refused.outcome == Outcome(refused.result, "failed", detail)
     assert asyncio.run(Toolbox([add]).dispatch(made)) == refused.result
 
 
-def test_an_empty_toolbox_says_so():
+def test_empty_toolbox_reports_that_it_has_no_tools():
     assert "There are no tools." in said([], "add")
 
 
 @settings(max_examples=50)
 @given(st.text(), st.text())
-def test_whatever_a_model_writes_is_answered(name, args):
+def test_every_call_gets_a_result(name, args):
     box = Toolbox([add])
 
     for made in (ToolCallView("1", "add", args), ToolCallView("1", name, args)):
@@ -134,7 +142,7 @@ def test_whatever_a_model_writes_is_answered(name, args):
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_by_hand_has_a_result():
+def test_dispatch_returns_a_result():
     assert asyncio.run(Toolbox([add]).dispatch(call("add", a=1))) == ToolResult("call_1", "3")
 
 
@@ -172,7 +180,7 @@ def test_any_callable_runs(function):
     assert said([tool(name="it")(function)], "it", x=3) == "3"
 
 
-def test_a_tool_that_blocks_does_not_keep_others_waiting():
+def test_blocking_tool_does_not_delay_others():
     """Thirty tools that wait for one another: a pool of threads would be stuck."""
     meeting = threading.Barrier(30, timeout=20)
 
@@ -200,7 +208,7 @@ def test_context_variables_reach_a_thread():
     assert said([tell], "tell") == "heard True"
 
 
-def test_the_context_is_filled_in():
+def test_parameter_receives_the_context():
     @tool(effect="keyed")
     def charge(amount: int, context: ToolContext) -> list:
         return [amount, context.key, context.attempt, context.session, context.call.id, context.cancelled]
@@ -246,7 +254,7 @@ def silent():
         (silent, [], "(no output)"),
     ],
 )
-def test_what_a_generator_yields_is_progress_and_its_last_word_the_result(function, heard, result):
+def test_generator_yields_progress_and_result(function, heard, result):
     told = []
 
     outcome = run([tool(function)], call(function.__name__), progress=told.append)
@@ -254,7 +262,7 @@ def test_what_a_generator_yields_is_progress_and_its_last_word_the_result(functi
     assert (told, outcome.result.content) == (heard, result)
 
 
-def test_progress_after_the_end_goes_nowhere():
+def test_progress_after_the_end_is_ignored():
     told, kept = [], []
 
     @tool
@@ -269,7 +277,7 @@ def test_progress_after_the_end_goes_nowhere():
     assert (told, kept[0].cancelled) == (["now"], False)
 
 
-def test_a_listener_that_fails_does_not_disturb_the_work():
+def test_exception_in_progress_listener_is_ignored():
     def it(context: ToolContext) -> str:
         context.progress("half")
         return "whole"
@@ -299,11 +307,11 @@ def group():
         (ValueError(), "ValueError"),
         (Odd(), "Odd"),
         (group(), "ValueError: a; KeyError: 'b'"),
-        (SystemExit(3), "RuntimeError: the tool wanted to end the program (SystemExit: 3)"),
+        (SystemExit(3), "RuntimeError: the tool called sys.exit(3)"),
     ],
 )
 @pytest.mark.parametrize("waits", [False, True])
-def test_what_a_tool_raises_is_told_and_logged(error, words, waits, caplog):
+def test_exception_is_reported_and_logged(error, words, waits, caplog):
     async def later():
         raise error
 
@@ -317,14 +325,14 @@ def test_what_a_tool_raises_is_told_and_logged(error, words, waits, caplog):
     assert any(record.levelno == logging.DEBUG and record.exc_info for record in caplog.records)
 
 
-def test_a_long_complaint_is_cut():
+def test_long_exception_message_is_cut():
     def it():
         raise ValueError("x" * 10_000)
 
     assert len(said([it], "it")) < 2200
 
 
-def test_a_tool_that_cancels_itself_is_cancelled():
+def test_tool_that_raises_cancelled_error_is_cancelled():
     async def it():
         raise asyncio.CancelledError
 
@@ -333,7 +341,7 @@ def test_a_tool_that_cancels_itself_is_cancelled():
     assert (outcome.outcome, outcome.detail, outcome.result.is_error) == ("cancelled", "cancelled", True)
 
 
-def test_an_interrupt_goes_on():
+def test_keyboard_interrupt_is_raised():
     def it():
         raise KeyboardInterrupt
 
@@ -341,25 +349,84 @@ def test_an_interrupt_goes_on():
         run([it], call("it"))
 
 
-def test_a_foreign_dispatcher_is_asked():
+def test_dispatcher_runs_its_calls():
     foreign = Foreign("theirs")
     made = ToolCallView("c9", "theirs", "free text", kind="custom")
 
     prepared = Toolbox([foreign]).prepare(made)
 
-    assert (prepared.effect, prepared.needs_approval, prepared.tool) == ("once", False, foreign)
+    assert (prepared.effect, prepared.needs_approval, prepared.tool.dispatcher) == ("once", False, foreign)
     assert run([foreign], made).result == ToolResult("c9", "theirs: free text")
     assert foreign.seen == [made]
 
 
-def test_a_foreign_dispatcher_that_answers_anything_has_a_result():
+def test_invalid_result_of_a_dispatcher_is_reported():
     assert run([Foreign("theirs", answer=object())], call("theirs")).detail == "result"
+
+
+class Careful(Foreign):
+    """A dispatcher that has every optional part."""
+
+    def effect(self, name):
+        return "pure" if name == "look" else "once"
+
+    def approval(self, name):
+        return name == "pay"
+
+    async def dispatch(self, made, context):
+        return made.answer(f"{made.name} {context.key} {context.attempt}")
+
+
+def test_dispatcher_may_declare_effect_and_approval():
+    box = Toolbox([Careful("look", "pay")])
+
+    assert [(each.effect, each.approval) for each in map(box.get, box.names())] == [("pure", False), ("once", True)]
+    assert box.prepare(call("pay")).needs_approval
+
+
+def test_dispatcher_receives_context_if_it_takes_one():
+    assert run([Careful("look")], call("look"), key="s/1/c", attempt=2).result.content == "look s/1/c 2"
+
+
+def test_invalid_effect_of_a_dispatcher_is_refused():
+    class Odd(Foreign):
+        def effect(self, name):
+            return "twice"
+
+    with pytest.raises(ValueError, match="tool 'look': effect='twice' is not one of pure"):
+        Toolbox([Odd("look")])
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    async def open(self):
+        return [tool(name="remote")(lambda: "from afar")]
+
+    async def close(self):
+        pass
+
+
+def test_source_is_recognized():
+    others = [add, web_search(), Foreign("theirs"), Toolbox([add]), add.__wrapped__, Server]
+
+    assert is_tool_source(Server())
+    assert not any(map(is_tool_source, others))
+
+
+def test_source_must_be_open_before_its_tools_are_used():
+    source = Server()
+
+    with pytest.raises(TypeError, match=r"not open: pass it to an agent, or pass the tools that its open\(\) returns"):
+        Toolbox([source])
+    assert said([add, *asyncio.run(source.open())], "remote") == "from afar"
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_thread_whose_time_is_up_is_left_behind_and_told():
+def test_thread_after_timeout_finds_cancelled_set():
     """Nobody can say what it did, and what it still says goes nowhere."""
     told, go, over = [], threading.Event(), threading.Event()
 
@@ -380,7 +447,7 @@ def test_a_thread_whose_time_is_up_is_left_behind_and_told():
     assert told == [True]
 
 
-def test_an_async_tool_whose_time_is_up_may_clean_up():
+def test_async_tool_cleans_up_after_timeout():
     cleaned = []
 
     @tool(timeout=0.01)
@@ -397,7 +464,7 @@ def test_an_async_tool_whose_time_is_up_may_clean_up():
     assert "may have taken effect in part" in outcome.result.content
 
 
-def test_an_async_tool_that_will_not_stop_is_left(monkeypatch):
+def test_async_tool_that_ignores_cancel_is_unknown(monkeypatch):
     monkeypatch.setattr("tenuto.tools.execution.GRACE", 0.01)
     free = asyncio.Event()
 
@@ -418,7 +485,7 @@ def test_an_async_tool_that_will_not_stop_is_left(monkeypatch):
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_cancelling_a_run_reaches_the_tool(waits):
+def test_cancelling_a_run_cancels_the_tool(waits):
     """An async tool has ended when the run has; one in a thread finds out."""
     seen, over = [], threading.Event()
 
@@ -451,7 +518,7 @@ def test_cancelling_a_run_reaches_the_tool(waits):
     assert asyncio.run(go()) == ["stopped"]
 
 
-def test_a_generator_stops_at_its_next_step_when_nobody_waits():
+def test_generator_stops_at_next_step_after_timeout():
     closed, step = threading.Event(), threading.Event()
 
     @tool(timeout=0.01)
@@ -468,7 +535,7 @@ def test_a_generator_stops_at_its_next_step_when_nobody_waits():
     assert closed.wait(20)
 
 
-def test_a_tool_that_blocks_does_not_keep_the_program_from_ending():
+def test_blocking_tool_does_not_delay_exit():
     code = """
 import asyncio, threading
 from tenuto.tools import Toolbox, tool

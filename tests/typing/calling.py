@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, assert_type
 
 import msgspec
 
-from tenuto import Client, NamedTool, ToolCallView, ToolDefinition, ToolResult, tool
+from tenuto import Client, NamedTool, Tool, ToolCallView, ToolContext, ToolDefinition, ToolResult, tool
 from tenuto.tools import web_search
 
 MODEL = "anthropic/claude-sonnet-4-6"
@@ -22,6 +23,13 @@ def weather(city: str, unit: Literal["C", "F"] = "C") -> str:
 @tool(name="add", description="Add two numbers")
 async def added(left: float, right: float) -> float:
     return left + right
+
+
+async def look_up(arguments: Mapping[str, Any], context: ToolContext) -> str:
+    return f"{arguments['city']} {context.key}"
+
+
+lookup = Tool("lookup", "Look up a city.", {"type": "object"}, look_up, effect="pure", timeout=10)
 
 
 class Place(msgspec.Struct):
@@ -44,7 +52,7 @@ async def sum_of() -> float:
 
 
 assert_type(weather.definition, ToolDefinition)
-tools = [weather, added]
+tools: list[Tool] = [weather, added, lookup]
 with Client() as ai:
     reply = ai.chat(MODEL, "Weather in Oslo?", tools=[weather, ToolDefinition("stop"), PLAIN, web_search(max_uses=2)])
     reply = ai.chat(MODEL, "Weather in Oslo?", tools=tools)

@@ -18,7 +18,7 @@ from tenuto.core.blocks import Text
 from tenuto.core.journal import ApprovalDecided
 from tenuto.core.messages import Content
 from tenuto.errors import SessionNotFound, StoreError, TenutoError
-from tenuto.tools.decorator import Tool
+from tenuto.tools.decorator import FunctionTool
 from tenuto.tools.execution import Outcome, ToolContext, failure
 from tenuto.tools.results import to_outcome
 from tenuto.tools.toolbox import PreparedCall
@@ -39,7 +39,7 @@ class Answering(Protocol):
         """Open the session in which a call of another's is answered."""
 
 
-class AgentTool(Tool[[str], Coroutine[Any, Any, str]]):
+class AgentTool(FunctionTool[[str], Coroutine[Any, Any, str]]):
     """An agent that answers calls. Called by hand, it answers a prompt in a session of its own."""
 
     def __init__(self, agent: Answering, name: str, description: str = "") -> None:

@@ -32,7 +32,7 @@ from tenuto.core.journal import (
     SubSessionLinked,
 )
 from tenuto.core.messages import ToolCallView
-from tenuto.tools.execution import ThreadSlot, ToolContext, ToolRefused, call_function
+from tenuto.tools.execution import Outcome, ToolContext, call_function
 from tenuto.tools.toolbox import PreparedCall
 
 __all__ = ["ToolTurn", "interrupted_result"]
@@ -118,9 +118,8 @@ class ToolTurn:
         if call.phase is Phase.STARTED and call.effect not in AGAIN:
             return interrupted_result(call, _NO_RESULT)
         prepared = self._crew.toolbox.prepare(call.view)
-        if isinstance(prepared, ToolRefused):
-            told = prepared.outcome
-            return CallFinished(told.result, call.ordinal, outcome="failed", detail=told.detail)
+        if isinstance(prepared, Outcome):
+            return CallFinished(prepared.result, call.ordinal, outcome="failed", detail=prepared.detail)
         most = self._crew.limits.calls_per_reply
         if most is not None and call.ordinal >= most:
             return _denied(call, f"a reply may make at most {most} tool calls", "calls_per_reply")
@@ -209,7 +208,7 @@ class ToolTurn:
     async def _word(self, call: ToolCallView) -> bool | str:
         """Get somebody's word. A function that is not `async` may wait for a person: it gets a thread."""
         assert self._crew.approve is not None
-        word = await call_function(functools.partial(self._crew.approve, call), ToolContext(call), ThreadSlot())
+        word = await call_function(functools.partial(self._crew.approve, call), ToolContext(call))
         if not isinstance(word, bool | str):
             raise TypeError(f"approve() gave {word!r:.100}: True lets a call run, False or a reason does not")
         return word

@@ -6,6 +6,8 @@ for Claude is asked only where the dialect is the model's own; what models diffe
 
 from __future__ import annotations
 
+import re
+
 from tenuto.audit import (
     anthropic_messages,
     anthropic_pictures,
@@ -14,9 +16,10 @@ from tenuto.audit import (
     anthropic_thoughts,
     anthropic_tools,
 )
+from tenuto.audit.cross_reading import anthropic_answers, anthropic_calls
+from tenuto.audit.dialects import AuditDialect
+from tenuto.audit.fates_slots import anthropic_slot, anthropic_slots
 from tenuto.audit.looking import Checks
-
-__all__ = ["CHECKS", "UNSEEN"]
 
 CHECKS = Checks()
 for _part in (
@@ -33,3 +36,13 @@ UNSEEN: dict[str, str] = {
     "ANT-PARAM-16": "what an organisation has agreed on about keeping data stands in no request",
 }
 """Rules that no request shows to be broken, each with the reason."""
+
+DIALECT = AuditDialect(
+    checks=CHECKS,
+    conversation="messages",
+    calls=anthropic_calls,
+    answers=anthropic_answers,
+    slots=anthropic_slots,
+    slot=anthropic_slot,
+    accepts_call_id=lambda provider, id: re.fullmatch(r"[a-zA-Z0-9_-]+", id) is not None,
+)

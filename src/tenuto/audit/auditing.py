@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tenuto.audit.comparing import CHANGED, compared
+from tenuto.audit.dialects import dialect_for
 from tenuto.audit.fates import Places, fates
 from tenuto.audit.looking import Checks, Sent, look
 from tenuto.audit.report import BlockFate, Finding, Report
@@ -17,25 +18,19 @@ from tenuto.core import jsonio
 from tenuto.core.journal import Entry, unknown_payloads_in
 from tenuto.core.messages import AssistantMessage, Message, UserMessage
 from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
-from tenuto.core.provider import Dialect, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.wire.write import write_request
 
-__all__ = ["CHANGED", "Auditable", "audit", "audit_body", "checks_of", "fates_of", "report_of"]
+__all__ = ["CHANGED", "Auditable", "audit", "audit_body", "fates_of", "report_of"]
 
 Auditable: TypeAlias = Transcript | ChatRequest | Sequence[Message] | Sequence[Entry]
 """What can be audited: a conversation, a question, or the journal of a session."""
 
 _MORE = "Go on."
 """What stands for the next thing that the user will say."""
-_EYES: dict[Dialect, str] = {
-    "anthropic-messages": "tenuto.audit.anthropic",
-    "openai-responses": "tenuto.audit.responses",
-    "openai-chat": "tenuto.audit.chat",
-    "gemini": "tenuto.audit.gemini",
-}
 
 
 def audit(
@@ -106,7 +101,7 @@ def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _findings(sent: Sent) -> tuple[Finding, ...]:
-    return (*look(sent, checks_of(sent.target.dialect)), *look(sent, _cross()))
+    return (*look(sent, dialect_for(sent.target.dialect).checks), *look(sent, _cross()))
 
 
 def report_of(request: ChatRequest, target: Target, wire: WireRequest) -> Report:
@@ -142,12 +137,6 @@ def _read(wire: WireRequest) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         body = jsonio.parse(wire.body)
     return body
-
-
-def checks_of(dialect: Dialect) -> Checks:
-    """Return the checks of a dialect; they are loaded when they are first asked for."""
-    checks: Checks = importlib.import_module(_EYES[dialect]).CHECKS
-    return checks
 
 
 def _cross() -> Checks:

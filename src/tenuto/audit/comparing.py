@@ -15,12 +15,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
+from tenuto.audit.dialects import dialect_for
 from tenuto.audit.fates import fates
 from tenuto.audit.report import Finding
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured, Entry, RequestStarted
 from tenuto.core.next_request import ConfigurationError, NextRequest
-from tenuto.core.provider import Dialect, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import StoreError, TenutoError
 from tenuto.wire.write import ENCODER_VERSION, write_request
@@ -29,13 +30,6 @@ __all__ = ["CHANGED", "compared"]
 
 CHANGED = "request-changed"
 """The rule of a finding that a request cannot be made again as it was sent."""
-_LISTS: dict[Dialect, str] = {
-    "anthropic-messages": "messages",
-    "openai-responses": "input",
-    "openai-chat": "messages",
-    "gemini": "contents",
-}
-"""Under which name a body has the conversation."""
 
 
 class _Alike(NamedTuple):
@@ -139,7 +133,7 @@ class _Beginnings:
     def digest(self, messages: int) -> str:
         """Return that of the first so many messages of the question; empty if there is no telling where they end."""
         if self._digests is None:
-            self._digests = _digests(self._made[2].body, _LISTS[self._made[1].dialect])
+            self._digests = _digests(self._made[2].body, dialect_for(self._made[1].dialect).conversation)
             self._ends = _ends(*self._made)
         end = self._ends[messages] if messages < len(self._ends) else 0
         return self._digests[end] if 0 < end < len(self._digests) else ""
@@ -173,7 +167,7 @@ def _ended(so_far: hashlib._Hash, tail: bytes) -> str:
 
 def _ends(request: ChatRequest, target: Target, wire: WireRequest) -> list[int]:
     """Return for none, one, two... messages of a question how many things in the body's list they come to."""
-    within = f"/{_LISTS[target.dialect]}/"
+    within = f"/{dialect_for(target.dialect).conversation}/"
     counts = [0] * (len(request.transcript) + 1)
     for fate in fates(request.transcript, jsonio.parse(wire.body), target.dialect, wire.losses):
         if fate.pointer.startswith(within):

@@ -10,16 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tenuto.audit.cross_reading import (
-    CONVERSATION,
-    Called,
-    answers,
-    calls,
-    held_tokens,
-    messages,
-    tokens,
-    tokens_given,
-)
+from tenuto.audit.cross_reading import Called, answers, calls, held_tokens, messages, tokens, tokens_given
+from tenuto.audit.dialects import conversation_fields, dialect_for
 from tenuto.audit.looking import Broken, Checks, Sent, once
 from tenuto.audit.scope import elsewhere
 from tenuto.core import jsonio
@@ -32,8 +24,6 @@ CHECKS = Checks()
 UNSEEN: dict[str, str] = {}
 """Rules that no request shows to be broken, each with the reason."""
 
-_SAFE = re.compile(r"[a-zA-Z0-9_-]+")
-_NINE = re.compile(r"[a-zA-Z0-9]{9}")
 _UNCHANGED = re.compile(r"[a-zA-Z0-9+/=_.:|-]*")
 """What tokens are made of; a filter that hides secrets puts other signs in their place."""
 _ALIKE = 8
@@ -68,20 +58,10 @@ def foreign_ids(sent: Sent) -> Iterator[Broken]:
     theirs = _called(_parted(sent)[1])
     if not theirs:
         return
-    found = [*((call.pointer, call.id) for call in calls(sent)), *answers(sent)]
-    yield from (Broken("XP-01", at=pointer) for pointer, id in found if id in theirs and not _fits(sent, id))
-
-
-def _fits(sent: Sent, id: str) -> bool:
-    """Tell whether this provider takes an id."""
-    dialect, row = sent.target.dialect, sent.target.provider
-    if dialect == "anthropic-messages":
-        return _SAFE.fullmatch(id) is not None
-    if dialect == "openai-responses":
-        return not row.responses.call_id_max or len(id) <= row.responses.call_id_max
-    if dialect == "openai-chat" and row.chat.call_id == "nine":
-        return _NINE.fullmatch(id) is not None
-    return dialect == "gemini" or len(id) <= row.chat.call_id_max
+    accepts = dialect_for(sent.target.dialect).accepts_call_id
+    for pointer, id in (*((call.pointer, call.id) for call in calls(sent)), *answers(sent)):
+        if id in theirs and not accepts(sent.target.provider, id):
+            yield Broken("XP-01", at=pointer)
 
 
 @CHECKS.holds("XP-02")
@@ -100,7 +80,8 @@ def no_reasoning(sent: Sent) -> Iterator[Broken]:
     """Where calls want their reasoning back, those of others have an empty one."""
     traits, switches = sent.target.traits, sent.target.provider.chat
     wanted = switches.empty_reasoning and (traits.passback or switches.passback) != "never"
-    if sent.target.dialect != "openai-chat" or not wanted or not sent.model or traits.thinking == ("none",):
+    has_field = dialect_for(sent.target.dialect).has_reasoning_field
+    if not has_field or not wanted or not sent.model or traits.thinking == ("none",):
         return
     toggle = sent.body.get("thinking")
     if isinstance(toggle, dict) and toggle.get("type") == "disabled":
@@ -125,7 +106,7 @@ def _strange_calls(sent: Sent) -> list[Called]:
 def no_stand_in(sent: Sent) -> Iterator[Broken]:
     """The first call of each step of the current turn is signed, if only with the stand-in."""
     levels = "level" in sent.target.traits.thinking and "budget" not in sent.target.traits.thinking
-    if sent.target.dialect != "gemini" or not levels or not sent.model:
+    if not dialect_for(sent.target.dialect).signs_calls or not levels or not sent.model:
         return
     strange = {call.i: call for call in reversed(_strange_calls(sent))}
     every = messages(sent) if strange else []
@@ -155,8 +136,8 @@ def _says(content: dict[str, Any]) -> bool:
 @CHECKS.holds("XP-05")
 def made_for_another(sent: Sent) -> Iterator[Broken]:
     """The conversation stands where this dialect has it, not where another one does."""
-    own = CONVERSATION[sent.target.dialect]
-    if own not in sent.body and any(other in sent.body for other in CONVERSATION.values()):
+    own = dialect_for(sent.target.dialect).conversation
+    if own not in sent.body and not conversation_fields().isdisjoint(sent.body):
         yield Broken("XP-05")
 
 

@@ -5,26 +5,17 @@ A request may have any shape: whatever is none of them is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
+from tenuto.audit.dialects import dialect_for
 from tenuto.audit.looking import Sent, once
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, ChatMeta, GeminiMeta, OpenAiMeta, ProviderMeta
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Dialect
 
-__all__ = ["CONVERSATION", "Called", "answers", "calls", "held_tokens", "messages", "tokens", "tokens_given"]
-
-CONVERSATION: dict[Dialect, str] = {
-    "anthropic-messages": "messages",
-    "openai-responses": "input",
-    "openai-chat": "messages",
-    "gemini": "contents",
-}
-"""Where a request of each dialect holds the conversation."""
 _TOKENS = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 _SEALED = ("redacted_thinking", "reasoning.encrypted")
 """Types whose token is called `data`, as is the content of many a picture."""
@@ -45,7 +36,7 @@ class Called(msgspec.Struct, frozen=True):
 @once
 def messages(sent: Sent) -> list[tuple[int, str, _Object]]:
     """Return the messages (or items) of the conversation, each with its place."""
-    key = CONVERSATION[sent.target.dialect]
+    key = dialect_for(sent.target.dialect).conversation
     return [(i, f"/{key}/{i}", message) for i, message in _objects(sent.body.get(key))]
 
 
@@ -63,7 +54,7 @@ def _objects(value: object) -> list[tuple[int, _Object]]:
 @once
 def calls(sent: Sent) -> list[Called]:
     """Return every call in the conversation; the pointer is that of its id, or of the call where it has none."""
-    return list(_CALLS[sent.target.dialect](sent))
+    return list(dialect_for(sent.target.dialect).calls(sent))
 
 
 @once
@@ -81,13 +72,13 @@ def _anthropic_blocks(sent: Sent) -> list[tuple[int, str, _Object]]:
 _CALLING = ("tool_use", "tool_result")
 
 
-def _anthropic_calls(sent: Sent) -> Iterator[Called]:
+def anthropic_calls(sent: Sent) -> Iterator[Called]:
     for i, place, block in _anthropic_blocks(sent):
         if block["type"] == "tool_use":
             yield Called(i, f"{place}/id", _text(block.get("id")), _text(block.get("name")), block.get("input"))
 
 
-def _responses_calls(sent: Sent) -> Iterator[Called]:
+def responses_calls(sent: Sent) -> Iterator[Called]:
     for i, place, item in messages(sent):
         type, id = _text(item.get("type")), _text(item.get("call_id"))
         if type.endswith("_call") and id:
@@ -95,7 +86,7 @@ def _responses_calls(sent: Sent) -> Iterator[Called]:
             yield Called(i, f"{place}/call_id", id, _text(item.get("name")), written)
 
 
-def _chat_calls(sent: Sent) -> Iterator[Called]:
+def chat_calls(sent: Sent) -> Iterator[Called]:
     for i, place, message in messages(sent):
         for j, call in _objects(message.get("tool_calls")):
             function = call.get("function") if isinstance(call.get("function"), dict) else {}
@@ -116,7 +107,7 @@ def _gemini_parts(sent: Sent) -> list[tuple[int, str, _Object]]:
     return found
 
 
-def _gemini_calls(sent: Sent) -> Iterator[Called]:
+def gemini_calls(sent: Sent) -> Iterator[Called]:
     for i, place, part in _gemini_parts(sent):
         call = part.get("functionCall")
         if isinstance(call, dict):
@@ -124,51 +115,35 @@ def _gemini_calls(sent: Sent) -> Iterator[Called]:
             yield Called(i, f"{place}/functionCall{'/id' if id else ''}", id, name, call.get("args"))
 
 
-_CALLS: dict[Dialect, Callable[[Sent], Iterator[Called]]] = {
-    "anthropic-messages": _anthropic_calls,
-    "openai-responses": _responses_calls,
-    "openai-chat": _chat_calls,
-    "gemini": _gemini_calls,
-}
-
-
 @once
 def answers(sent: Sent) -> list[tuple[str, str]]:
     """Return the ids of the calls that are answered, each with its pointer; what has no id is left out."""
-    return [(pointer, id) for pointer, id in _ANSWERS[sent.target.dialect](sent) if id]
+    return [(pointer, id) for pointer, id in dialect_for(sent.target.dialect).answers(sent) if id]
 
 
-def _anthropic_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+def anthropic_answers(sent: Sent) -> Iterator[tuple[str, str]]:
     for _, place, block in _anthropic_blocks(sent):
         if block["type"] == "tool_result":
             yield f"{place}/tool_use_id", _text(block.get("tool_use_id"))
 
 
-def _responses_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+def responses_answers(sent: Sent) -> Iterator[tuple[str, str]]:
     for _, place, item in messages(sent):
         if _text(item.get("type")).endswith("_output"):
             yield f"{place}/call_id", _text(item.get("call_id"))
 
 
-def _chat_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+def chat_answers(sent: Sent) -> Iterator[tuple[str, str]]:
     for _, place, message in messages(sent):
         if message.get("role") == "tool":
             yield f"{place}/tool_call_id", _text(message.get("tool_call_id"))
 
 
-def _gemini_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+def gemini_answers(sent: Sent) -> Iterator[tuple[str, str]]:
     for _, place, part in _gemini_parts(sent):
         answer = part.get("functionResponse")
         if isinstance(answer, dict):
             yield f"{place}/functionResponse/id", _text(answer.get("id"))
-
-
-_ANSWERS: dict[Dialect, Callable[[Sent], Iterator[tuple[str, str]]]] = {
-    "anthropic-messages": _anthropic_answers,
-    "openai-responses": _responses_answers,
-    "openai-chat": _chat_answers,
-    "gemini": _gemini_answers,
-}
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------

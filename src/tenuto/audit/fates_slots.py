@@ -7,15 +7,14 @@ Whatever has another shape than we write is passed over: a caller may put anythi
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import msgspec
 
+from tenuto.audit.dialects import dialect_for
 from tenuto.core import jsonio
 from tenuto.core.provider import Dialect
-
-__all__ = ["Key", "Slot", "Stream", "media", "raw_key", "read_raw", "sent", "slots_of"]
 
 Stream: TypeAlias = str
 """Who speaks: `said` (the model), `asked` (the user), `system`, or `result` (a tool)."""
@@ -63,12 +62,12 @@ def raw_key(stream: Stream, value: object) -> Key:
 
 def slots_of(body: dict[str, Any], dialect: Dialect, *, whole: bool = False) -> list[Slot]:
     """Read a body. `whole` gives each slot the key of its whole value as well."""
-    return list(_READERS[dialect](body, whole))
+    return list(dialect_for(dialect).slots(body, whole))
 
 
 def read_raw(value: object, stream: Stream, dialect: Dialect) -> tuple[Key, ...]:
     """Return the keys of one element (a block, an item, a part) that stands, or would stand, in a body."""
-    read = _PARTS[dialect]("", value, stream, False)
+    read = dialect_for(dialect).slot("", value, stream, False)
     return (*read.keys, raw_key(stream, value))
 
 
@@ -126,16 +125,16 @@ def _with_whole(slot: Slot, stream: Stream, value: object) -> Slot:
 # --- Messages ---------------------------------------------------------------------------------------------------------
 
 
-def _anthropic(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
+def anthropic_slots(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
     for pointer, part in _parts("/system", body.get("system")):
-        yield _anthropic_part(pointer, part, "system", whole)
+        yield anthropic_slot(pointer, part, "system", whole)
     for at, message in _listed(body.get("messages")):
         stream = _STREAMS.get(_word(message, "role"), "asked")
         for pointer, part in _parts(f"/messages/{at}/content", message.get(_CONTENT)):
-            yield _anthropic_part(pointer, part, stream, whole)
+            yield anthropic_slot(pointer, part, stream, whole)
 
 
-def _anthropic_part(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
+def anthropic_slot(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
     if not isinstance(part, dict):
         return Slot(pointer, (raw_key(stream, part),))
     kind = _word(part, "type")
@@ -169,21 +168,21 @@ def _anthropic_keys(kind: str, part: dict[str, Any], stream: Stream) -> tuple[Ke
 # --- Responses --------------------------------------------------------------------------------------------------------
 
 
-def _responses(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
+def responses_slots(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
     for at, item in _listed(body.get("input")):
         pointer = f"/input/{at}"
         if _word(item, "type") != "message" and "role" not in item:
-            yield _item(pointer, item, "said", whole)
+            yield responses_slot(pointer, item, "said", whole)
             continue
         stream = _STREAMS.get(_word(item, "role"), "asked")
         parts = list(_parts(f"{pointer}/content", item.get(_CONTENT)))
         for place, part in parts:
-            yield _item(place, part, stream, whole)
+            yield responses_slot(place, part, stream, whole)
         if whole or not parts:
             yield Slot(pointer, ((stream, "message", ""), raw_key(stream, item)))
 
 
-def _item(pointer: str, item: object, stream: Stream, whole: bool) -> Slot:
+def responses_slot(pointer: str, item: object, stream: Stream, whole: bool) -> Slot:
     if not isinstance(item, dict):
         return Slot(pointer, (raw_key(stream, item),))
     kind, id = _word(item, "type"), _word(item, "id")
@@ -225,7 +224,7 @@ def _item_keys(kind: str, item: dict[str, Any], stream: Stream) -> tuple[Key, ..
 # --- Chat Completions -------------------------------------------------------------------------------------------------
 
 
-def _chat(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
+def chat_slots(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
     for at, message in _listed(body.get("messages")):
         pointer, role = f"/messages/{at}", _word(message, "role")
         if role in ("tool", "function"):
@@ -235,7 +234,7 @@ def _chat(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
             continue
         stream = _STREAMS.get(role, "asked")
         for place, part in _parts(f"{pointer}/content", message.get(_CONTENT)):
-            yield _chat_part(place, part, stream, whole)
+            yield chat_slot(place, part, stream, whole)
         if stream == "said":
             yield from _chat_fields(pointer, message, whole)
 
@@ -250,7 +249,7 @@ def _chat_fields(pointer: str, message: dict[str, Any], whole: bool) -> Iterator
         yield Slot(f"{pointer}/reasoning_details/{at}", (("said", "detail", raw_key("", detail)[2]),))
     calls = message.get("tool_calls")
     for at, call in enumerate(calls if isinstance(calls, list) else ()):
-        yield _chat_part(f"{pointer}/tool_calls/{at}", call, "said", whole)
+        yield chat_slot(f"{pointer}/tool_calls/{at}", call, "said", whole)
     if isinstance(message.get("function_call"), dict):
         keys = _keys("said", ("named", _within(message, "function_call", "name")))
         yield Slot(f"{pointer}/function_call", keys)
@@ -258,7 +257,7 @@ def _chat_fields(pointer: str, message: dict[str, Any], whole: bool) -> Iterator
         yield Slot(f"{pointer}/audio", _keys("said", ("speech", _within(message, "audio", "id"))))
 
 
-def _chat_part(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
+def chat_slot(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
     if not isinstance(part, dict):
         return Slot(pointer, (raw_key(stream, part),))
     kind, id = _word(part, "type"), _word(part, "id")
@@ -283,18 +282,18 @@ def _chat_part(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
 # --- Gemini -----------------------------------------------------------------------------------------------------------
 
 
-def _gemini(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
+def gemini_slots(body: dict[str, Any], whole: bool) -> Iterator[Slot]:
     system = body.get("systemInstruction")
     for at, part in _listed(system.get("parts") if isinstance(system, dict) else None):
-        yield _gemini_part(f"/systemInstruction/parts/{at}", part, "system", whole)
+        yield gemini_slot(f"/systemInstruction/parts/{at}", part, "system", whole)
     for at, content in _listed(body.get("contents")):
         stream = _STREAMS.get(_word(content, "role"), "asked")
         parts = content.get("parts")
         for no, part in enumerate(parts if isinstance(parts, list) else ()):
-            yield _gemini_part(f"/contents/{at}/parts/{no}", part, stream, whole)
+            yield gemini_slot(f"/contents/{at}/parts/{no}", part, stream, whole)
 
 
-def _gemini_part(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
+def gemini_slot(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
     if not isinstance(part, dict):
         return Slot(pointer, (raw_key(stream, part),))
     token = ("token", _word(part, "thoughtSignature"))
@@ -335,17 +334,3 @@ def _gemini_keys(part: dict[str, Any], stream: Stream, token: tuple[str, str]) -
 
 def _with_token(plain: tuple[Key, ...], token: str) -> tuple[Key, ...]:
     return (*((*key, token) for key in plain if token and key[1] != "token"), *plain)
-
-
-_READERS: dict[Dialect, Callable[[dict[str, Any], bool], Iterator[Slot]]] = {
-    "anthropic-messages": _anthropic,
-    "openai-responses": _responses,
-    "openai-chat": _chat,
-    "gemini": _gemini,
-}
-_PARTS: dict[Dialect, Callable[[str, object, Stream, bool], Slot]] = {
-    "anthropic-messages": _anthropic_part,
-    "openai-responses": _item,
-    "openai-chat": _chat_part,
-    "gemini": _gemini_part,
-}

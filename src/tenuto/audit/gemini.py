@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tenuto.audit import gemini_fields, gemini_parameters, gemini_schemas, gemini_signatures, gemini_turns
+from tenuto.audit.cross_reading import gemini_answers, gemini_calls
+from tenuto.audit.dialects import AuditDialect
+from tenuto.audit.fates_slots import gemini_slot, gemini_slots
 from tenuto.audit.looking import Checks
-
-__all__ = ["CHECKS", "UNSEEN"]
 
 CHECKS = Checks(
     {
@@ -22,3 +23,13 @@ UNSEEN: dict[str, str] = {
     "GEM-INT-01": "the Interactions API has another body, which is not written here",
 }
 """Rules that no request shows to be broken, each with the reason."""
+
+DIALECT = AuditDialect(
+    checks=CHECKS,
+    conversation="contents",
+    calls=gemini_calls,
+    answers=gemini_answers,
+    slots=gemini_slots,
+    slot=gemini_slot,
+    signs_calls=True,
+)

@@ -100,7 +100,7 @@ class Rule:
     def _denies_path(self, value: str) -> bool:
         """Match the path, the directories above it, and, for a glob without a slash, each name in it."""
         path, glob = _folded(_tidy(value)), self._folded_path
-        if glob.matches(_folded(value)) or glob.matches_path_or_parent(path):
+        if glob.matches(_folded(value)) or glob.matches(path, or_parent=True):
             return True
         if self._path_end is None:
             return any(map(glob.matches, path.split("/")))

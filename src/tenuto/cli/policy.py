@@ -36,12 +36,12 @@ from tenuto.cli.approving import Approver, NoWord, approver
 from tenuto.cli.matching import Rule
 from tenuto.cli.screen import Screen
 from tenuto.core import jsonio
-from tenuto.core.messages import ToolCallView, ToolResult
+from tenuto.core.messages import ToolCallView
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.builtin import BUILTIN
 from tenuto.tools.decorator import Tool
-from tenuto.tools.execution import ThreadSlot, ToolContext, call_function
-from tenuto.tools.toolbox import AnyTool, Toolbox, ToolDispatcher
+from tenuto.tools.execution import ToolContext, call_function
+from tenuto.tools.toolbox import AnyTool, DispatcherTool, Toolbox
 
 __all__ = ["Policy"]
 
@@ -102,7 +102,7 @@ class Policy:
                 return word
             if approve is None:
                 raise NoWord
-            said: bool | str = await call_function(functools.partial(approve, call), ToolContext(call), ThreadSlot())
+            said: bool | str = await call_function(functools.partial(approve, call), ToolContext(call))
             return said
 
         return decide
@@ -116,33 +116,41 @@ class Policy:
         if isinstance(given, Tool):
             return self._tool(given)
         box = given if isinstance(given, Toolbox) else Toolbox([given])
-        before = _owners(box)
-        after = [self._tool(one) if isinstance(one, Tool) else self._other(one) for one in before]
-        return given if all(map(operator.is_, after, before)) else Toolbox(after)
+        before = [one if isinstance(one, ServerTool) else box.get(one.name) for one in box.definitions()]
+        after = [self._tool(one) if isinstance(one, Tool) else one for one in before]
+        return given if all(map(operator.is_, after, before)) else Toolbox(filter(None, after))
 
-    def _other(self, owner: Any) -> Any:
-        """Have a dispatcher guarded if one of its tools may be denied; what a provider runs stays as it is."""
-        names = {found.name for found in Toolbox([owner]).definitions() if isinstance(found, ToolDefinition)}
-        return _Dispatcher(owner, self) if any(rule.concerns(name) for rule in self._deny for name in names) else owner
-
-    def _tool(self, given: Tool[..., Any]) -> Tool[..., Any]:
+    def _tool(self, given: Tool) -> Tool:
         """Return a copy that asks when the patterns have it so; the tool itself if no pattern is about it."""
         concerned = any(rule.concerns(given.name) for rule in (*self._allow, *self._deny))
         if not concerned and not isinstance(given, AgentTool):
             return given
         made = copy.copy(given)
-        if concerned:
+        if isinstance(given, DispatcherTool):
+            made.call = self._guarded(given)
+        elif concerned:
             made.approval = self._needs(given)
         if isinstance(made, AgentTool):
             made.agent = _SubAgent(made.agent, self)
         return made
 
-    def _needs(self, given: Tool[..., Any]) -> Any:
+    def _needs(self, given: Tool) -> Any:
         def needs(**arguments: Any) -> bool:
             word = self.word(given.name, msgspec.to_builtins(arguments, enc_hook=_path))
             return word is not True and (word is not None or given.needs_approval(arguments))
 
         return needs
+
+    def _guarded(self, given: DispatcherTool) -> Any:
+        """Return the function of a tool whose arguments only its dispatcher reads; it does not run a denied call."""
+
+        async def call(arguments: Mapping[str, Any], context: ToolContext) -> Any:
+            word = self.word(given.name, _arguments(context.call))
+            if isinstance(word, str):
+                return context.call.answer(f"{given.name} was not run: {word}.", is_error=True)
+            return await given.call(arguments, context)
+
+        return call
 
     # --- patterns that are about nothing ---
 
@@ -182,25 +190,6 @@ class _SubAgent:
         return child
 
 
-class _Dispatcher:
-    """Somebody's own dispatcher, whose calls nobody is asked for: what is denied is answered here."""
-
-    def __init__(self, inner: ToolDispatcher, policy: Policy) -> None:
-        self._inner = inner
-        self._policy = policy
-
-    def definitions(self) -> Sequence[ToolDefinition | ServerTool]:
-        """What the model is told of the tools."""
-        return self._inner.definitions()
-
-    async def dispatch(self, call: ToolCallView) -> ToolResult:
-        """Run a call, unless it is denied."""
-        word = self._policy.word(call.name, _arguments(call))
-        if isinstance(word, str):
-            return call.answer(f"{call.name} was not run: {word}.", is_error=True)
-        return await self._inner.dispatch(call)
-
-
 def _rule(option: str, pattern: str) -> Rule:
     found = _FORM.fullmatch(pattern.strip())
     if found is None:
@@ -230,18 +219,6 @@ def _path(value: object) -> str:
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
     raise NotImplementedError
-
-
-def _owners(box: Toolbox) -> list[Any]:
-    """Return what a toolbox was made of, in its order: what runs its tools, and the tools that a provider runs."""
-    owners = [box.get(name) for name in box.names()]
-    theirs = [one for owner in owners if owner and not isinstance(owner, Tool) for one in owner.definitions()]
-    found: list[Any] = []
-    for told in box.definitions():
-        one = box.get(told.name) if isinstance(told, ToolDefinition) else told
-        if not any(one is other for other in found) and (one is not told or told not in theirs):
-            found.append(one)
-    return found
 
 
 def _told(tools: Iterable[AnyTool], above: tuple[object, ...] = ()) -> Iterator[ToolDefinition | ServerTool]:

@@ -58,7 +58,6 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
 def _fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[str, Any]:
     """What is known of a tool, by names."""
     from tenuto.core.request import ServerTool
-    from tenuto.tools.decorator import Tool
 
     if isinstance(definition, ServerTool):
         return {
@@ -69,15 +68,14 @@ def _fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[str, 
             "timeout": None,
             "parameters": None,
         }
-    runs = box.get(definition.name)
-    known = runs if isinstance(runs, Tool) else None
-    approval = known.approval if known is not None else False
+    tool = box.get(definition.name)
+    assert tool is not None
     return {
         "name": definition.name,
         "description": definition.description,
-        "effect": known.effect if known is not None else "once",
-        "approval": approval if isinstance(approval, bool) else "depends",
-        "timeout": known.timeout if known is not None else None,
+        "effect": tool.effect,
+        "approval": tool.approval if isinstance(tool.approval, bool) else "depends",
+        "timeout": tool.timeout,
         "parameters": definition.parameters,
     }
 

@@ -23,6 +23,8 @@ class Style(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     dialect: Dialect
     envelope: str
+    error_list: bool = False
+    """The body of an error is a list with one object."""
     models: str = ".*"
     reasoning: Literal["reasoning_content", "reasoning", "reasoning_details", "chunks", "tags", "none"] = "none"
     """Chat dialect: where its reasoning stands."""

@@ -85,16 +85,18 @@ class _Refusal(Exception):
 class _Case:
     """One request on its way: what is known of it so far."""
 
-    def __init__(self, call: Call, place: Route) -> None:
+    def __init__(self, call: Call, place: Route, voice: Voice) -> None:
         self.call = call
         self.place = place
+        self.voice = voice
         self.account = digest(call.key) if call.key else ""
         self.body: Any = None
         self.trouble = call.flaw
         self._read()
         self.named = place.named or self._model()
         self.style, self.model = styles.find(self.named, place.dialect)
-        self.stream = place.streams or (place.dialect != "gemini" and self._said("stream") is True)
+        self.stream = place.streams or (voice.stream_in_body and self._said("stream") is True)
+        self.array = self.stream and voice.array_without_sse and self.alt != "sse"
         self.digest = self._digest()
         self.id = envelopes.request_id(self.style, self.digest)
         self.verdict: Verdict | None = None
@@ -167,7 +169,7 @@ class Brain:
         place = route(call.path, call.headers)
         if place.kind in ("log", "script", "rules") and call.method in place.methods:
             return self._own(call, place)
-        case = _Case(call, place)
+        case = _Case(call, place, self._voices(place.dialect))
         status, data = 500, b""
         refused: Refused | None = _FAILED
         try:
@@ -195,9 +197,9 @@ class Brain:
         if call.method not in place.methods:
             raise _refusal(405, f"{call.path} takes {' and '.join(place.methods)}, not {call.method}")
         if self._keys is not None and call.key not in self._keys:
-            google = case.style.envelope == "gemini"
-            problem = Problem(status=400, message=_BAD_KEY, code="API_KEY_INVALID") if google else Problem(status=401)
-            raise _Refusal(problem, Refused(message="the key is none of those that are taken"))
+            raise _Refusal(
+                envelopes.envelope_of(case.style).bad_key, Refused(message="the key is none of those that are taken")
+            )
         if call.body is None:
             raise _Refusal(Problem(status=413), Refused(message=f"the request has more than {LARGEST} bytes"))
         if place.methods == ("POST",) and (case.trouble or not isinstance(case.body, dict)):
@@ -214,27 +216,24 @@ class Brain:
             case "embed":
                 return self._embed(case)
             case "list":
-                return _document(case, listing.listed(case.place.dialect))
+                ids = listing.list_ids(case.voice.listed_dialects)
+                return _document(case, case.voice.model_list([case.voice.model_entry(id) for id in ids]))
             case _:
                 return self._model(case)
 
     def _turn(self, case: _Case) -> Answer:
-        spoken = self._voices(case.place.dialect)
         try:
-            asked = self._asked(case, spoken)
+            asked = self._asked(case)
             turn = self._played(asked, case)
-            pieces = spoken.write(asked, turn, asked.mint(self._seed))
+            pieces = case.voice.write(asked, turn, asked.mint(self._seed))
         except Malformed as exc:
             raise _malformed(exc) from exc
-        kind = "text/event-stream; charset=utf-8" if case.stream else _JSON["content-type"]
-        if case.stream and case.place.dialect == "gemini" and case.alt != "sse":
-            kind = _JSON["content-type"]
+        kind = "text/event-stream; charset=utf-8" if case.stream and not case.array else _JSON["content-type"]
         return Answer(200, {"content-type": kind, **_ids(case)}, pieces, case.stream)
 
     def _count(self, case: _Case) -> Answer:
-        spoken = self._voices(case.place.dialect)
         try:
-            told = spoken.count(self._asked(case, spoken))
+            told = case.voice.count(self._asked(case))
         except Malformed as exc:
             raise _malformed(exc) from exc
         return _document(case, told)
@@ -256,10 +255,9 @@ class Brain:
         return _document(case, told)
 
     def _model(self, case: _Case) -> Answer:
-        told = listing.entry(case.named, case.place.dialect)
-        if told is None:
+        if not listing.has_model(case.named, case.voice.listed_dialects):
             raise _refusal(404, f"there is no model {case.named}")
-        return _document(case, told)
+        return _document(case, case.voice.model_entry(case.named))
 
     def _own(self, call: Call, place: Route) -> Answer:
         """Answer what is asked of the simulator itself."""
@@ -279,7 +277,7 @@ class Brain:
 
     # --- a turn -------------------------------------------------------------------------------------------------------
 
-    def _asked(self, case: _Case, spoken: Voice) -> Asked:
+    def _asked(self, case: _Case) -> Asked:
         """Open the request, judge it, and read what it asks."""
         call = case.call
         request = Request(
@@ -287,14 +285,14 @@ class Brain:
             headers={**call.headers, "x-sim-alt": case.alt}, body=case.body, digest=case.digest, seals=self._seals,
             verb=case.place.verb, stream=case.stream, stored=partial(self._log.stored, account=case.account),
         )  # fmt: skip
-        opened = spoken.open(request)
-        case.verdict = verdict = judge(opened, spoken.checks)
+        opened = case.voice.open(request)
+        case.verdict = verdict = judge(opened, case.voice.checks)
         broken = verdict.refusal
         if broken is not None:
             row = broken.row
             refused = Refused(message=broken.message, rule=row.id, place=broken.place, remedy=row.remedy)
             raise _Refusal(envelopes.refusal(broken), refused)
-        return spoken.read(opened)
+        return case.voice.read(opened)
 
     def _played(self, asked: Asked, case: _Case) -> Turn:
         """Return what is said: by the script, or by the assistant where there is none."""
@@ -318,7 +316,6 @@ class Brain:
 
 
 _FAILED = Refused(message="the simulator itself failed", remedy="the log of aiohttp.server says where; report it")
-_BAD_KEY = "API key not valid. Please pass a valid API key."
 
 
 def _instances(body: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -375,7 +372,7 @@ def _told(case: _Case, exc: _Refusal) -> Answer:
     """Put an error into the provider's envelope."""
     problem = msgspec.structs.replace(exc.problem, status=exc.problem.status or 400, request_id=case.id)
     body: Any = envelopes.body(case.style, problem)
-    if case.place.dialect == "gemini" and case.stream and case.alt != "sse":
+    if case.array:
         body = [body]
     headers = {**_JSON, **envelopes.headers(case.style, problem)}
     return Answer(problem.status, headers, [*exc.before, jsonio.encode(body)])

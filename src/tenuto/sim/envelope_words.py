@@ -257,7 +257,7 @@ WORDS: dict[str, dict[int, Words]] = {
         504: Words("error", "DEADLINE_EXCEEDED", "The request timed out"),
         529: Words("error", "SERVICE_UNAVAILABLE", "Service is temporarily overloaded, please try again later"),
     },
-    "gemini": {
+    "google": {
         400: Words("INVALID_ARGUMENT", "", "Request contains an invalid argument."),
         401: Words(
             "UNAUTHENTICATED",

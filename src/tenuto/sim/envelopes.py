@@ -13,8 +13,6 @@ from tenuto.sim.asked import Style
 from tenuto.sim.envelope_words import WORDS, Words
 from tenuto.sim.judging import Broken
 
-__all__ = ["Problem", "body", "headers", "refusal", "request_id", "stream"]
-
 _encode = jsonio.encode
 _GOOGLE = "type.googleapis.com/google.rpc."
 
@@ -51,61 +49,66 @@ def refusal(broken: Broken, request_id: str = "") -> Problem:
     )
 
 
+def _dashed_id(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:32]}"
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """The form of a provider's errors."""
+
+    body: Callable[[Problem, Words], dict[str, Any]]
+    stream_event: Callable[[Problem, Words], bytes] | None = None
+    """Write the error inside a stream of the chat dialect; None: its body as one event without a name."""
+    request_id: Callable[[str], str] = _dashed_id
+    """Make the id of a request from 32 hexadecimal digits."""
+    id_header: str = "x-request-id"
+    """The header with the id of the request; empty: none."""
+    retry_headers: tuple[str, ...] = ("retry-after",)
+    rate_limit_headers: dict[str, str] = {}
+    should_retry: Callable[[Problem], dict[str, str]] = lambda problem: {}
+    """Make the headers that say whether to retry."""
+    bad_key: Problem = Problem(status=401)
+
+
+def envelope_of(style: Style) -> Envelope:
+    return _ENVELOPES[style.envelope]
+
+
 def request_id(style: Style, chance: str) -> str:
     """Return the id of a request in the form of a provider; the same for the same chance."""
-    word = hashlib.blake2b(chance.encode(), digest_size=16).hexdigest()
-    if style.envelope == "anthropic":
-        return f"req_011C{word[:20]}"
-    if style.envelope in ("openai", "groq"):
-        return f"req_{word}" if style.envelope == "openai" else f"req_01{word[:24]}"
-    if style.envelope in ("mistral", "deepseek"):
-        return word
-    return f"{word[:8]}-{word[8:12]}-4{word[13:16]}-a{word[17:20]}-{word[20:32]}"
+    return envelope_of(style).request_id(hashlib.blake2b(chance.encode(), digest_size=16).hexdigest())
 
 
 def body(style: Style, problem: Problem) -> Any:
-    """Return the body of an error: an object, in a list where Google speaks the chat dialect."""
-    told = _body(style, problem)
-    return [told] if style.envelope == "gemini" and style.dialect == "openai-chat" else told
+    """Return the body of an error: an object, or a list with one where the style has `error_list`."""
+    error = error_object(style, problem)
+    return [error] if style.error_list else error
 
 
-def _body(style: Style, problem: Problem) -> dict[str, Any]:
-    return _SHAPES.get(style.envelope, _openai)(problem, _words(style, problem))
+def error_object(style: Style, problem: Problem) -> dict[str, Any]:
+    return envelope_of(style).body(problem, _words(style, problem))
 
 
 def headers(style: Style, problem: Problem) -> dict[str, str]:
     """Return the headers of an error: the request's id, how long to wait, whether to try again."""
+    envelope = envelope_of(style)
     told: dict[str, str] = {}
-    name = _ID_HEADERS.get(style.envelope, "x-request-id")
-    if name and problem.request_id:
-        told[name] = problem.request_id
-    if problem.retry_after is not None and style.envelope != "gemini":
-        told["retry-after"] = f"{problem.retry_after:g}"
-        if style.envelope in ("openai", "azure", "anthropic"):
-            told["retry-after-ms"] = f"{round(problem.retry_after * 1000)}"
+    if envelope.id_header and problem.request_id:
+        told[envelope.id_header] = problem.request_id
+    if problem.retry_after is not None:
+        delays = {"retry-after": f"{problem.retry_after:g}", "retry-after-ms": f"{round(problem.retry_after * 1000)}"}
+        told |= {name: delays[name] for name in envelope.retry_headers}
     if problem.status == 429:
-        told |= _LIMITS.get(style.envelope, {})
-    if style.envelope == "anthropic":
-        told |= _should_retry(problem)
-    return told
+        told |= envelope.rate_limit_headers
+    return told | envelope.should_retry(problem)
 
 
-def stream(style: Style, problem: Problem) -> bytes:
-    """Return the error as one event of a stream that has begun."""
-    told = _body(style, problem)
-    if style.dialect == "anthropic-messages":
-        told = told if told.get("type") == "error" else {"type": "error", **told}
-        return b"event: error\ndata: " + _encode(told) + b"\n\n"
-    if style.dialect == "gemini":
-        return b"data: " + _encode(told) + b"\r\n\r\n"
-    if style.envelope == "groq":
-        told["error"]["status_code"] = problem.status
-        return b"event: error\ndata: " + _encode(told) + b"\n\n"
-    if style.envelope in ("cohere", "mistral", "xai"):
-        words = _words(style, problem)
-        message, code = problem.message or words.message, problem.code or words.code
-        told = {"error": {"message": message, "type": problem.type or words.type or code, "code": code}}
-    return b"data: " + _encode(told) + b"\n\n"
+def chat_stream_event(style: Style, problem: Problem) -> bytes:
+    """Return the error as one event of a stream of the chat dialect that has begun."""
+    write = envelope_of(style).stream_event
+    if write is not None:
+        return write(problem, _words(style, problem))
+    return b"data: " + _encode(error_object(style, problem)) + b"\n\n"
 
 
 def _words(style: Style, problem: Problem) -> Words:
@@ -178,6 +181,19 @@ def _groq(problem: Problem, words: Words) -> dict[str, Any]:
     return {"error": {**error, **({"code": code} if code else {}), **problem.extra}}
 
 
+def _groq_event(problem: Problem, words: Words) -> bytes:
+    told = _groq(problem, words)
+    told["error"]["status_code"] = problem.status
+    return b"event: error\ndata: " + _encode(told) + b"\n\n"
+
+
+def _common_event(problem: Problem, words: Words) -> bytes:
+    """Write the form of OpenAI, whatever the form of the whole body."""
+    message, code = problem.message or words.message, problem.code or words.code
+    told = {"error": {"message": message, "type": problem.type or words.type or code, "code": code}}
+    return b"data: " + _encode(told) + b"\n\n"
+
+
 def _mistral(problem: Problem, words: Words) -> dict[str, Any]:
     message = problem.message or words.message
     if problem.status == 401:
@@ -248,7 +264,7 @@ def _fireworks(problem: Problem, words: Words) -> dict[str, Any]:
     return {"error": {**error, **({"code": code} if code else {}), "message": problem.message or words.message}}
 
 
-def _gemini(problem: Problem, words: Words) -> dict[str, Any]:
+def _google(problem: Problem, words: Words) -> dict[str, Any]:
     message = problem.message or words.message
     error: dict[str, Any] = {"code": problem.status, "message": message}
     error["status"] = problem.type if problem.type.isupper() else words.type
@@ -282,38 +298,56 @@ _FILTERED = {
     "sexual": _SAFE,
     "violence": {"filtered": True, "severity": "high"},
 }
-_SHAPES: dict[str, Callable[[Problem, Words], dict[str, Any]]] = {
-    "anthropic": _anthropic,
-    "openai": _openai,
-    "azure": _azure,
-    "deepseek": _deepseek,
-    "moonshot": _typed,
-    "mistral": _mistral,
-    "groq": _groq,
-    "xai": _xai,
-    "openrouter": _openrouter,
-    "perplexity": _perplexity,
-    "cohere": _cohere,
-    "ollama": _openai,
-    "zai": _zai,
-    "alibaba": _alibaba,
-    "minimax": _minimax,
-    "fireworks": _fireworks,
-    "gemini": _gemini,
-}
-_ID_HEADERS = {
-    "anthropic": "request-id",
-    "azure": "apim-request-id",
-    "deepseek": "x-ds-trace-id",
-    "mistral": "mistral-correlation-id",
-    "perplexity": "",
-    "ollama": "",
-    "gemini": "",
-}
 _SPENT = {"x-ratelimit-limit-requests": "500", "x-ratelimit-remaining-requests": "0"}
-_LIMITS = {
-    "anthropic": {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "0"},
-    "openai": _SPENT,
-    "azure": _SPENT,
-    "groq": _SPENT,
+_WITH_MILLISECONDS = ("retry-after", "retry-after-ms")
+_ENVELOPES: dict[str, Envelope] = {
+    "anthropic": Envelope(
+        body=_anthropic,
+        request_id=lambda digits: f"req_011C{digits[:20]}",
+        id_header="request-id",
+        retry_headers=_WITH_MILLISECONDS,
+        rate_limit_headers={
+            "anthropic-ratelimit-requests-limit": "50",
+            "anthropic-ratelimit-requests-remaining": "0",
+        },
+        should_retry=_should_retry,
+    ),
+    "openai": Envelope(
+        body=_openai,
+        request_id=lambda digits: f"req_{digits}",
+        retry_headers=_WITH_MILLISECONDS,
+        rate_limit_headers=_SPENT,
+    ),
+    "azure": Envelope(
+        body=_azure, id_header="apim-request-id", retry_headers=_WITH_MILLISECONDS, rate_limit_headers=_SPENT
+    ),
+    "deepseek": Envelope(body=_deepseek, request_id=lambda digits: digits, id_header="x-ds-trace-id"),
+    "moonshot": Envelope(body=_typed),
+    "mistral": Envelope(
+        body=_mistral,
+        stream_event=_common_event,
+        request_id=lambda digits: digits,
+        id_header="mistral-correlation-id",
+    ),
+    "groq": Envelope(
+        body=_groq,
+        stream_event=_groq_event,
+        request_id=lambda digits: f"req_01{digits[:24]}",
+        rate_limit_headers=_SPENT,
+    ),
+    "xai": Envelope(body=_xai, stream_event=_common_event),
+    "openrouter": Envelope(body=_openrouter),
+    "perplexity": Envelope(body=_perplexity, id_header=""),
+    "cohere": Envelope(body=_cohere, stream_event=_common_event),
+    "ollama": Envelope(body=_openai, id_header=""),
+    "zai": Envelope(body=_zai),
+    "alibaba": Envelope(body=_alibaba),
+    "minimax": Envelope(body=_minimax),
+    "fireworks": Envelope(body=_fireworks),
+    "google": Envelope(
+        body=_google,
+        id_header="",
+        retry_headers=(),
+        bad_key=Problem(status=400, message="API key not valid. Please pass a valid API key.", code="API_KEY_INVALID"),
+    ),
 }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from tenuto.core.provider import Dialect
 from tenuto.sim.styles import STYLES, exists, find
-
-__all__ = ["MODELS", "entry", "listed"]
 
 MODELS: dict[str, tuple[str, ...]] = {
     "anthropic": (
@@ -28,37 +27,34 @@ _MADE = 1_767_225_600  # the first of January 2026
 _OUTPUT = 65_536
 
 
-def listed(dialect: Dialect) -> dict[str, Any]:
-    """Return the list in the form of a dialect. Anthropic's and Gemini's have only what can be asked in that dialect."""
-    narrow = dialect in ("anthropic-messages", "gemini")
-    styles = list(dict.fromkeys(style.name for style in STYLES if not narrow or style.dialect == dialect))
-    ids = [id for style in styles for id in (style, *(f"{style}/{model}" for model in MODELS.get(style, ())))]
-    if dialect == "anthropic-messages":
-        told: dict[str, Any] = {"data": [_anthropic(id) for id in ids]}
-        return {**told, "has_more": False, "first_id": ids[0], "last_id": ids[-1]}
-    if dialect == "gemini":
-        return {"models": [_gemini(id) for id in ids]}
-    return {"object": "list", "data": [_openai(id) for id in ids]}
+def list_ids(dialects: Collection[Dialect]) -> list[str]:
+    """Return the ids of all styles of these dialects and of their models."""
+    styles = dict.fromkeys(style.name for style in STYLES if style.dialect in dialects)
+    return [id for style in styles for id in (style, *(f"{style}/{model}" for model in MODELS.get(style, ())))]
 
 
-def entry(id: str, dialect: Dialect) -> dict[str, Any] | None:
-    """Return the entry of one model in the form of a dialect; None if its style has no such model."""
-    narrow = dialect in ("anthropic-messages", "gemini")
-    tried: tuple[Dialect, ...] = (dialect,) if narrow else ("openai-responses", "openai-chat")
-    if not any(exists(*find(id, asked)) for asked in tried):
-        return None
-    return {"anthropic-messages": _anthropic, "gemini": _gemini}.get(dialect, _openai)(id)
+def has_model(id: str, dialects: Collection[Dialect]) -> bool:
+    """Whether one of these dialects has a style with such a model."""
+    return any(exists(*find(id, dialect)) for dialect in dialects)
 
 
-def _openai(id: str) -> dict[str, Any]:
+def openai_entry(id: str) -> dict[str, Any]:
     return {"id": id, "object": "model", "created": _MADE, "owned_by": id.partition("/")[0]}
 
 
-def _anthropic(id: str) -> dict[str, Any]:
+def openai_list(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"object": "list", "data": entries}
+
+
+def anthropic_entry(id: str) -> dict[str, Any]:
     return {"type": "model", "id": id, "display_name": id.rpartition("/")[2], "created_at": "2026-01-01T00:00:00Z"}
 
 
-def _gemini(id: str) -> dict[str, Any]:
+def anthropic_list(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"data": entries, "has_more": False, "first_id": entries[0]["id"], "last_id": entries[-1]["id"]}
+
+
+def gemini_entry(id: str) -> dict[str, Any]:
     style, _ = find(id, "gemini")
     return {
         "name": f"models/{id}",
@@ -69,3 +65,7 @@ def _gemini(id: str) -> dict[str, Any]:
         "outputTokenLimit": _OUTPUT,
         "supportedGenerationMethods": ["generateContent", "countTokens", "embedContent", "batchEmbedContents"],
     }
+
+
+def gemini_list(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"models": entries}

@@ -37,8 +37,8 @@ _OWN: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "_sim/script": ("script", ("POST", "DELETE")),
     "_sim/rules": ("rules", ("GET",)),
 }
-COUNTING = "count-tokens"
-"""The model that Claude is counted by where it is asked by `:rawPredict`."""
+COUNTING = ("count-tokens", "rawPredict")
+"""The model and the verb that count the tokens of a request to Claude on Vertex AI."""
 HELP = (
     "there are POST /v1/messages, /v1/messages/count_tokens, /v1/responses, /v1/responses/input_tokens, "
     "/v1/chat/completions, /v1/embeddings, /v1beta/models/{model}:generateContent, :streamGenerateContent, "
@@ -86,7 +86,7 @@ def route(path: str, headers: dict[str, str]) -> Route:
 
 def _verbal(named: str, verb: str) -> Route:
     kind, dialect = _VERBS[verb]
-    if named == COUNTING and dialect == "anthropic-messages":
+    if (named, verb) == COUNTING:
         return Route("count", dialect, "", "count_tokens")
     return Route(kind, dialect, named, verb)
 

@@ -39,8 +39,8 @@ _RESPONSES = (
     Style(name="vllm", dialect="openai-responses", envelope="openai", window=131_072),
 )
 _GENERATE = (
-    Style(name="gemini", dialect="gemini", envelope="gemini", models=_GEMINI, window=1_048_576),
-    Style(name="vertex", dialect="gemini", envelope="gemini", models=_GEMINI, window=1_048_576),
+    Style(name="gemini", dialect="gemini", envelope="google", models=_GEMINI, window=1_048_576),
+    Style(name="vertex", dialect="gemini", envelope="google", models=_GEMINI, window=1_048_576),
 )
 
 
@@ -127,7 +127,7 @@ _CHAT = (
         window=288_000,
     ),
     Style(name="meta", dialect="openai-chat", envelope="openai", models="muse-.*", thinks=False),
-    Style(name="vertex", dialect="openai-chat", envelope="gemini", thinks=False),
+    Style(name="vertex", dialect="openai-chat", envelope="google", error_list=True, thinks=False),
     Style(name="together", dialect="openai-chat", envelope="openai", reasoning="reasoning", thinks=False),
     Style(name="fireworks", dialect="openai-chat", envelope="fireworks", reasoning="reasoning_content", thinks=False),
     *(
@@ -176,12 +176,8 @@ ALIASES = {
 }
 """Other names of the same styles."""
 _BY_NAME = {(style.name, style.dialect): style for style in STYLES}
-_HOME: dict[Dialect, str] = {
-    "anthropic-messages": "anthropic",
-    "openai-responses": "openai",
-    "openai-chat": "chat",
-    "gemini": "gemini",
-}
+_DEFAULTS = {style.dialect: style for style in reversed(STYLES)}
+"""The style of a model that no other style claims: the first one of each dialect."""
 _MAKERS = tuple(
     (re.compile(pattern, re.IGNORECASE), name)
     for pattern, name in (
@@ -215,7 +211,7 @@ def find(named: str, dialect: Dialect) -> tuple[Style, str]:
         return style, rest
     maker = _BY_NAME.get((next((name for pattern, name in _MAKERS if pattern.match(named)), ""), dialect))
     if maker or not style:
-        return maker or _BY_NAME[_HOME[dialect], dialect], named
+        return maker or _DEFAULTS[dialect], named
     return style, rest
 
 

@@ -1,12 +1,14 @@
-"""What a dialect is to the simulator: five functions and a table of checks."""
+"""What a dialect is to the simulator: its functions, its table of checks, and where it differs from the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
+from tenuto.core.provider import Dialect
+from tenuto.sim import listing
 from tenuto.sim.asked import Asked, Request
 from tenuto.sim.judging import Checks
 from tenuto.sim.mint import Mint
@@ -29,3 +31,12 @@ class Voice(msgspec.Struct, frozen=True, kw_only=True):
     read: Callable[[Any], Asked]
     write: Callable[[Asked, Turn, Mint], list[bytes | Fault]]
     count: Callable[[Asked], dict[str, Any]]
+    stream_in_body: bool = True
+    """A request asks for a stream with `stream` in its body; False: with its path."""
+    array_without_sse: bool = False
+    """A stream is one JSON array if the query does not have `alt=sse`."""
+    listed_dialects: tuple[Dialect, ...] = get_args(Dialect)
+    """The dialects whose models the list shows."""
+    model_entry: Callable[[str], dict[str, Any]] = listing.openai_entry
+    model_list: Callable[[list[dict[str, Any]]], dict[str, Any]] = listing.openai_list
+    """Make the model list from its entries."""

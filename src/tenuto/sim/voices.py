@@ -1,7 +1,8 @@
-"""The voices of the simulator, each loaded when it is first asked for."""
+"""The voices of the simulator by the name of their dialect."""
 
 from __future__ import annotations
 
+import importlib
 from functools import cache
 
 from tenuto.core.provider import Dialect
@@ -9,27 +10,19 @@ from tenuto.sim.voice import Voice
 
 __all__ = ["unchecked", "voice"]
 
+_MODULES: dict[Dialect, str] = {
+    "anthropic-messages": "tenuto.sim.anthropic.voice",
+    "openai-responses": "tenuto.sim.responses.voice",
+    "openai-chat": "tenuto.sim.chat.voice",
+    "gemini": "tenuto.sim.gemini.voice",
+}
+
 
 @cache
 def voice(dialect: Dialect) -> Voice:
-    """Return what speaks a dialect."""
-    match dialect:
-        case "anthropic-messages":
-            from tenuto.sim.anthropic.voice import VOICE as MESSAGES
-
-            return MESSAGES
-        case "openai-responses":
-            from tenuto.sim.responses.voice import VOICE as RESPONSES
-
-            return RESPONSES
-        case "openai-chat":
-            from tenuto.sim.chat.voice import VOICE as CHAT
-
-            return CHAT
-        case "gemini":
-            from tenuto.sim.gemini.voice import VOICE as GEMINI
-
-            return GEMINI
+    """Return the voice of a dialect, and import it if this is its first use."""
+    found: Voice = importlib.import_module(_MODULES[dialect]).VOICE
+    return found
 
 
 def unchecked() -> dict[str, str]:

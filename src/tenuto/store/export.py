@@ -33,6 +33,7 @@ __all__ = [
     "ExportedSession",
     "Imported",
     "check_export",
+    "check_header",
     "check_no_other_session",
     "export_session",
     "import_session",
@@ -267,6 +268,11 @@ def _ended(head: _Head | None, count: int) -> None:
         raise StoreCorrupt(f"session {head.session!r} had {head.head} entries, and here are {count}: some are lost")
     if head is not None and not head.head:
         raise StoreError(f"this is no exported session: there is nothing in it ({head.session!r})")
+
+
+def check_header(line: bytes) -> None:
+    """Check the first line of an export. Raise `StoreError` if it has another version, `JsonError` if it is damaged."""
+    _head(jsonio.members(line))
 
 
 def _head(members: dict[str, Raw]) -> _Head:

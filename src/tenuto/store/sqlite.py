@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tenuto.core.jsonio import JsonError
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store.driver import Arg, Driver, FileLock
 from tenuto.store.locks import Guard, Locks
@@ -72,9 +73,28 @@ def name_of(exc: Exception) -> str:
 def translate_error(path: Path, exc: Exception) -> StoreError:
     """Say what an error of SQLite's means, and what to do."""
     word = name_of(exc).removeprefix("SQLITE_").split("_")[0]
+    if word == "NOTADB" and (error := _export_error(path)):
+        return error
     kind = StoreCorrupt if word in _DAMAGE else StoreError
     meaning = _MEANING.get(word)
     return kind(f"{str(path)!r}: {meaning} ({exc})" if meaning else f"{str(path)!r}: {exc}")
+
+
+def _export_error(path: Path) -> StoreError | None:
+    """Return the error for an exported session that was named as a store; None for any other file."""
+    from tenuto.store.export import check_header
+
+    try:
+        with path.open("rb") as file:
+            line = file.readline(4096).rstrip()
+        if not line.startswith(b'{"tenuto":"session"'):
+            return None
+        check_header(line)
+    except (JsonError, OSError):
+        return None
+    except StoreError as exc:
+        return StoreError(f"{str(path)!r}: {exc}")
+    return StoreError(f"{str(path)!r} is an exported session, not a store: import it with `tenuto import {path}`")
 
 
 @contextmanager

@@ -1,8 +1,7 @@
-"""Running a function that may block, or may be awaited, or may take too long.
+"""Run a function that may block, be awaited, or take too long.
 
-A function that is not `async` gets a thread of its own, which keeps nobody from leaving: a pool's threads are waited for
-when the program ends, and a few tools that block would keep all the others waiting. A thread cannot be stopped from
-without. When its time is up it is left behind, and what it still gives goes nowhere.
+A function that is not `async` gets its own daemon thread: the threads of a pool are awaited at exit, and a few tools that
+block would delay all others. A thread cannot be stopped. After its timeout, its result is ignored.
 """
 
 from __future__ import annotations
@@ -14,41 +13,33 @@ import functools
 import inspect
 import logging
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from tenuto.core.messages import ToolCallView, ToolResult
 
-__all__ = [
-    "GRACE",
-    "Detail",
-    "End",
-    "ExecutionResult",
-    "Outcome",
-    "ThreadSlot",
-    "ToolContext",
-    "ToolRefused",
-    "call_function",
-    "failure",
-    "run_tool",
-]
+GRACE = 1.0
+"""Seconds that an `async` tool has for cleaning up when it is cancelled."""
 
 Detail: TypeAlias = Literal["", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled"]
-"""What went wrong; empty if nothing did.
+"""The problem of a call; empty if it has none.
 
-`unknown-tool` and `arguments`: nothing was begun. `exception`: the tool raised. `timeout`: it took too long. `oversize`:
-it gave more than is kept; text is cut and stays a result. `result`: what it gave cannot be shown to a model.
-`cancelled`: it was ended from within.
+`unknown-tool`, `arguments`: the tool was not started. `exception`: it raised. `timeout`: it took too long. `oversize`: its
+result is longer than the limit; text is cut. `result`: its result cannot be sent to a model. `cancelled`: it raised
+`CancelledError`.
 """
+
+log = logging.getLogger("tenuto")
+_stopping: set[asyncio.Task[Any]] = set()  # asyncio has only weak references to tasks
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """How a call ended, and the result that answers it.
+    """The end of a call, and its result.
 
-    `done`: it ran. `failed`: it ran and did not succeed, or was never begun; `detail` tells. `cancelled`: it was ended
-    before it was through. `unknown`: it may still be running, and nobody can say whether it took effect.
+    `done`: it ran. `failed`: it ran without success or was not started; `detail` gives the reason. `cancelled`: it was
+    cancelled while it ran. `unknown`: it may still be running, and may or may not take effect.
     """
 
     result: ToolResult
@@ -56,31 +47,21 @@ class Outcome(msgspec.Struct, frozen=True):
     detail: Detail = ""
 
 
-class ToolRefused(msgspec.Struct, frozen=True):
-    """A call that cannot be run: `result` tells the model why, and what to do. Nothing was begun."""
-
-    call: ToolCallView
-    result: ToolResult
-    detail: Detail
-
-    @property
-    def outcome(self) -> Outcome:
-        """The same, as the outcome of a call."""
-        return Outcome(self.result, "failed", self.detail)
-
-
 def failure(call: ToolCallView, text: str, detail: Detail) -> Outcome:
-    """Make the outcome of a call that did not succeed."""
+    """Return the outcome of a call without success."""
     return Outcome(call.answer(text, is_error=True), "failed", detail)
 
 
 class ToolContext:
-    """The call that a tool answers: annotate a parameter with this class, and it is filled in.
+    """The call that a tool runs for. A parameter annotated with this class receives it.
 
-    `key` is the same for every attempt at this call, and different for every other call: a tool whose `effect` is
-    `keyed` passes it on to whatever does the work, which then does it once. `attempt` counts from 1. `session` is
-    empty where there is none. `fence` grows with each holder of the session; a system that refuses smaller numbers than it
-    has seen is safe from a process that lost the session and does not know it yet. Made by hand, without a key, the call's id stands for it.
+    `key`: the same for every attempt of this call, different for every other call. A tool with the effect `keyed` passes
+    it to the system that does the work, which does the work for each key once. The default is the id of the call.
+    `attempt`: counts from 1.
+    `session`: the id of the session, or empty.
+    `fence`: grows with each holder of the session. A system that refuses smaller numbers than it has seen is safe from a
+    process that has lost the session without noticing.
+    `root`: the directory that the tool works in; empty if it needs none. The toolbox sets it.
     """
 
     def __init__(
@@ -98,193 +79,158 @@ class ToolContext:
         self.attempt = attempt
         self.session = session
         self.fence = fence
-        self._hear = progress
+        self.root = ""
+        self._listener = progress
         self._cancelled = False
+        self._in_thread = False
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits any more: a tool that runs in a thread may look now and then, and leave off."""
+        """Whether the result is no longer awaited. A tool in a thread should check it and stop."""
         return self._cancelled
 
     def progress(self, text: str) -> None:
-        """Say how far the work is. From any thread; whoever listens is called in that thread, and at once.
+        """Report progress, from any thread. The listener is called at once in that thread.
 
-        What is said when nobody waits any more, or when the call has its result, goes nowhere. A listener that raises
-        does not disturb the work: that is logged.
+        After the end of the call, progress is ignored. Exceptions in the listener are logged and ignored.
         """
-        hear = self._hear
-        if hear is None:
+        listener = self._listener
+        if listener is None:
             return
         try:
-            hear(text)
+            listener(text)
         except Exception:
-            log.debug("nobody could be told of the progress of %s", self.call.name, exc_info=True)
+            log.debug("the progress listener of %s raised", self.call.name, exc_info=True)
 
-    def cancel(self) -> None:
-        """Tell the tool that nobody waits any more."""
+    def _cancel(self) -> None:
         self._cancelled = True
-        self.close()
-
-    def close(self) -> None:
-        """Stop listening: the call has its result."""
-        self._hear = None
+        self._listener = None
 
     def __repr__(self) -> str:
         return f"ToolContext(call={self.call.id!r}, key={self.key!r}, attempt={self.attempt})"
 
 
-GRACE = 1.0
-"""Seconds that an `async` tool has to clean up in when it is cancelled."""
-
-log = logging.getLogger("tenuto")
-_left: set[asyncio.Task[Any]] = set()  # a task that nobody holds may vanish before it has ended
-
-End: TypeAlias = Literal["returned", "raised", "cancelled", "late", "left"]
-
-
 class ExecutionResult(msgspec.Struct, frozen=True, eq=False):
-    """How a function ended.
+    """The end of a function."""
 
-    `returned` a value, `raised` an error, was `cancelled` from within; was too `late` and is over, or was too late and
-    is `left` behind, perhaps still at work.
-    """
-
-    how: End
+    end: Literal["returned", "raised", "cancelled", "stopped", "running"]
+    """`cancelled`: it raised `CancelledError`. `stopped`, `running`: it took too long, and has ended or may still run."""
     value: Any = None
     error: BaseException | None = None
 
 
-class ThreadSlot:
-    """Where a call runs: `busy` while a thread is at work for it."""
+async def run_tool(function: Callable[[], Any], context: ToolContext, timeout: float | None) -> ExecutionResult:
+    """Run a function to its end or its timeout. Raise only `CancelledError`, if this task is cancelled.
 
-    def __init__(self) -> None:
-        self.busy = False
-
-
-async def run_tool(
-    work: Callable[[ThreadSlot], Coroutine[Any, Any, Any]], context: ToolContext, timeout: float | None
-) -> ExecutionResult:
-    """Run `work` to its end, or to the end of its time; only `CancelledError` is raised, when the caller is cancelled.
-
-    Either way `context` is told, and an `async` function is cancelled and has `GRACE` to clean up in.
+    On timeout and cancellation, set `context.cancelled`, cancel an `async` function, and wait `GRACE` seconds for it.
     """
-    lane = ThreadSlot()
-    task = asyncio.create_task(work(lane))
+    task = asyncio.create_task(call_function(function, context))
     try:
         done, _ = await asyncio.wait({task}, timeout=timeout)
     except asyncio.CancelledError:
-        context.cancel()
-        await _stop(task)
+        await _stop(task, context)
         raise
     if not done:
-        context.cancel()
-        await _stop(task)
-        return ExecutionResult("left" if lane.busy or not task.done() else "late")
-    context.close()
+        await _stop(task, context)
+        return ExecutionResult("running" if context._in_thread or not task.done() else "stopped")
+    context._listener = None
     if task.cancelled():
         return ExecutionResult("cancelled")
     error = task.exception()
     return ExecutionResult("returned", task.result()) if error is None else ExecutionResult("raised", error=error)
 
 
-async def _stop(task: asyncio.Task[Any]) -> None:
+async def _stop(task: asyncio.Task[Any], context: ToolContext) -> None:
+    context._cancel()
     task.cancel()
-    _left.add(task)
-    task.add_done_callback(_forget)
+    _stopping.add(task)
+    task.add_done_callback(_log_late_error)
     await asyncio.wait({task}, timeout=GRACE)
 
 
-def _forget(task: asyncio.Task[Any]) -> None:
-    _left.discard(task)
+def _log_late_error(task: asyncio.Task[Any]) -> None:
+    _stopping.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.debug("a tool failed after it was given up", exc_info=error)
+        log.debug("a tool raised after its timeout or cancellation", exc_info=error)
 
 
-async def call_function(work: Callable[..., Any], context: ToolContext, lane: ThreadSlot) -> Any:
-    """Call a function of any kind, its arguments bound, and return what it gives in the end.
+async def call_function(function: Callable[[], Any], context: ToolContext) -> Any:
+    """Call a function of any kind and return its result.
 
-    What a generator yields is progress, if it is text; what it gives is what it returns, or else the last it yielded.
+    Text that a generator yields is progress. Its result is the value it returns, or else the last value it yielded.
     """
     try:
-        if _is_async(work):
-            value: Any = work()
-        else:
-            value = await _in_thread(functools.partial(_called, work, context), context, lane)
-        if isinstance(value, AsyncGenerator):
-            return await _drained(value, context)
-        return await value if isinstance(value, Awaitable) else value
-    except SystemExit as exc:  # asyncio would end the whole program with it
-        raise RuntimeError(f"the tool wanted to end the program (SystemExit: {exc.code})") from exc
+        value = function() if is_async(function) else await _call_in_thread(function, context)
+        if isinstance(value, Awaitable):
+            value = await value
+        if not isinstance(value, AsyncGenerator):
+            return value
+        last = None
+        async with contextlib.aclosing(value):
+            async for last in value:
+                _report(last, context)
+        return last
+    except SystemExit as exc:  # asyncio would end the whole process
+        raise RuntimeError(f"the tool called sys.exit({exc.code!r})") from exc
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
+def is_async(function: Callable[..., Any]) -> bool:
+    """Return True if a call of the function only creates a coroutine or an async generator."""
     while isinstance(function, functools.partial):
         function = function.func
     return any(
-        test(found)
-        for found in (function, type(function).__call__)
+        test(each)
+        for each in (function, type(function).__call__)
         for test in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     )
 
 
-async def _drained(items: AsyncGenerator[Any, None], context: ToolContext) -> Any:
-    last = None
-    async with contextlib.aclosing(items):
-        async for last in items:
-            _tell(last, context)
-    return last
-
-
-def _tell(item: Any, context: ToolContext) -> None:
+def _report(item: Any, context: ToolContext) -> None:
     if isinstance(item, str):
         context.progress(item)
 
 
-# --- threads ----------------------------------------------------------------------------------------------------------
-
-
-def _called(work: Callable[[], Any], context: ToolContext) -> Any:
-    value = work()
-    return _exhausted(value, context) if isinstance(value, Generator) else value
-
-
-def _exhausted(items: Generator[Any, None, Any], context: ToolContext) -> Any:
+def _call(function: Callable[[], Any], context: ToolContext) -> Any:
+    """Call a function; iterate over a generator until it ends or the call is cancelled."""
+    value = function()
+    if not isinstance(value, Generator):
+        return value
     last = None
-    with contextlib.closing(items):
+    with contextlib.closing(value):
         while not context.cancelled:
             try:
-                last = next(items)
+                last = next(value)
             except StopIteration as end:
                 return last if end.value is None else end.value
-            _tell(last, context)
+            _report(last, context)
     return last
 
 
-async def _in_thread(work: Callable[[], Any], context: ToolContext, lane: ThreadSlot) -> Any:
-    """Run `work` in a thread of its own, with the caller's context variables."""
+async def _call_in_thread(function: Callable[[], Any], context: ToolContext) -> Any:
+    """Call a function in a new thread with the context variables of this task."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
+    future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
 
     def deliver(value: Any, error: BaseException | None) -> None:
-        if not ended.done():
-            ended.set_result((value, error))
+        if not future.done():
+            future.set_result((value, error))
 
-    def body() -> None:
+    def run() -> None:
         value, error = None, None
         try:
-            value = work()
+            value = _call(function, context)
         except BaseException as exc:
             if context.cancelled:
-                log.debug("a tool failed after it was given up", exc_info=True)
+                log.debug("a tool raised after its timeout or cancellation", exc_info=True)
             error = exc
-        lane.busy = False
-        with contextlib.suppress(RuntimeError):  # the loop may be closed by now: then nobody waits
+        context._in_thread = False
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the result is no longer awaited
             loop.call_soon_threadsafe(deliver, value, error)
 
-    lane.busy = True
+    context._in_thread = True
     name = f"tenuto-tool-{context.call.name}"
-    threading.Thread(target=contextvars.copy_context().run, args=(body,), name=name, daemon=True).start()
-    value, error = await ended
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), name=name, daemon=True).start()
+    value, error = await future
     if error is not None:
         raise error
     return value

@@ -1,4 +1,4 @@
-"""From what a tool returned to what a model is shown."""
+"""Convert the value that a tool returned to the result for the model."""
 
 from __future__ import annotations
 
@@ -13,56 +13,50 @@ from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, ToolCallView, ToolResult
 from tenuto.tools.execution import Outcome, failure
 
-__all__ = ["MAX_ATTACHED", "NOTHING", "cut", "to_outcome", "to_text"]
-
 MAX_ATTACHED = 20_000_000
-"""How many bytes of pictures, sounds and documents one result may hold: what no provider takes is not worth keeping."""
-NOTHING = "(no output)"
-"""What is said where a tool said nothing: some providers refuse an empty message, and a model wonders what it means."""
+"""Limit for the bytes of media in one result: providers do not accept more."""
+NO_OUTPUT = "(no output)"
+"""Replaces an empty result: some providers refuse an empty message."""
 
-_MESSAGE = 2000
+_MAX_ERROR = 2000
 _PARTS = (Text, Image, Audio, Document, Opaque)
-_SHOWN: dict[str, type[Image | Audio | Document]] = {
-    "image/png": Image,
-    "image/jpeg": Image,
-    "image/gif": Image,
-    "image/webp": Image,
-    "audio/wav": Audio,
-    "audio/mpeg": Audio,
+_MEDIA: dict[str, type[Image | Audio | Document]] = {
+    **dict.fromkeys(("image/png", "image/jpeg", "image/gif", "image/webp"), Image),
+    **dict.fromkeys(("audio/wav", "audio/mpeg"), Audio),
     "application/pdf": Document,
 }
 log = logging.getLogger("tenuto")
 
 
 class _NotSerializable(Exception):
-    """What was returned cannot be shown: the message says why."""
+    """The value cannot be sent to a model; the message gives the reason."""
 
 
-def to_outcome(call: ToolCallView, value: Any, most: int) -> Outcome:
-    """Make the outcome of a call whose tool returned `value`; `most` characters of text are kept."""
-    given = value if isinstance(value, ToolResult) else ToolResult(call.id, value)
+def to_outcome(call: ToolCallView, value: Any, max_output: int) -> Outcome:
+    """Return the outcome of a call whose tool returned `value`; longer text is cut to `max_output` characters."""
+    returned = value if isinstance(value, ToolResult) else ToolResult(call.id, value)
     try:
-        content = _content(given.content)
-    except Exception as exc:  # a class of somebody's own may raise anything while it is written
-        log.debug("tool %s: what it returned cannot be shown", call.name, exc_info=True)
-        why = str(exc) if isinstance(exc, _NotSerializable) else to_text(exc)
-        return failure(call, f"{call.name} ran, but what it returned cannot be shown: {why}.", "result")
-    attached = _attached(content)
+        content = _to_content(returned.content)
+    except Exception as exc:  # custom classes may raise anything during serialization
+        log.debug("tool %s: cannot serialize its result", call.name, exc_info=True)
+        reason = str(exc) if isinstance(exc, _NotSerializable) else to_text(exc)
+        return failure(call, f"{call.name} ran, but its result cannot be shown: {reason}.", "result")
+    attached = _attached_bytes(content)
     if attached > MAX_ATTACHED:
-        said = f"{call.name} ran, but it returned {attached:,} bytes, and at most {MAX_ATTACHED:,} can be shown"
-        return failure(call, f"{said}. Ask for a smaller part.", "oversize")
-    kept = _kept(content, most)
-    result = msgspec.structs.replace(given, tool_use_id=call.id, content=kept)
-    return Outcome(result, "failed" if given.is_error else "done", "" if kept == content else "oversize")
+        text = f"{call.name} ran, but its result has {attached:,} bytes; the limit is {MAX_ATTACHED:,}"
+        return failure(call, f"{text}. Request a smaller part.", "oversize")
+    shortened = _shorten(content, max_output)
+    result = msgspec.structs.replace(returned, tool_use_id=call.id, content=shortened)
+    return Outcome(result, "failed" if returned.is_error else "done", "" if shortened == content else "oversize")
 
 
 def to_text(error: BaseException) -> str:
-    """Say what a tool raised, in one paragraph: the type and the message, no traceback."""
-    return cut("; ".join(_named(leaf) for leaf in _leaves(error)), _MESSAGE)
+    """Describe an exception in one paragraph: types and messages, without traceback."""
+    return cut("; ".join(_describe(leaf) for leaf in _leaves(error)), _MAX_ERROR)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors that a group holds; any other by itself."""
+    """Yield the exceptions of a group, or the exception itself."""
     if not isinstance(error, BaseExceptionGroup):
         yield error
         return
@@ -70,29 +64,26 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield from _leaves(inner)
 
 
-def _named(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     name = type(error).__name__
     try:
         message = str(error)
-    except Exception:  # a class of somebody's own may fail at this, too
+    except Exception:  # custom classes may raise anything
         log.debug("%s has no message", name, exc_info=True)
         message = ""
     return f"{name}: {message}" if message else name
 
 
-def cut(text: str, most: int) -> str:
-    """Return a text whole, or without its middle and with a line there that says so."""
-    if len(text) <= most:
+def cut(text: str, limit: int) -> str:
+    """Return a text unchanged, or without its middle and with a note in its place."""
+    if len(text) <= limit:
         return text
-    first, last = text[: most - most // 2], text[len(text) - most // 2 :]
-    missing = f"[{len(text) - most:,} of {len(text):,} characters left out here: ask for a smaller part to see them]"
-    return f"{first}\n{missing}\n{last}"
+    head, tail = text[: limit - limit // 2], text[len(text) - limit // 2 :]
+    note = f"[{len(text) - limit:,} of {len(text):,} characters omitted: request a smaller part to see them]"
+    return f"{head}\n{note}\n{tail}"
 
 
-# --- what was returned ------------------------------------------------------------------------------------------------
-
-
-def _content(value: Any) -> str | tuple[Content, ...]:
+def _to_content(value: Any) -> str | tuple[Content, ...]:
     if isinstance(value, bytes | bytearray | memoryview):
         value = _from_bytes(bytes(value))
     if isinstance(value, _PARTS):
@@ -100,12 +91,12 @@ def _content(value: Any) -> str | tuple[Content, ...]:
     if _is_parts(value):
         return tuple(Text(part) if isinstance(part, str) else part for part in value if part != "")
     if isinstance(value, str):
-        return value or NOTHING
-    return NOTHING if value is None or (isinstance(value, tuple) and not value) else _json(value)
+        return value or NO_OUTPUT
+    return NO_OUTPUT if value is None or (isinstance(value, tuple) and not value) else _to_json(value)
 
 
 def _is_parts(value: Any) -> TypeGuard[list[str | Content] | tuple[str | Content, ...]]:
-    """Tell whether this is a list of things to show: strings alone are a list of strings."""
+    """Return True for a list of blocks, which may contain strings; a list of strings alone is JSON."""
     if not isinstance(value, list | tuple):
         return False
     return any(isinstance(part, _PARTS) for part in value) and all(isinstance(part, (str, *_PARTS)) for part in value)
@@ -116,47 +107,44 @@ def _from_bytes(data: bytes) -> str | Content:
     if text is not None:
         return text
     mime = media_types.detect_type(data)
-    kind = _SHOWN.get(mime)
+    kind = _MEDIA.get(mime)
     if kind is None:
-        raise _NotSerializable(f"{len(data):,} bytes of {mime or 'no kind that is known'}, and no text")
+        raise _NotSerializable(f"{len(data):,} bytes of {mime or 'an unknown type'}, which are not text")
     return kind.from_bytes(data)
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     try:
-        return jsonio.as_text(jsonio.encode(msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)))
+        return jsonio.as_text(jsonio.encode(msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model)))
     except (TypeError, ValueError, RecursionError) as exc:
         kind = type(value)
-        raise _NotSerializable(f"a value of type {kind.__module__}.{kind.__qualname__} has no JSON ({exc})") from exc
+        raise _NotSerializable(
+            f"a value of type {kind.__module__}.{kind.__qualname__} cannot be written as JSON ({exc})"
+        ) from exc
 
 
-def _plain(value: Any) -> Any:
-    """Take a pydantic model apart, alone or inside something else."""
+def _dump_model(value: Any) -> Any:
+    """Convert a pydantic model, also inside other values."""
     if hasattr(type(value), "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__qualname__} is no JSON value")
+    raise TypeError(f"{type(value).__qualname__} is not a JSON value")
 
 
-# --- how much of it is kept -------------------------------------------------------------------------------------------
-
-
-def _attached(content: str | tuple[Content, ...]) -> int:
+def _attached_bytes(content: str | tuple[Content, ...]) -> int:
     if isinstance(content, str):
         return 0
     return sum(len(getattr(part, "data", "") or "") * 3 // 4 for part in content if not isinstance(part, Text))
 
 
-def _kept(content: str | tuple[Content, ...], most: int) -> str | tuple[Content, ...]:
-    """Cut the texts that together run over."""
+def _shorten(content: str | tuple[Content, ...], limit: int) -> str | tuple[Content, ...]:
+    """Cut the texts that are together longer than `limit`."""
     if isinstance(content, str):
-        return cut(content, most)
-    left = most
-    kept: list[Content] = []
+        return cut(content, limit)
+    parts: list[Content] = []
     for part in content:
         if isinstance(part, Text):
-            short = part if len(part.text) <= left else msgspec.structs.replace(part, text=cut(part.text, left))
-            left -= min(left, len(part.text))
-            kept.append(short)
+            parts.append(part if len(part.text) <= limit else msgspec.structs.replace(part, text=cut(part.text, limit)))
+            limit -= min(limit, len(part.text))
         else:
-            kept.append(part)
-    return tuple(kept)
+            parts.append(part)
+    return tuple(parts)

@@ -1,7 +1,7 @@
-"""Tools that the provider runs: each is spelt as the dialect of the model asked spells it.
+"""Tools that the provider runs. Each dialect writes its own type for them.
 
-`options` are fields of that dialect and go out as they stand; `type` forces its exact type, such as a newer version. A
-provider that has no such tool is told nothing of it, and the reply's `losses` say so.
+`options` are fields of the dialect and are sent unchanged; `type` sets the exact type, such as a newer version. If a
+provider has no such tool, it is omitted, and the reply has a `Loss`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from typing import Any
 
 from tenuto.core.request import ServerTool
 
-__all__ = ["code_execution", "web_fetch", "web_search"]
-
 
 def web_search(*, type: str = "", **options: Any) -> ServerTool:
     """Let the model search the web."""
@@ -19,7 +17,7 @@ def web_search(*, type: str = "", **options: Any) -> ServerTool:
 
 
 def web_fetch(*, type: str = "", **options: Any) -> ServerTool:
-    """Let the model read pages of the web."""
+    """Let the model read web pages."""
     return ServerTool("web_fetch", type, options)
 
 

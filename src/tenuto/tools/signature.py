@@ -1,4 +1,4 @@
-"""What a function takes: the parameters that a model fills, those that we fill, and the schema that tells a model."""
+"""Read the signature and the docstring of a function, and parse the arguments that a model wrote for it."""
 
 from __future__ import annotations
 
@@ -10,56 +10,110 @@ import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.schema.from_types import schemas_from_types, select_definitions
+from tenuto.schema.from_types import parse_as, schemas_from_types, select_definitions
 from tenuto.tools.execution import ToolContext
-
-__all__ = ["Parameter", "Signature", "read_docstring", "read_signature", "type_origin"]
 
 _GOOGLE = re.compile(r"(?:Args|Arguments|Parameters|Params)\s*:\s*")
 _GOOGLE_ITEM = re.compile(r"\s+\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
-_FIELD = re.compile(r"\s*:(\w+)([^:]*):\s*(.*)")
-_SPHINX = ("param", "parameter", "arg", "argument", "key", "keyword")
+_SPHINX_FIELD = re.compile(r"\s*:(\w+)([^:]*):\s*(.*)")
+_SPHINX_NAMES = ("param", "parameter", "arg", "argument", "key", "keyword")
 _NUMPY_ITEM = re.compile(r"\*{0,2}(\w+(?:\s*,\s*\w+)*)\s*(?::.*)?")
-_RULER = re.compile(r"-{3,}\s*")
+_NUMPY_RULE = re.compile(r"-{3,}\s*")
+
+_UNSUPPORTED = {
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only, but models pass arguments by name",
+    inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, but models pass arguments by name",
+    inspect.Parameter.VAR_KEYWORD: "takes arguments of any name, but a model needs the names",
+}
+_FORMATS = {dt.datetime: "date-time", dt.time: "time"}
+_MAX_TEXT = 400
+"""Limit for the characters of a schema or of one problem in a message."""
+
+
+class BadArguments(ValueError):
+    """The arguments of a call are not valid. The message names the problems and the expected types."""
+
+
+class Parameter(msgspec.Struct, frozen=True, eq=False):
+    """A parameter that the model fills."""
+
+    name: str
+    type: Any
+    default: Any
+    """`inspect.Parameter.empty` if there is no default."""
+
+    @property
+    def required(self) -> bool:
+        """Whether a call must have the argument."""
+        return self.default is inspect.Parameter.empty
+
+
+class Signature(msgspec.Struct, frozen=True, eq=False):
+    """The parameters of a function."""
+
+    parameters: tuple[Parameter, ...]
+    """Those that the model fills."""
+    contexts: tuple[str, ...]
+    """The names of those that receive the `ToolContext`."""
+
+    def schema(self, tool: str, descriptions: Mapping[str, str]) -> dict[str, Any]:
+        """Return the JSON Schema of the arguments, with the descriptions of the docstring.
+
+        Raise `TypeError`, with the name of the parameter, for a type that has no JSON Schema.
+        """
+        schemas, definitions = _to_schemas(tool, self.parameters)
+        properties = {
+            parameter.name: _to_property(schema, parameter, descriptions.get(parameter.name, ""))
+            for parameter, schema in zip(self.parameters, schemas, strict=True)
+        }
+        return {
+            "type": "object",
+            "properties": properties,
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
+            "additionalProperties": False,
+            **select_definitions(definitions, schemas),
+        }
+
+
+# --- docstrings -------------------------------------------------------------------------------------------------------
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """Return what is said of the function, and what is said of each parameter."""
+    """Return the description of the function and those of its parameters (Google, NumPy or Sphinx style)."""
     lines = inspect.cleandoc(text or "").splitlines()
-    for at, line in enumerate(lines):
-        after = lines[at + 1 :]
+    for index, line in enumerate(lines):
+        rest = lines[index + 1 :]
+        field = _SPHINX_FIELD.fullmatch(line)
         if _GOOGLE.fullmatch(line):
-            # Nothing before the list: its indentation was taken for that of the source.
-            return _joined(lines[:at]), _join_description(_google(after if at else [f"    {line}" for line in after]))
-        if line.strip() == "Parameters" and after and _RULER.fullmatch(after[0]):
-            return _joined(lines[:at]), _join_description(_numpy(after[1:]))
-        field = _FIELD.fullmatch(line)
-        if field and field[1] in (*_SPHINX, "type"):
-            return _joined(lines[:at]), _join_description(_sphinx(lines[at:]))
-    return _joined(lines), {}
+            # cleandoc removes the indentation of a list that follows the first line
+            items = _google_items(rest if index else [f"    {line}" for line in rest])
+        elif line.strip() == "Parameters" and rest and _NUMPY_RULE.fullmatch(rest[0]):
+            items = _numpy_items(rest[1:])
+        elif field and field[1] in (*_SPHINX_NAMES, "type"):
+            items = _sphinx_items(lines[index:])
+        else:
+            continue
+        return "\n".join(lines[:index]).strip(), _join_items(items)
+    return "\n".join(lines).strip(), {}
 
 
-def _joined(lines: Iterable[str]) -> str:
-    return "\n".join(lines).strip()
+def _join_items(items: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Join the lines of each parameter."""
+    texts: dict[str, list[str]] = {}
+    for name, line in items:
+        texts.setdefault(name, []).append(line.strip())
+    joined = {name: " ".join(filter(None, lines)) for name, lines in texts.items()}
+    return {name: text for name, text in joined.items() if name and text}
 
 
-def _join_description(pieces: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Join what is said of each name to one paragraph."""
-    found: dict[str, list[str]] = {}
-    for name, piece in pieces:
-        found.setdefault(name, []).append(piece.strip())
-    joined = {name: " ".join(filter(None, held)) for name, held in found.items()}
-    return {name: said for name, said in joined.items() if name and said}
-
-
-def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Read an indented list. A line that is indented more than the first one goes on with the item before."""
+def _google_items(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and line. A line with more indentation than the first one continues the previous item."""
     name, margin = "", 0
     for line in filter(str.strip, lines):
         indent = len(line) - len(line.lstrip())
@@ -71,11 +125,11 @@ def _google(lines: list[str]) -> Iterator[tuple[str, str]]:
         yield name, item[2] if item else line
 
 
-def _numpy(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Read names at the margin, each with an indented text below it, up to the next underlined heading."""
+def _numpy_items(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and line, up to the next underlined heading. The text of a name is indented below it."""
     names: list[str] = []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        if _RULER.fullmatch(below):
+        if _NUMPY_RULE.fullmatch(below):
             return
         item = _NUMPY_ITEM.fullmatch(line)
         if item and not line.startswith(" "):
@@ -84,158 +138,196 @@ def _numpy(lines: list[str]) -> Iterator[tuple[str, str]]:
             yield from ((name, line) for name in names)
 
 
-def _sphinx(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Read fields. A parameter's type may stand before its name; indented lines go on with the field before."""
+def _sphinx_items(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield name and line. A type may precede the name; other lines continue the previous field."""
     name = ""
     for line in lines:
-        field = _FIELD.fullmatch(line)
+        field = _SPHINX_FIELD.fullmatch(line)
         if field:
             words = field[2].split()
-            name = words[-1].lstrip("*") if words and field[1] in _SPHINX else ""
+            name = words[-1].lstrip("*") if words and field[1] in _SPHINX_NAMES else ""
             yield name, field[3]
         elif line.strip():
             yield name, line
 
 
-_NO_WAY_IN = {
-    inspect.Parameter.POSITIONAL_ONLY: "is positional only, and a model names its arguments",
-    inspect.Parameter.VAR_POSITIONAL: "takes any number of arguments, and a model names each",
-    inspect.Parameter.VAR_KEYWORD: "takes arguments of any name, and a model has to be told which there are",
-}
-
-_FORMATS = {dt.datetime: "date-time", dt.time: "time"}
-
-
-class Parameter(msgspec.Struct, frozen=True, eq=False):
-    """One parameter that a model fills: its name, its type, and its default (`inspect.Parameter.empty` for none)."""
-
-    name: str
-    kind: Any
-    default: Any
-
-    @property
-    def required(self) -> bool:
-        """Whether a call has to give it."""
-        return self.default is inspect.Parameter.empty
-
-
-class Signature(msgspec.Struct, frozen=True, eq=False):
-    """The parameters that a model fills, and the names of those that take the `ToolContext`."""
-
-    parameters: tuple[Parameter, ...]
-    contexts: tuple[str, ...]
-
-    def schema(self, tool: str, said: Mapping[str, str]) -> dict[str, Any]:
-        """Describe the parameters as an object; `said` is what the docstring says of each.
-
-        Raise `TypeError`, naming the parameter, for a type that has no JSON Schema.
-        """
-        schemas, held = _schemas(tool, self.parameters)
-        properties = {
-            parameter.name: _property(schema, parameter, said.get(parameter.name, ""))
-            for parameter, schema in zip(self.parameters, schemas, strict=True)
-        }
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": [parameter.name for parameter in self.parameters if parameter.required],
-            "additionalProperties": False,
-            **select_definitions(held, schemas),
-        }
+# --- signatures -------------------------------------------------------------------------------------------------------
 
 
 def type_origin(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as it was written, without wrappers."""
+    """Return the function inside partials and wrappers."""
     while isinstance(function, functools.partial):
         function = function.func
-    written: Callable[..., Any] = inspect.unwrap(function)
-    return written
+    origin: Callable[..., Any] = inspect.unwrap(function)
+    return origin
 
 
 def read_signature(tool: str, function: Callable[..., Any]) -> Signature:
-    """Read what a function takes; raise `TypeError`, naming the parameter, for one that nobody could fill."""
-    taken: list[Parameter] = []
+    """Read the parameters of a function. Raise `TypeError`, with its name, for one that a model cannot fill."""
+    parameters: list[Parameter] = []
     contexts: list[str] = []
-    for at, found in enumerate(inspect.signature(function).parameters.values()):
-        if found.kind in _NO_WAY_IN:
-            raise TypeError(f"tool {tool!r}: parameter {found.name!r} {_NO_WAY_IN[found.kind]}")
-        if at == 0 and found.name in ("self", "cls"):
+    for index, each in enumerate(inspect.signature(function).parameters.values()):
+        if each.kind in _UNSUPPORTED:
+            raise TypeError(f"tool {tool!r}: parameter {each.name!r} {_UNSUPPORTED[each.kind]}")
+        if index == 0 and each.name in ("self", "cls"):
             raise TypeError(
-                f"tool {tool!r}: parameter {found.name!r} is not the model's to give; make a tool of the bound "
-                "method: tool(object.method)"
+                f"tool {tool!r}: a model cannot fill parameter {each.name!r}; use the bound method: tool(object.method)"
             )
-        kind = _kind(tool, function, found)
-        if _takes_context(kind):
-            contexts.append(found.name)
+        annotation = _read_annotation(tool, function, each)
+        if _is_context(annotation):
+            contexts.append(each.name)
         else:
-            taken.append(Parameter(found.name, kind, found.default))
-    return Signature(tuple(taken), tuple(contexts))
+            parameters.append(Parameter(each.name, annotation, each.default))
+    return Signature(tuple(parameters), tuple(contexts))
 
 
-def _kind(tool: str, function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """Return the type of a parameter; one that is written as a string is looked up where the function was written."""
+def _read_annotation(tool: str, function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """Return the type of a parameter. Names in strings are resolved in the module of the function."""
     if parameter.annotation is parameter.empty:
         return Any
     holder = types.SimpleNamespace(__annotations__={"it": parameter.annotation})
-    written = type_origin(function)
-    names = getattr(written, "__globals__", None) or getattr(type(written).__call__, "__globals__", {})
+    origin = type_origin(function)
+    names = getattr(origin, "__globals__", None) or getattr(type(origin).__call__, "__globals__", {})
     try:
         return typing.get_type_hints(holder, globalns=names, include_extras=True)["it"]
     except (NameError, AttributeError, SyntaxError, TypeError) as exc:
         raise TypeError(
-            f"tool {tool!r}: the type of parameter {parameter.name!r} cannot be read: {exc}; "
-            "it has to be known at the module's level"
+            f"tool {tool!r}: cannot resolve the type of parameter {parameter.name!r}: {exc}; define it at module level"
         ) from exc
 
 
-def _takes_context(kind: Any) -> bool:
-    """Tell whether a type is `ToolContext`, or `ToolContext | None`."""
-    return kind is ToolContext or any(_takes_context(inner) for inner in _choices(kind))
+def _is_context(annotation: Any) -> bool:
+    """Return True for `ToolContext` and `ToolContext | None`."""
+    return annotation is ToolContext or any(map(_is_context, _union_members(annotation)))
 
 
-def _choices(kind: Any) -> tuple[Any, ...]:
-    """Return the types that a union, or an annotated type, is made of."""
-    if typing.get_origin(kind) is Annotated:
-        return typing.get_args(kind)[:1]
-    return typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else ()
+def _union_members(annotation: Any) -> tuple[Any, ...]:
+    """Return the types in a union, or the type in `Annotated`."""
+    origin = typing.get_origin(annotation)
+    if origin is Annotated:
+        return typing.get_args(annotation)[:1]
+    return typing.get_args(annotation) if origin in (typing.Union, types.UnionType) else ()
 
 
-def _schemas(tool: str, found: Sequence[Parameter]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+def _to_schemas(tool: str, parameters: tuple[Parameter, ...]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     try:
-        return schemas_from_types([_dated(parameter.kind) for parameter in found])
+        return schemas_from_types([_with_format(parameter.type) for parameter in parameters])
     except TypeError:
-        for parameter in found:  # which of them was it?
+        for parameter in parameters:  # find the one that failed
             try:
-                schemas_from_types([parameter.kind])
+                schemas_from_types([parameter.type])
             except TypeError as exc:
                 raise TypeError(
-                    f"tool {tool!r}: parameter {parameter.name!r} has a type without a JSON Schema: {exc}"
+                    f"tool {tool!r}: the type of parameter {parameter.name!r} has no JSON Schema: {exc}"
                 ) from exc
         raise
 
 
-def _dated(kind: Any) -> Any:
-    """Have a moment's schema name its format, which msgspec does only where the time zone is given, too."""
-    if isinstance(kind, type) and kind in _FORMATS:
-        return Annotated[kind, msgspec.Meta(extra_json_schema={"format": _FORMATS[kind]})]
-    choices = () if typing.get_origin(kind) is Annotated else _choices(kind)
-    return functools.reduce(operator.or_, map(_dated, choices)) if choices else kind
+def _with_format(annotation: Any) -> Any:
+    """Add the format to the schema of a time; msgspec adds it only if the type has a time zone."""
+    if isinstance(annotation, type) and annotation in _FORMATS:
+        return Annotated[annotation, msgspec.Meta(extra_json_schema={"format": _FORMATS[annotation]})]
+    members = () if typing.get_origin(annotation) is Annotated else _union_members(annotation)
+    return functools.reduce(operator.or_, map(_with_format, members)) if members else annotation
 
 
-def _property(schema: dict[str, Any], parameter: Parameter, said: str) -> dict[str, Any]:
-    """Add what is said of a parameter, unless its type says it, and the default, if JSON can say it.
+def _to_property(schema: dict[str, Any], parameter: Parameter, description: str) -> dict[str, Any]:
+    """Add the description, unless the schema has one, and the default, if it can be written as JSON.
 
-    A string inside `Annotated` stands closer to the parameter than the docstring.
+    A string inside `Annotated` has priority over the docstring.
     """
-    told = _told(parameter.kind) or said
-    written = {"description": told, **schema} if told else dict(schema)
+    extras = typing.get_args(parameter.type)[1:] if typing.get_origin(parameter.type) is Annotated else ()
+    description = next((extra for extra in extras if isinstance(extra, str)), "") or description
+    written = {"description": description, **schema} if description else dict(schema)
     if not parameter.required:
         with contextlib.suppress(TypeError, jsonio.JsonError):
             written["default"] = jsonio.parse(jsonio.encode(parameter.default))
     return written
 
 
-def _told(kind: Any) -> str:
-    if typing.get_origin(kind) is not Annotated:
-        return ""
-    return next((extra for extra in typing.get_args(kind)[1:] if isinstance(extra, str)), "")
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def parse_arguments(signature: Signature, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name, without defaults. Raise `BadArguments` with all problems.
+
+    A null for a parameter that has a default and cannot be null is omitted: providers that enforce a strict schema make
+    the model write null for a value that it omits.
+    """
+    members = read_members(text)
+    problems: list[str] = []
+    arguments: dict[str, Any] = {}
+    for parameter in signature.parameters:
+        raw = members.pop(parameter.name, None)
+        if raw is None and parameter.required:
+            problems.append(f"{parameter.name}: missing{_expected(parameter, schema)}")
+        elif raw is not None:
+            try:
+                arguments[parameter.name] = _parse_argument(raw, parameter.type)
+            except ValueError as exc:
+                if bytes(raw) != b"null" or parameter.required:
+                    problems.append(f"{', '.join(_problems(parameter.name, exc))}{_expected(parameter, schema)}")
+    known = ", ".join(parameter.name for parameter in signature.parameters) or "none"
+    problems += [f"{_shorten(name)}: no such argument (there are: {known})" for name in members]
+    if problems:
+        raise BadArguments("; ".join(problems))
+    return arguments
+
+
+def read_members(text: str) -> dict[str, msgspec.Raw]:
+    """Split the JSON object of arguments; empty text and `null` mean no arguments."""
+    try:
+        raw = jsonio.check(text.strip() or "{}")
+        return jsonio.members(raw) if bytes(raw) != b"null" else {}
+    except jsonio.JsonError as exc:
+        raise BadArguments(f"expected one JSON object with the arguments by name: {exc}") from None
+
+
+def _parse_argument(raw: msgspec.Raw, annotation: Any) -> Any:
+    """Parse one argument. If it does not match, try whole floats as integers: in JSON Schema, 5.0 is an integer."""
+    try:
+        return parse_as(raw, annotation)
+    except ValueError as first:
+        if b"." not in bytes(raw) and b"e" not in bytes(raw).lower():
+            raise
+        try:
+            return parse_as(jsonio.encode(_to_integers(jsonio.parse(raw))), annotation)
+        except ValueError:
+            raise first from None
+
+
+def _to_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _to_integers(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_to_integers(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _problems(name: str, error: ValueError) -> Iterator[str]:
+    """Yield the problems of an argument, each with its path."""
+    cause: BaseException | None = error
+    while cause is not None:
+        errors = getattr(cause, "errors", None)  # pydantic: its message contains URLs
+        if callable(errors):
+            for problem in errors():
+                yield _shorten(f"{'.'.join(map(str, (name, *problem['loc'])))}: {problem['msg']}")
+            return
+        cause = cause.__cause__
+    message, _, path = str(error).partition(" - at `$")  # msgspec
+    yield _shorten(f"{name}{path.removesuffix('`')}: {message}")
+
+
+def _expected(parameter: Parameter, schema: Mapping[str, Any]) -> str:
+    expected = {
+        keyword: value
+        for keyword, value in schema["properties"][parameter.name].items()
+        if keyword not in ("description", "title", "default")
+    }
+    reference = str(expected.get("$ref", "")).removeprefix("#/$defs/")
+    expected = schema.get("$defs", {}).get(reference, expected)
+    return f" (expected {_shorten(jsonio.as_text(jsonio.encode(expected)))})" if expected else ""
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"

@@ -1,14 +1,14 @@
-"""`Toolbox`: the dispatcher. It looks a call up, reads its arguments, runs the tool, and always has a result.
+"""`Toolbox`: finds the tool of a call, reads the arguments, runs the tool. Every call gets a result.
 
-A call goes two steps, so that whoever keeps a journal can write between them: `prepare` says whether it can be run at
-all, and begins nothing; `run` runs it.
+A call takes two steps, so that a journal can be written between them: `prepare` checks that the call can run, and starts
+nothing; `run` runs it.
 """
 
 from __future__ import annotations
 
-import copy
 import difflib
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard
@@ -17,245 +17,240 @@ import msgspec
 
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
-from tenuto.tools.arguments import BadArguments, parse_arguments
-from tenuto.tools.decorator import MAX_OUTPUT, Effect, Tool, check_name, tool
-from tenuto.tools.execution import (
-    Detail,
-    ExecutionResult,
-    Outcome,
-    ThreadSlot,
-    ToolContext,
-    ToolRefused,
-    call_function,
-    failure,
-    run_tool,
-)
+from tenuto.tools.decorator import Effect, Tool, tool
+from tenuto.tools.execution import ExecutionResult, Outcome, ToolContext, failure, run_tool
 from tenuto.tools.results import to_outcome, to_text
-
-__all__ = ["PreparedCall", "ToolDispatcher", "Toolbox"]
+from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")
-_LISTED = 100
-"""How many tools are named to a model that asked for one that is not there."""
+_MAX_LISTED = 100
+"""Limit for the tools that are listed to a model that called an unknown one."""
+
+
+class ToolSource(Protocol):
+    """Tools that are known only after a connection is open, such as those of a server."""
+
+    async def open(self) -> Sequence[Tool]:
+        """Connect and return the tools."""
+
+    async def close(self) -> None:
+        """Disconnect."""
 
 
 class ToolDispatcher(Protocol):
-    """What an agent needs of somebody's own dispatcher: what there is, and a result for each call."""
+    """Tools that one object describes and runs.
+
+    Three things are optional. `effect(name)` returns the effect of a tool; the default is `once`. `approval(name)` returns
+    whether its calls need approval; by default they do not. If `dispatch` has a second parameter, it receives the
+    `ToolContext`.
+    """
 
     def definitions(self) -> Sequence[ToolDefinition | ServerTool]:
-        """What the model is told of the tools."""
+        """Return the definitions for the model."""
 
     async def dispatch(self, call: ToolCallView) -> ToolResult:
         """Run a call."""
 
 
-AnyTool: TypeAlias = Tool[..., Any] | ServerTool | ToolDispatcher | Callable[..., Any]
-"""What a toolbox is made of; a plain function becomes a tool."""
+AnyTool: TypeAlias = Tool | ServerTool | ToolDispatcher | Callable[..., Any]
+"""A member of a toolbox; a plain function becomes a tool."""
+
+
+class DispatcherTool(Tool):
+    """One tool of a dispatcher. The dispatcher reads the arguments itself."""
+
+    def __init__(self, dispatcher: ToolDispatcher, definition: ToolDefinition) -> None:
+        effect, approval = (getattr(dispatcher, option, None) for option in ("effect", "approval"))
+        super().__init__(
+            definition.name,
+            definition.description,
+            {"type": "object"},
+            _dispatch_function(dispatcher),
+            effect=effect(definition.name) if effect else "once",
+            approval=approval(definition.name) if approval else False,
+        )
+        self.dispatcher = dispatcher
+        self.definition = definition
+
+    def read_arguments(self, call: ToolCallView) -> Mapping[str, Any]:
+        """Return no arguments: the dispatcher receives the call."""
+        return {}
+
+
+def _dispatch_function(dispatcher: ToolDispatcher) -> Callable[[Mapping[str, Any], ToolContext], Any]:
+    dispatch: Callable[..., Any] = dispatcher.dispatch
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = [each for each in inspect.signature(dispatch).parameters.values() if each.kind in positional]
+
+    async def call(_arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        return await (dispatch(context.call, context) if len(parameters) > 1 else dispatch(context.call))
+
+    return call
 
 
 class PreparedCall(msgspec.Struct, frozen=True, eq=False):
-    """A call that can be run: the tool was found, and the arguments fit. Nothing has begun.
-
-    `tool` is what runs it: a `Tool`, with `arguments` of its parameters' types, or somebody's own dispatcher.
-    """
+    """A call that can run: its tool exists and its arguments are valid. Nothing has started."""
 
     call: ToolCallView
     name: str
     effect: Effect
     timeout: float | None
     needs_approval: bool
-    tool: Any
+    tool: Tool
     arguments: Mapping[str, Any]
+    """By name, with the types of the parameters."""
 
 
 class Toolbox:
-    """Tools by name: functions, tools, tools that a provider runs, and the tools of other dispatchers.
+    """Tools by name: tools, functions, server tools, dispatchers and other toolboxes.
 
-    A dispatcher is asked for its definitions once, here. Of its tools nothing is known: their effect is `once`, and they
-    need no approval. Raise `ValueError` for two tools of one name, and for a name that providers refuse; `TypeError` for
-    what is no tool.
+    The definitions of a dispatcher are read once, here. Raise `ValueError` for two tools of one name and for an invalid
+    tool, `TypeError` for anything that is not a tool.
     """
 
     def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
-        self._definitions: list[ToolDefinition | ServerTool] = []
-        self.owners: dict[str, Tool[..., Any] | ToolDispatcher] = {}
-        self._served: dict[tuple[str, str], ServerTool] = {}
-        for given in tools:
-            self._add(given)
+        self._members: list[Tool | ServerTool] = []
+        for member in tools:
+            self._add(member)
+        self._tools = {member.name: member for member in self._members if isinstance(member, Tool)}
 
     def definitions(self) -> tuple[ToolDefinition | ServerTool, ...]:
-        """What the model is told, in the order given."""
-        return tuple(self._definitions)
+        """Return the definitions for the model, in the order of the tools."""
+        return tuple(each if isinstance(each, ServerTool) else each.definition for each in self._members)
 
     def names(self) -> tuple[str, ...]:
-        """The names of the tools that are run here, in the order given; not those that a provider runs."""
-        return tuple(self.owners)
+        """Return the names of the tools in their order, without server tools."""
+        return tuple(self._tools)
 
-    def get(self, name: str) -> Tool[..., Any] | ToolDispatcher | None:
-        """Return what runs the calls of this name; None if nothing does."""
-        return self.owners.get(name)
+    def get(self, name: str) -> Tool | None:
+        """Return the tool of this name; None if it is unknown or a server tool."""
+        return self._tools.get(name)
 
     def roots(self) -> dict[str, str]:
-        """Return the directories of the tools that work in one, by the name of the tool."""
-        return {name: owner.root for name, owner in self.owners.items() if isinstance(owner, Tool) and owner.root}
+        """Return the directories of the tools that have one, by the name of the tool."""
+        return {name: each.root for name, each in self._tools.items() if each.root}
 
     def at_roots(self, roots: Mapping[str, str]) -> Toolbox:
-        """Return the toolbox with tools that work in these directories; other tools stay as they are.
+        """Return the toolbox with the tools at these directories; tools without a directory do not change.
 
         Raise `NotADirectoryError` for a directory that does not exist.
         """
-        moved = {
-            name: owner.at_root(roots[name])
-            for name, owner in self.owners.items()
-            if isinstance(owner, Tool) and owner.root and name in roots
-        }
-        if all(self.owners[name] is owner for name, owner in moved.items()):
+        moved = {name: self._tools[name].at_root(roots[name]) for name in self.roots() if name in roots}
+        if all(self._tools[name] is each for name, each in moved.items()):
             return self
-        other = copy.copy(self)
-        other.owners = {**self.owners, **moved}
-        return other
+        return Toolbox(moved.get(_name(member), member) for member in self._members)
 
-    def prepare(self, call: ToolCallView) -> PreparedCall | ToolRefused:
-        """Look a call up and read its arguments; nothing is begun."""
-        owner = self.owners.get(call.name)
+    def prepare(self, call: ToolCallView) -> PreparedCall | Outcome:
+        """Find the tool of a call and read the arguments; start nothing. Return the outcome if it cannot run."""
+        owner = self._tools.get(call.name)
         if owner is None:
-            return _refused(call, self._unknown(call.name), "unknown-tool")
-        if not isinstance(owner, Tool):
-            return PreparedCall(call, call.name, "once", None, False, owner, {})
-        arguments = _read(call, owner)
-        if isinstance(arguments, str):
-            return _refused(call, arguments, "arguments")
+            return failure(call, self._unknown(call.name), "unknown-tool")
+        try:
+            arguments = owner.read_arguments(call)
+        except BadArguments as exc:
+            return failure(call, str(exc), "arguments")
         approval = owner.needs_approval(arguments)
         return PreparedCall(call, owner.name, owner.effect, owner.timeout, approval, owner, arguments)
 
     async def run(self, prepared: PreparedCall, context: ToolContext | None = None) -> Outcome:
-        """Run a call, and return what became of it, whatever it was.
+        """Run a call and return its outcome, also if the tool fails.
 
-        When the task that runs this is cancelled, so is an `async` tool, and it is waited for; one in a thread finds
-        `cancelled` set in its context; `CancelledError` goes on. A `KeyboardInterrupt` goes on, too.
+        If the task that runs this is cancelled, an `async` tool is cancelled and awaited, a tool in a thread finds
+        `cancelled` set in its context, and `CancelledError` is raised. `KeyboardInterrupt` is raised, too.
         """
         context = context or ToolContext(prepared.call)
-        ended = await run_tool(functools.partial(_worked, prepared, context), context, prepared.timeout)
-        return _describe_error(prepared, ended)
+        context.root = prepared.tool.root
+        function = functools.partial(prepared.tool.call, prepared.arguments, context)
+        return _to_outcome(prepared, await run_tool(function, context, prepared.timeout))
 
     async def dispatch(self, call: ToolCallView) -> ToolResult:
-        """Run a call by hand; always a result. Whether it needs approval is for the caller to ask, by `prepare`."""
+        """Run a call and return its result. Approval is not checked: the caller does that with `prepare`."""
         prepared = self.prepare(call)
-        if isinstance(prepared, ToolRefused):
-            return prepared.result
-        return (await self.run(prepared)).result
+        outcome = prepared if isinstance(prepared, Outcome) else await self.run(prepared)
+        return outcome.result
 
-    # --- filling ------------------------------------------------------------------------------------------------------
-
-    def _add(self, given: AnyTool) -> None:
-        if isinstance(given, Tool):
-            self._own(given.definition, given)
-        elif isinstance(given, ServerTool):
-            self._serve(given)
-        elif isinstance(given, Toolbox):
-            for definition in given.definitions():  # its tools keep what is known of them
-                self._join(definition, given.get(getattr(definition, "name", "")))
-        elif _is_dispatcher(given):
-            for definition in given.definitions():
-                self._join(definition, given)
-        elif callable(given):
-            self._add(tool(given))
+    def _add(self, member: Any) -> None:
+        if isinstance(member, Tool | ServerTool):
+            self._add_tool(member)
+        elif isinstance(member, Toolbox):
+            for each in member._members:
+                self._add_tool(each)
+        elif _is_dispatcher(member):
+            for definition in member.definitions():
+                self._add_tool(definition if isinstance(definition, ServerTool) else DispatcherTool(member, definition))
+        elif is_tool_source(member):
+            raise TypeError(
+                f"{member!r:.200} is a tool source that is not open: pass it to an agent, or pass the tools that its "
+                "open() returns"
+            )
+        elif callable(member):
+            self._add_tool(tool(member))
         else:
             raise TypeError(
-                f"{given!r:.200} is no tool: give a function, a Tool, a server tool such as web_search(), or an object "
+                f"{member!r:.200} is not a tool: use a function, a Tool, a server tool such as web_search(), or an object "
                 "with definitions() and dispatch(call); a definition alone has nothing to run"
             )
 
-    def _join(self, definition: ToolDefinition | ServerTool, owner: Tool[..., Any] | ToolDispatcher | None) -> None:
-        if isinstance(definition, ServerTool) or owner is None:
-            self._serve(definition)
-        else:
-            self._own(definition, owner)
-
-    def _own(self, definition: ToolDefinition, owner: Tool[..., Any] | ToolDispatcher) -> None:
-        name = check_name(definition.name)
-        if name in self.owners or any(kind == name for kind, _ in self._served):
-            other = self.owners.get(name, "a tool that the provider runs")
-            raise ValueError(f"two tools are called {name!r}: {_shown(other)} and {_shown(owner)}; rename one of them")
-        self.owners[name] = owner
-        self._definitions.append(definition)
-
-    def _serve(self, served: Any) -> None:
-        if served.kind in self.owners or (served.kind, served.type) in self._served:
-            other = self.owners.get(served.kind, "a tool that the provider runs")
-            raise ValueError(f"two tools are called {served.kind!r}: {_shown(other)} and {served!r}; leave one out")
-        self._served[served.kind, served.type] = served
-        self._definitions.append(served)
+    def _add_tool(self, new: Tool | ServerTool) -> None:
+        for other in self._members:
+            is_version = isinstance(other, ServerTool) and isinstance(new, ServerTool) and other.type != new.type
+            if _name(other) == _name(new) and not is_version:
+                raise ValueError(
+                    f"two tools are called {_name(new)!r}: {_origin(other)} and {_origin(new)}; rename or remove one"
+                )
+        self._members.append(new)
 
     def _unknown(self, name: str) -> str:
-        names = sorted(self.owners)
+        names = sorted(self._tools)
         near = difflib.get_close_matches(name, names, n=3)
-        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-        listed = f"The tools are: {', '.join(names[:_LISTED])}{more}." if names else "There are no tools."
-        meant = f" Did you mean {' or '.join(near)}?" if near else ""
-        return f"There is no tool {name[:100]!r}, and nothing was run.{meant} {listed}"
+        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+        listed = f"The tools are: {', '.join(names[:_MAX_LISTED])}{more}." if names else "There are no tools."
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        return f"There is no tool {name[:100]!r}, and nothing was run.{hint} {listed}"
 
 
-def _is_dispatcher(given: object) -> TypeGuard[ToolDispatcher]:
-    found = [getattr(given, name, None) for name in ("definitions", "dispatch")]
-    return not isinstance(given, type) and all(map(callable, found))
+def is_tool_source(value: object) -> TypeGuard[ToolSource]:
+    """Return True if a value has to be opened before its tools are known."""
+    return not isinstance(value, Tool) and not _is_dispatcher(value) and _has_methods(value, "open", "close")
 
 
-def _shown(owner: object) -> str:
-    """Name a tool by where it comes from."""
-    if isinstance(owner, str):
-        return owner
-    if isinstance(owner, Tool):
-        written = owner.__wrapped__
-        name = getattr(written, "__qualname__", type(written).__name__)
-        return f"{getattr(written, '__module__', None) or 'a function'}.{name}"
-    return f"one of {type(owner).__name__}"
+def _is_dispatcher(value: object) -> TypeGuard[ToolDispatcher]:
+    return _has_methods(value, "definitions", "dispatch")
 
 
-def _read(call: ToolCallView, owner: Tool[..., Any]) -> dict[str, Any] | str:
-    """Return the arguments of a call, or say what is wrong with them."""
-    name = owner.name
-    if call.kind != "function":
-        return f"{name} is called with a JSON object of arguments, not as a {call.kind} call. Call it as a function."
-    if call.broken:
-        return f"The arguments for {name} are not JSON: {call.broken}. Call it again with one JSON object."
-    try:
-        return parse_arguments(owner.signature, call.args, owner.parameters)
-    except BadArguments as exc:
-        return f"The arguments for {name} do not fit, and it was not run. {exc}. Correct them and call it again."
-    except Exception as exc:  # a type of somebody's own may raise anything while it is made
-        log.debug("tool %s: the arguments cannot be read", name, exc_info=True)
-        return f"The arguments for {name} cannot be read, and it was not run. {to_text(exc)}"
+def _has_methods(value: object, *names: str) -> bool:
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in names)
 
 
-def _refused(call: ToolCallView, text: str, detail: Detail) -> ToolRefused:
-    return ToolRefused(call, call.answer(text, is_error=True), detail)
+def _name(member: Tool | ServerTool) -> str:
+    return member.kind if isinstance(member, ServerTool) else member.name
 
 
-async def _worked(prepared: PreparedCall, context: ToolContext, lane: ThreadSlot) -> Any:
-    owner = prepared.tool
-    if not isinstance(owner, Tool):
-        return await owner.dispatch(prepared.call)
-    filled = dict.fromkeys(owner.signature.contexts, context)
-    return await call_function(functools.partial(owner.__wrapped__, **prepared.arguments, **filled), context, lane)
+def _origin(owner: Tool | ServerTool) -> str:
+    """Describe where a tool comes from."""
+    if isinstance(owner, ServerTool):
+        return "a server tool"
+    if isinstance(owner, DispatcherTool):
+        return f"one of {type(owner.dispatcher).__name__}"
+    function = getattr(owner, "__wrapped__", owner.call)
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{getattr(function, '__module__', None) or 'a function'}.{name}"
 
 
-def _describe_error(prepared: PreparedCall, ended: ExecutionResult) -> Outcome:
+def _to_outcome(prepared: PreparedCall, execution: ExecutionResult) -> Outcome:
     call, name = prepared.call, prepared.name
-    if ended.how == "returned":
-        return to_outcome(call, ended.value, getattr(prepared.tool, "max_output", MAX_OUTPUT))
-    if ended.how == "raised" and ended.error is not None:
-        if isinstance(ended.error, KeyboardInterrupt):
-            raise ended.error
-        log.debug("tool %s raised", name, exc_info=ended.error)
-        return failure(call, to_text(ended.error), "exception")
-    if ended.how == "cancelled":
-        said = f"{name} was cancelled before it was through. It may have taken effect in part: check before you retry."
-        return Outcome(call.answer(said, is_error=True), "cancelled", "cancelled")
-    late = f"{name} timed out after {prepared.timeout:g} s"
-    if ended.how == "late":
-        return failure(
-            call, f"{late} and was stopped. It may have taken effect in part: check before you retry.", "timeout"
-        )
-    said = f"{late} and may still be running. It may or may not have taken effect: check before you retry."
-    return Outcome(call.answer(said, is_error=True), "unknown", "timeout")
+    if execution.end == "returned":
+        return to_outcome(call, execution.value, prepared.tool.max_output)
+    if execution.error is not None:
+        if isinstance(execution.error, KeyboardInterrupt):
+            raise execution.error
+        log.debug("tool %s raised", name, exc_info=execution.error)
+        return failure(call, to_text(execution.error), "exception")
+    partial = "It may have taken effect in part: check before you retry."
+    if execution.end == "cancelled":
+        return Outcome(call.answer(f"{name} was cancelled. {partial}", is_error=True), "cancelled", "cancelled")
+    timed_out = f"{name} timed out after {prepared.timeout:g} s"
+    if execution.end == "stopped":
+        return failure(call, f"{timed_out} and was stopped. {partial}", "timeout")
+    text = f"{timed_out} and may still be running. It may or may not have taken effect: check before you retry."
+    return Outcome(call.answer(text, is_error=True), "unknown", "timeout")

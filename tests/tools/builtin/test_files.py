@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tenuto.tools import BUILTIN, Toolbox, builtin_tools
 from tenuto.tools.builtin import files, matcher, search
-from tenuto.tools.builtin.edits import replace_text
+from tenuto.tools.builtin.files import replace_text
 from tools.calls import call, run
 
 BOM = b"\xef\xbb\xbf"
@@ -30,7 +30,7 @@ def names(folder):
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def test_what_there_is_and_what_it_may_do(tools):
+def test_builtin_tools_have_effects_and_descriptions(tools):
     assert tuple(tools) == BUILTIN
     assert {name: (made.effect, made.approval) for name, made in tools.items()} == {
         "read_file": ("pure", False),
@@ -50,7 +50,7 @@ def test_what_there_is_and_what_it_may_do(tools):
 def test_tools_are_chosen_by_name(tmp_path):
     assert tuple(builtin_tools(tmp_path, names=["shell", "read_file"])) == ("read_file", "shell")
     assert not builtin_tools(tmp_path, approval=False)["shell"].approval
-    with pytest.raises(ValueError, match="no builtin tool 'rm': there are read_file"):
+    with pytest.raises(ValueError, match="unknown builtin tool 'rm': choose from read_file"):
         builtin_tools(tmp_path, names=["rm"])
     with pytest.raises(ValueError, match="shell_timeout"):
         builtin_tools(tmp_path, shell_timeout=0)
@@ -60,22 +60,22 @@ def test_tools_are_chosen_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"one\ntwo\n", b"one\r\ntwo", b"\n", BOM + b"x\n"])
-def test_a_file_is_read_as_it_is(tools, tmp_path, data):
+def test_read_file_returns_the_text(tools, tmp_path, data):
     (tmp_path / "f").write_bytes(data)
 
     assert tools["read_file"]("f").encode() == data.removeprefix(BOM)
 
 
-def test_a_part_of_a_file_says_what_was_left_out(tools, tmp_path):
+def test_read_file_reports_omitted_lines(tools, tmp_path):
     (tmp_path / "f").write_text("1\n2\n3\n4\n")
 
-    assert tools["read_file"]("f", offset=2, limit=2) == "2\n3\n[lines 2 to 3 of 4; go on with offset=4]"
+    assert tools["read_file"]("f", offset=2, limit=2) == "2\n3\n[lines 2 to 3 of 4; continue with offset=4]"
     assert tools["read_file"]("f", offset=4) == "4\n[lines 4 to 4 of 4]"
-    with pytest.raises(ValueError, match="f has 4 lines: offset=5 is beyond its end"):
+    with pytest.raises(ValueError, match="f has 4 lines: offset=5 is after the last one"):
         tools["read_file"]("f", offset=5)
 
 
-def test_a_long_file_is_read_in_parts_that_join(tools, tmp_path):
+def test_long_file_can_be_read_in_parts(tools, tmp_path):
     lines = [f"{number}: {'x' * 90}" for number in range(1500)]
     (tmp_path / "f").write_text("\n".join(lines))
     seen, offset = [], 1
@@ -87,32 +87,32 @@ def test_a_long_file_is_read_in_parts_that_join(tools, tmp_path):
     assert seen == lines
 
 
-def test_a_line_that_is_too_long_is_cut(tools, tmp_path):
+def test_long_line_is_cut(tools, tmp_path):
     (tmp_path / "f").write_text("x" * 200_000)
 
-    assert "characters left out here" in tools["read_file"]("f")
+    assert "characters omitted" in tools["read_file"]("f")
 
 
-def test_what_is_no_text_is_told(tools, tmp_path, monkeypatch):
+def test_read_file_refuses_binary_and_large_files(tools, tmp_path, monkeypatch):
     (tmp_path / "png").write_bytes(b"\x89PNG\r\n\x1a\n\x00")
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "huge").write_bytes(b"x" * 100)
 
-    with pytest.raises(ValueError, match="png is no text: 9 bytes, image/png"):
+    with pytest.raises(ValueError, match="png is not a text file: 9 bytes, image/png"):
         tools["read_file"]("png")
-    with pytest.raises(ValueError, match="latin is no text: 4 bytes, bytes that are no UTF-8"):
+    with pytest.raises(ValueError, match="latin is not a text file: 4 bytes, not UTF-8"):
         tools["read_file"]("latin")
     assert tools["read_file"]("empty") == "[empty is empty]"
     monkeypatch.setattr(files, "MAX_FILE", 99)
-    with pytest.raises(OSError, match="huge is too large: 100 bytes, and at most 99 are read"):
+    with pytest.raises(OSError, match="huge is too large: 100 bytes, the limit is 99"):
         tools["read_file"]("huge")
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_written_whole_and_keeps_its_mode(tools, tmp_path):
+def test_write_file_preserves_the_mode(tools, tmp_path):
     assert tools["write_file"]("a/b/c.sh", "é\r\n") == "created a/b/c.sh: 4 bytes"
     (tmp_path / "a/b/c.sh").chmod(0o750)
     assert tools["write_file"]("a/b/c.sh", "x") == "overwrote a/b/c.sh: 1 bytes"
@@ -122,7 +122,7 @@ def test_a_file_is_written_whole_and_keeps_its_mode(tools, tmp_path):
     assert names(tmp_path / "a/b") == ["c.sh"]
 
 
-def test_a_write_that_fails_leaves_the_file_and_nothing_else(tools, tmp_path, monkeypatch):
+def test_failed_write_leaves_the_old_file(tools, tmp_path, monkeypatch):
     (tmp_path / "f").write_text("old")
 
     def fail(handle):
@@ -135,22 +135,22 @@ def test_a_write_that_fails_leaves_the_file_and_nothing_else(tools, tmp_path, mo
     assert (names(tmp_path), (tmp_path / "f").read_text()) == (["f"], "old")
 
 
-def test_what_cannot_be_written_is_told(tools, tmp_path):
+def test_write_file_reports_errors(tools, tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(IsADirectoryError, match="folder is a folder"):
+    with pytest.raises(IsADirectoryError, match="folder is a directory, not a file"):
         tools["write_file"]("folder", "x")
-    with pytest.raises(NotADirectoryError, match="file is no folder"):
+    with pytest.raises(NotADirectoryError, match="file is not a directory"):
         tools["write_file"]("file/x", "x")
-    with pytest.raises(ValueError, match="half a character"):
+    with pytest.raises(ValueError, match="half a surrogate pair"):
         tools["write_file"]("x", "\ud800")
 
 
 # --- editing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_edited_in_place(tools, tmp_path):
+def test_edit_file_preserves_bom_and_line_ends(tools, tmp_path):
     (tmp_path / "f").write_bytes(BOM + b"one\r\ntwo\r\nthree\r\n")
 
     assert tools["edit_file"]("f", "one\ntwo", "1\n2\n2b") == "replaced once in f, line 1"
@@ -160,18 +160,18 @@ def test_a_file_is_edited_in_place(tools, tmp_path):
 @pytest.mark.parametrize(
     "data, arguments, words",
     [
-        (b"a b a", {"old": "a", "new": "x"}, r"2 times \(lines 1, 1\): give more of the text.*all=true"),
+        (b"a b a", {"old": "a", "new": "x"}, r"occurs 2 times \(lines 1, 1\): include more of.*all=true"),
         (b"aaa", {"old": "aa", "new": "x"}, "2 times"),  # they overlap: which is meant?
         (b"a", {"old": "b", "new": "x"}, "old is not in the file; read the file"),
         (b"if x:\n\ty = 1\n", {"old": "if x:\n    y = 1", "new": ""}, "but line 1 differs from it only in white space"),
         (b"a", {"old": "", "new": "x"}, "old is empty"),
         (b"a", {"old": "a", "new": "a"}, "the same"),
-        (b"\xff a", {"old": "a", "new": "b"}, "no UTF-8 text"),
-        (b"a", {"old": "a", "new": "\ud800"}, "half a character"),
+        (b"\xff a", {"old": "a", "new": "b"}, "not UTF-8"),
+        (b"a", {"old": "a", "new": "\ud800"}, "half a surrogate pair"),
         (b"b", {"old": "a", "new": "x", "all": True}, "not in the file"),
     ],
 )
-def test_an_edit_that_is_not_clear_changes_nothing(tools, tmp_path, data, arguments, words):
+def test_ambiguous_edit_changes_nothing(tools, tmp_path, data, arguments, words):
     (tmp_path / "f").write_bytes(data)
 
     with pytest.raises(ValueError, match=words):
@@ -179,7 +179,7 @@ def test_an_edit_that_is_not_clear_changes_nothing(tools, tmp_path, data, argume
     assert (tmp_path / "f").read_bytes() == data
 
 
-def test_every_place_can_be_edited(tools, tmp_path):
+def test_all_occurrences_can_be_edited(tools, tmp_path):
     (tmp_path / "f").write_text("a\nb\na\n")
 
     assert tools["edit_file"]("f", "a", "c", all=True) == "replaced 2 times in f, line 1, 3"
@@ -190,7 +190,7 @@ texts = st.text(st.sampled_from("ab\n\ré"), max_size=8)
 
 
 @given(texts, texts.filter(bool), texts, texts, st.booleans())
-def test_an_edit_changes_one_place_and_nothing_else(before, old, after, new, mark):
+def test_edit_changes_only_the_occurrence(before, old, after, new, mark):
     """In a file with one kind of line ends; what was not meant stays byte for byte."""
     head = BOM if mark else b""
     text = before + old + after
@@ -207,7 +207,7 @@ def test_an_edit_changes_one_place_and_nothing_else(before, old, after, new, mar
 
 
 @given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=5), st.integers(0, 4), st.text("xy\n", max_size=4))
-def test_line_ends_stay_as_the_file_has_them(lines, at, new):
+def test_edit_preserves_crlf(lines, at, new):
     """Whatever a model writes, a file with CR LF has no line without it afterwards."""
     lines = [*lines[:at], "unique", *lines[at:], ""]
     found, _ = replace_text("\r\n".join(lines).encode(), "unique", new or "x")
@@ -227,7 +227,7 @@ def tree(tmp_path):
     return tmp_path
 
 
-def test_files_are_listed_in_order_with_their_sizes(tools, tree):
+def test_list_files_sorts_and_shows_sizes(tools, tree):
     assert tools["list_files"](depth=2).splitlines() == [
         "README.md  20",
         "a b.txt  20",
@@ -239,23 +239,23 @@ def test_files_are_listed_in_order_with_their_sizes(tools, tree):
     ]
 
 
-def test_files_are_listed_by_pattern(tools, tree):
+def test_list_files_filters_by_pattern(tools, tree):
     assert tools["list_files"](pattern="*.py", depth=9).splitlines()[:-1] == ["src/deep/er/x.py  20", "src/main.py  20"]
     assert tools["list_files"]("src", pattern="src/*.py") == "src/main.py  20"
-    assert tools["list_files"]("src", pattern="*.c") == "[nothing found]"
+    assert tools["list_files"]("src", pattern="*.c") == "[no files found]"
     assert ".hidden/x.py  20" in tools["list_files"](hidden=True)
     assert ".git/config" not in tools["list_files"](hidden=True)
 
 
-def test_a_long_list_is_cut(tools, tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_MOST_LISTED", 3)
+def test_long_list_is_cut(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_MAX_ENTRIES", 3)
     for number in range(5):
         (tmp_path / f"{number}").touch()
 
-    assert tools["list_files"]().splitlines()[2:] == ["2  0", "[2 more: name a folder or a narrower pattern]"]
+    assert tools["list_files"]().splitlines()[2:] == ["2  0", "[2 more: choose a directory or a narrower pattern]"]
 
 
-def test_a_name_that_is_no_text_is_listed(tools, tmp_path):
+def test_list_files_shows_names_that_are_not_utf8(tools, tmp_path):
     try:
         (tmp_path / os.fsdecode(b"caf\xe9\n")).touch()
     except OSError:
@@ -274,7 +274,7 @@ def test_list_files_refuses_unreadable_pattern(tools):
 # --- searching --------------------------------------------------------------------------------------------------------
 
 
-def test_files_are_searched(tools, tree):
+def test_search_files_finds_text(tools, tree):
     (tree / "bin").write_bytes(b"needle\x00")
 
     assert tools["search_files"]("needle").splitlines() == [
@@ -282,26 +282,26 @@ def test_files_are_searched(tools, tree):
         "a b.txt:1: needle here",
         "src/deep/er/x.py:1: needle here",
         "src/main.py:1: needle here",
-        "[1 files skipped: no text, or too large]",
+        "[1 files skipped: binary or too large]",
     ]
     assert tools["search_files"]("needle", pattern="*.md") == "README.md:1: needle here"
     assert tools["search_files"]("needle", path="src/main.py") == "src/main.py:1: needle here"
     assert ".hidden/x.py:1: needle here" in tools["search_files"]("needle", hidden=True)
     assert ".git" not in tools["search_files"]("needle", hidden=True)
-    assert tools["search_files"]("nothing", path="src") == "[nothing found in 2 files]"
+    assert tools["search_files"]("nothing", path="src") == "[no matches in 2 files]"
 
 
-def test_expressions_are_tried(tools, tree):
+def test_search_files_finds_regex(tools, tree):
     assert tools["search_files"]("(?i)^AND +n.t$", path="README.md", regex=True) == "README.md:2: and not"
-    with pytest.raises(ValueError, match=r"no regular expression: .*leave regex=true out"):
+    with pytest.raises(ValueError, match=r"invalid regular expression: .*omit regex=true"):
         tools["search_files"]("(", regex=True)
-    with pytest.raises(ValueError, match="without a line break"):
+    with pytest.raises(ValueError, match="has a line break"):
         tools["search_files"]("a\nb")
-    with pytest.raises(FileNotFoundError, match="there is no nowhere"):
+    with pytest.raises(FileNotFoundError, match="nowhere not found"):
         tools["search_files"]("a", path="nowhere")
 
 
-def test_an_expression_that_never_ends_is_ended(tmp_path, monkeypatch):
+def test_slow_regex_is_stopped(tmp_path, monkeypatch):
     """And the program goes on meanwhile: it is tried elsewhere."""
     monkeypatch.setattr(search, "_SECONDS", 0.5)
     (tmp_path / "f").write_text("a" * 60)
@@ -309,11 +309,11 @@ def test_an_expression_that_never_ends_is_ended(tmp_path, monkeypatch):
     outcome = run(builtin_tools(tmp_path).values(), call("search_files", text="(a+)+b", regex=True))
 
     assert (outcome.outcome, outcome.detail) == ("failed", "exception")
-    assert "the expression takes too long (over 0.5 s)" in outcome.result.content
+    assert "the regular expression took more than 0.5 s" in outcome.result.content
 
 
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="no alarm here")
-def test_what_tries_an_expression_ends_by_itself():
+def test_matcher_ends_after_its_time_limit():
     """Even if whoever started it was killed, and the expression never ends."""
     lines = [["(a+)+b", 3, 1], "a" * 60]
     told = "".join(f"{json.dumps(line)}\n" for line in lines)
@@ -323,20 +323,20 @@ def test_what_tries_an_expression_ends_by_itself():
     assert (done.returncode, done.stdout) == (-signal.SIGALRM, "null\n")
 
 
-def test_what_is_found_too_often_is_cut(tools, tmp_path, monkeypatch):
-    monkeypatch.setattr(search, "_MOST", 3)
-    monkeypatch.setattr(search, "_MOST_IN_FILE", 2)
+def test_too_many_matches_are_cut(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "_MAX_LINES", 3)
+    monkeypatch.setattr(search, "_MAX_PER_FILE", 2)
     for name in "abc":
         (tmp_path / name).write_text("x" * 400 + "\nx\nx\n")
 
     for regex in (False, True):
         first, second, more, stopped = tools["search_files"]("x", regex=regex).splitlines()
         assert (first, second) == (f"a:1: {'x' * 300} [...]", "a:2: x")
-        assert more == "a: [more than 2 lines, the rest left out]"
+        assert more == "a: [more than 2 lines, the others are omitted]"
         assert stopped.startswith("[stopped after 3 lines")
 
 
-def test_all_of_them_stand_in_a_toolbox(tools, tmp_path):
+def test_builtin_tools_run_in_a_toolbox(tools, tmp_path):
     (tmp_path / "f").write_text("hello\n")
 
     assert run(tools.values(), call("read_file", path="f")).result.content == "hello\n"

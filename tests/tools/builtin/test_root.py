@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tenuto.tools import builtin_tools
 from tenuto.tools.builtin import confined_dir as module
-from tenuto.tools.builtin.confined_dir import ConfinedDir, names_of
+from tenuto.tools.builtin.confined_dir import ConfinedDir, split_path
 
 SECRET = b"not for you"
 
@@ -38,24 +38,24 @@ def way(request, monkeypatch):
     "path, names",
     [("a/b", ("a", "b")), ("./a//b/.", ("a", "b")), ("", ()), (".", ()), ("~a", ("~a",)), ("aux.c", ("aux.c",))],
 )
-def test_a_path_is_its_names(path, names):
-    assert names_of(path, windows=False) == names
+def test_path_is_split_into_names(path, names):
+    assert split_path(path, windows=False) == names
 
 
 @pytest.mark.parametrize("windows", [False, True])
 @pytest.mark.parametrize("path", ["..", "a/../b", "a/..", "/a", "//a/b", "~", "~/a", "a\0b", "\ud800"])
-def test_a_path_that_leads_out_is_refused(path, windows):
-    with pytest.raises(ValueError, match=r"leads out|no path"):
-        names_of(path, windows=windows)
+def test_path_outside_the_root_is_refused(path, windows):
+    with pytest.raises(ValueError, match=r"outside the working directory|not a valid path"):
+        split_path(path, windows=windows)
 
 
 @pytest.mark.parametrize(
     "path",
     ["C:\\a", "c:a", "\\\\host\\share", "..\\a", "a\\..\\b", "NUL", "a/con.txt", "com1", "LPT¹", "a.", "a ", "a:b"],
 )
-def test_what_means_something_else_to_windows_is_refused_there(path):
-    with pytest.raises(ValueError, match=r"leads out|means something else"):
-        names_of(path, windows=True)
+def test_special_windows_names_are_refused(path):
+    with pytest.raises(ValueError, match=r"outside the working directory|another meaning on Windows"):
+        split_path(path, windows=True)
 
 
 pieces = st.sampled_from(
@@ -118,7 +118,7 @@ def test_links_are_not_followed(place, path):
 
 
 @pytest.mark.skipif(not module._RELATIVE, reason="this system opens nothing relative to a folder")
-def test_a_link_that_is_put_there_at_the_wrong_moment_is_not_followed(place, monkeypatch):
+def test_link_swapped_in_concurrently_is_not_followed(place, monkeypatch):
     """Somebody swaps a folder and a link to the outside as fast as he can, while files are read and written."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     link, real, stop = place / "link", place / "real", threading.Event()
@@ -137,7 +137,7 @@ def test_a_link_that_is_put_there_at_the_wrong_moment_is_not_followed(place, mon
 
     def tried(work):
         try:
-            folder, name = root.place("real/secret.txt")
+            folder, name = root.open_parent("real/secret.txt")
             with folder:
                 return work(folder, name)
         except OSError:
@@ -159,7 +159,7 @@ def test_a_link_that_is_put_there_at_the_wrong_moment_is_not_followed(place, mon
 
 
 @pytest.mark.skipif(not module._RELATIVE, reason="who looks first can be fooled")
-def test_a_folder_that_was_swapped_for_a_link_between_look_and_open(place, monkeypatch):
+def test_directory_swapped_after_stat_is_not_opened(place, monkeypatch):
     """The same in slow motion, on the way that can tell: what is opened is no link, whatever was seen before."""
     folder = ConfinedDir(place).open(())
     seen = folder.stat("sub")
@@ -168,31 +168,31 @@ def test_a_folder_that_was_swapped_for_a_link_between_look_and_open(place, monke
     monkeypatch.setattr(type(folder), "stat", lambda self, name: seen)
 
     with folder, pytest.raises(OSError, match=r"^sub: "):
-        folder.folder("sub")
+        folder.open_directory("sub")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
-def test_what_is_no_ordinary_file_is_not_opened(place):
+def test_named_pipe_is_not_opened(place):
     os.mkfifo(place / "pipe")
 
-    with pytest.raises(PermissionError, match="pipe is no ordinary file"):
+    with pytest.raises(PermissionError, match="pipe is not a regular file"):
         builtin_tools(place)["read_file"]("pipe")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
-def test_a_pipe_that_took_the_place_of_a_file_keeps_nobody_waiting(place, monkeypatch):
+def test_pipe_swapped_in_after_stat_does_not_block(place, monkeypatch):
     folder = ConfinedDir(place).open(("sub",))
     seen = folder.stat("file.txt")
     (place / "sub" / "file.txt").unlink()
     os.mkfifo(place / "sub" / "file.txt")
     monkeypatch.setattr(type(folder), "stat", lambda self, name: seen)
 
-    with folder, pytest.raises(PermissionError, match="no ordinary file"):
+    with folder, pytest.raises(PermissionError, match="not a regular file"):
         folder.read("file.txt", 10)
 
 
-def test_a_root_has_to_be_there(tmp_path):
-    with pytest.raises(NotADirectoryError, match="is no folder: give one that exists"):
+def test_missing_root_is_refused(tmp_path):
+    with pytest.raises(NotADirectoryError, match="is not a directory: choose an existing one"):
         builtin_tools(tmp_path / "nowhere")
 
 

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from tenuto.catalog import PROVIDERS
 from tenuto.tools import Toolbox, builtin_tools
-from tenuto.tools.builtin.environment import command_environment
-from tenuto.tools.builtin.shell import CapturedOutput
+from tenuto.tools.builtin.shell import CapturedOutput, command_environment
 from tools.calls import call, ran, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands of a Unix shell")
@@ -40,17 +39,17 @@ def shell(root, command, *, seconds=20.0, env=None, **arguments):
         (r"printf 'caf\351\033[0m'", "caf\ufffd\x1b[0m\n[exit code 0]"),
     ],
 )
-def test_what_a_command_writes_is_shown(tmp_path, command, shown):
+def test_shell_returns_output_and_exit_code(tmp_path, command, shown):
     outcome = shell(tmp_path, command)
 
     assert (outcome.result.content, outcome.outcome) == (shown, "done")
 
 
-def test_a_command_runs_in_the_folder(tmp_path):
+def test_command_runs_in_the_root(tmp_path):
     assert shell(tmp_path, "pwd -P").result.content == f"{tmp_path.resolve()}\n[exit code 0]"
 
 
-def test_a_command_that_is_none_is_refused(tmp_path):
+def test_invalid_command_is_refused(tmp_path):
     for command in ("", " ", "a\0b"):
         assert shell(tmp_path, command).detail == "exception"
     assert shell(tmp_path, "true", timeout=0).detail == "arguments"
@@ -79,19 +78,27 @@ needs_handles = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nobody
 
 @needs_handles
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
-def test_a_command_whose_time_is_up_is_ended_with_all_it_started(tmp_path, trap):
+def test_process_group_is_killed_on_timeout(tmp_path, trap):
     """Even if it will not listen."""
     command = f"{trap}(echo $$ >> ids; sleep 60) & echo $! >> ids; echo begun; sleep 60"
 
     outcome = shell(tmp_path, command, seconds=0.5)
 
-    assert outcome.result.content.startswith("begun\n[timed out after 0.5 s, and was ended")
+    assert outcome.result.content.startswith("begun\n[timed out after 0.5 s and was killed")
     assert (outcome.outcome, outcome.result.is_error) == ("failed", True)
     assert left(tmp_path) == []
 
 
 @needs_handles
-def test_a_command_is_ended_when_nobody_waits_any_more(tmp_path):
+def test_command_that_closes_its_output_is_killed_on_timeout(tmp_path):
+    outcome = shell(tmp_path, "exec >&- 2>&-; echo $$ > ids; sleep 60 & echo $! >> ids; wait", seconds=0.5)
+
+    assert outcome.result.content.startswith("[timed out after 0.5 s and was killed")
+    assert left(tmp_path) == []
+
+
+@needs_handles
+def test_process_group_is_killed_on_cancel(tmp_path):
     async def go():
         os.mkfifo(tmp_path / "ready")
         box = Toolbox(builtin_tools(tmp_path, names=["shell"]).values())
@@ -107,10 +114,10 @@ def test_a_command_is_ended_when_nobody_waits_any_more(tmp_path):
 
 
 @needs_handles
-def test_what_is_left_in_the_background_is_ended_and_told(tmp_path):
+def test_background_job_with_open_output_is_killed(tmp_path):
     outcome = shell(tmp_path, "sleep 60 & echo $! > ids; echo done")
 
-    assert outcome.result.content.startswith("done\n[what it left in the background was ended")
+    assert outcome.result.content.startswith("done\n[its background jobs were killed")
     assert left(tmp_path) == []
 
 
@@ -155,31 +162,31 @@ def test_background_job_outlives_its_command(tmp_path):
     until(lambda: (tmp_path / "heard").exists() and (tmp_path / "heard").read_text() == "hello\n")
 
 
-def test_a_model_may_shorten_the_time_but_not_lengthen_it(tmp_path):
+def test_model_cannot_raise_the_timeout(tmp_path):
     assert "timed out after 0.3 s" in shell(tmp_path, "sleep 60", seconds=0.3, timeout=100).result.content
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
-def test_much_output_keeps_its_beginning_and_its_end(tmp_path):
+def test_middle_of_long_output_is_omitted(tmp_path):
     text = shell(tmp_path, "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last").result.content
 
     assert text.startswith("first\nxxx")
     assert text.endswith("xxxlast\n[exit code 0]")
-    assert "of 3,000,011 bytes left out here: write the output to a file" in text
+    assert "of 3,000,011 bytes omitted: write the output to a file" in text
     assert len(text) < 50_000
 
 
 @given(st.lists(st.binary(max_size=12), max_size=8), st.integers(1, 10))
-def test_however_output_comes_in_the_same_is_kept(pieces, room):
+def test_captured_output_does_not_depend_on_chunks(pieces, room):
     one, many, whole = CapturedOutput(room), CapturedOutput(room), b"".join(pieces)
     one.add(whole)
     for piece in pieces:
         many.add(piece)
 
     assert one.text() == many.text()
-    assert (len(whole) > 2 * room) == ("bytes left out here" in one.text())
+    assert (len(whole) > 2 * room) == ("bytes omitted" in one.text())
     assert len(whole) > 2 * room or one.text() == whole.decode("utf-8", "replace")
 
 
@@ -224,7 +231,7 @@ def test_command_sees_allowed_variable(name):
     assert command_environment({name: "x"})[name] == "x"
 
 
-def test_command_sees_variables_that_are_named(tmp_path):
+def test_command_sees_variables_of_pass_env(tmp_path):
     env = {"PATH": os.defpath, "MY_TOKEN": SECRET, "MY_NAME": "me", "CARGO_A": "1", "CARGO_B": "2", "OTHER": "no"}
     tools = builtin_tools(tmp_path, names=["shell"], env=env, pass_env=["MY_NAME", "CARGO_*"]).values()
     shown = run(tools, call("shell", command="env")).result.content
@@ -234,12 +241,12 @@ def test_command_sees_variables_that_are_named(tmp_path):
     assert "OTHER" not in shown
 
 
-def test_single_string_is_no_list_of_variables(tmp_path):
+def test_pass_env_refuses_a_single_string(tmp_path):
     with pytest.raises(TypeError, match="single string"):
         builtin_tools(tmp_path, pass_env="HOME")
 
 
-def test_without_an_environment_a_command_sees_only_a_path(tmp_path, monkeypatch):
+def test_command_sees_only_path_without_env(tmp_path, monkeypatch):
     monkeypatch.setenv("HARMLESS", "here")
 
     assert "HARMLESS" not in shell(tmp_path, "env").result.content

@@ -200,4 +200,4 @@ def _error(composer: Composer, fail: Fail) -> bytes:
     request = composer.opened.request
     id = envelopes.request_id(request.style, request.digest)
     problem = envelopes.Problem(status=fail.status, message=fail.message, request_id=id)
-    return envelopes.stream(request.style, problem)
+    return _frame("error", envelopes.error_object(request.style, problem))

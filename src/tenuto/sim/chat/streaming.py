@@ -290,7 +290,7 @@ class _Choice:
     def _error(self, problem: Problem) -> bytes:
         style = self.reply.asked.request.style
         if style.name != "openrouter":
-            return envelopes.stream(style, problem)
+            return envelopes.chat_stream_event(style, problem)
         error = envelopes.body(style, problem)["error"]
         chunk = {**self._chunk({"role": "assistant", "content": ""}, "error"), "error": error}
         return b"data: " + _encode(chunk) + b"\n\n"

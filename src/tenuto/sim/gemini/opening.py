@@ -66,9 +66,9 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     turn: tuple[int, int]
 
     @property
-    def host(self) -> str:
-        """Whose host it is: `gemini` or `vertex`."""
-        return "vertex" if self.request.style.name == "vertex" else "gemini"
+    def vertex(self) -> bool:
+        """Whether the request goes to Vertex AI, not to the Gemini API."""
+        return self.request.style.name == "vertex"
 
     @property
     def config(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def _known_keys(opened: Opened) -> _Found:
 
 @CHECKS.holds("GEM-PARAM-09")
 def _keys_of_the_other_host(opened: Opened) -> _Found:
-    yield from _strays(opened, "GEM-PARAM-09", looked=opened.host == "gemini")
+    yield from _strays(opened, "GEM-PARAM-09", looked=not opened.vertex)
 
 
 @CHECKS.holds("GEM-SIG-04")
@@ -62,7 +62,7 @@ def _model_exists(opened: Opened) -> _Found:
         yield None
     else:
         fields = {"model": request.model, "method": request.verb or "generateContent"}
-        yield Broken("GEM-PARAM-11", fields, variant=int(opened.host == "vertex"))
+        yield Broken("GEM-PARAM-11", fields, variant=int(opened.vertex))
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def _least_budget(opened: Opened) -> _Found:
     if value == -1 or low <= value <= high or (value == 0 and opened.facts.off):
         yield None
     elif value == 0:
-        yield Broken("GEM-PARAM-04", variant=int(opened.host == "vertex"))
+        yield Broken("GEM-PARAM-04", variant=int(opened.vertex))
     else:
         yield Broken("GEM-PARAM-04", {"v": value, "low": low, "high": high}, variant=2)
 

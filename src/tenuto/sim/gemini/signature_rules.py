@@ -94,7 +94,7 @@ def _copied(placed: Placed, before: Side | None) -> bool:
 
 
 def _corrupted(opened: Opened, id: str, placed: Placed) -> Broken:
-    return Broken(id, placed.at, variant=int(opened.host == "vertex"))
+    return Broken(id, placed.at, variant=int(opened.vertex))
 
 
 @CHECKS.holds("GEM-SIG-05")

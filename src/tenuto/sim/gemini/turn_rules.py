@@ -33,18 +33,17 @@ def _parts(opened: Opened) -> Iterator[Placed]:
 
 @CHECKS.holds("GEM-PART-02")
 def _something_is_said(opened: Opened) -> _Found:
-    vertex = opened.host == "vertex"
     if not opened.contents:
-        yield Broken("GEM-PART-02", variant=2 if vertex else 1, at="/contents")
+        yield Broken("GEM-PART-02", variant=2 if opened.vertex else 1, at="/contents")
     for i, content in enumerate(opened.contents):
         kept = bool(content.get("parts"))
-        yield None if kept else Broken("GEM-PART-02", {"i": i}, variant=2 if vertex else 0)
+        yield None if kept else Broken("GEM-PART-02", {"i": i}, variant=2 if opened.vertex else 0)
 
 
 @CHECKS.holds("GEM-TURN-03")
 def _roles(opened: Opened) -> _Found:
     for i, content in enumerate(opened.contents):
-        role = content.get("role", "user" if opened.host == "gemini" else "")
+        role = content.get("role", "" if opened.vertex else "user")
         yield None if role in _ROLES else Broken("GEM-TURN-03", {"i": i})
 
 
@@ -53,7 +52,7 @@ def _parts_have_data(opened: Opened) -> _Found:
     for placed in _parts(opened):
         if not kind(placed.part):
             yield Broken("GEM-PART-01", placed.at)
-        elif opened.host == "vertex" and placed.part.get("text") == "" and not placed.signature:
+        elif opened.vertex and placed.part.get("text") == "" and not placed.signature:
             yield Broken("GEM-PART-01", placed.at, variant=1)
         else:
             yield None
@@ -61,7 +60,7 @@ def _parts_have_data(opened: Opened) -> _Found:
 
 @CHECKS.holds("GEM-PART-03")
 def _system_has_data(opened: Opened) -> _Found:
-    if opened.host == "vertex":
+    if opened.vertex:
         return
     for j, part in enumerate((opened.body.get("systemInstruction") or {}).get("parts") or []):
         yield None if kind(part) else Broken("GEM-PART-03", {"j": j})

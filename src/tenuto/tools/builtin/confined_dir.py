@@ -1,8 +1,8 @@
-"""A folder that nothing leads out of.
+"""A directory that no path leads out of.
 
-A path is taken apart into names, and each folder on the way is opened inside the one before, never through a link: so
-nothing that changes in the meantime can lead elsewhere. Where a system cannot open a file relative to a folder
-(Windows), each name on the way is looked at first, which somebody who is quick could fool.
+A path is split into names. Each directory on the way is opened relative to the previous one, and never through a link, so a
+concurrent change cannot redirect it. Where the system cannot open files relative to a directory (Windows), each name is
+checked before it is used, which is subject to a race (TOCTOU).
 """
 
 from __future__ import annotations
@@ -16,246 +16,221 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple
 
-__all__ = ["ConfinedDir", "Directory", "names_of"]
-
-_WINDOWS = sys.platform == "win32"
 _RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a pipe without a writer would keep us waiting
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # without O_NONBLOCK, opening a pipe waits for a writer
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_VERSION_CONTROL = (".git", ".hg", ".svn")
+_WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\..*)?", re.IGNORECASE)
 
-_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\..*)?", re.IGNORECASE)
 
-
-def names_of(path: str, *, windows: bool = _WINDOWS) -> tuple[str, ...]:
-    """Take a path apart into the names from the root down; raise `ValueError` if it could lead out of it."""
-    if "\0" in path or any("\ud800" <= sign <= "\udfff" and not "\udc80" <= sign <= "\udcff" for sign in path):
-        raise ValueError(f"{path!r} is no path: it holds a sign that no file name has")
+def split_path(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, ...]:
+    """Split a path relative to the root into its names. Raise `ValueError` if it could lead out of the root."""
+    if "\0" in path or any(
+        "\ud800" <= character <= "\udfff" and not "\udc80" <= character <= "\udcff" for character in path
+    ):
+        raise ValueError(f"{path!r} is not a valid path: it contains a character that no file name can have")
     if windows:
         path = path.replace("\\", "/")
     if path.startswith("/") or path.partition("/")[0] == "~" or (windows and ":" in path):
-        raise ValueError(f"{path!r} leads out of the folder: write a path relative to it, as in 'src/main.py'")
+        raise ValueError(f"{path!r} is outside the working directory: use a relative path, as in 'src/main.py'")
     names = tuple(name for name in path.split("/") if name not in ("", "."))
     if ".." in names:
-        raise ValueError(f"{path!r} leads out of the folder: write it without '..', from the top of the folder")
+        raise ValueError(f"{path!r} may be outside the working directory: use a path without '..'")
     for name in names:
-        if windows and (_DEVICE.fullmatch(name) or name != name.rstrip(". ")):
-            raise ValueError(f"{path!r} is no path here: {name!r} means something else to the system")
+        if windows and (_WINDOWS_DEVICE.fullmatch(name) or name != name.rstrip(". ")):
+            raise ValueError(f"{path!r} is not a valid path: {name!r} has another meaning on Windows")
     return names
 
 
-class _Handle(Protocol):
-    """One folder, by what can be done in it. No name is followed if it is a link."""
-
-    def stat(self, name: str) -> os.stat_result: ...
-    def names(self) -> list[str]: ...
-    def mkdir(self, name: str) -> None: ...
-    def open(self, name: str, flags: int) -> int: ...
-    def replace(self, name: str, by: str) -> None: ...
-    def unlink(self, name: str) -> None: ...
-    def inner(self, name: str) -> _Handle: ...
-    def close(self) -> None: ...
+def printable_path(path: str) -> str:
+    """Return a path as one line of text; bytes that are not UTF-8 are replaced."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "\\n")
 
 
-class _OpenDir:
-    """A folder that is held open: wherever it is moved, and whatever takes its place, it stays the same."""
+class WalkEntry(NamedTuple):
+    """An entry of a directory."""
 
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
-
-    def stat(self, name: str) -> os.stat_result:
-        return os.stat(name, dir_fd=self._handle, follow_symlinks=False)
-
-    def names(self) -> list[str]:
-        with os.scandir(self._handle) as found:
-            return sorted(entry.name for entry in found)
-
-    def mkdir(self, name: str) -> None:
-        os.mkdir(name, dir_fd=self._handle)
-
-    def open(self, name: str, flags: int) -> int:
-        return os.open(name, flags | _NO_LINK, 0o666, dir_fd=self._handle)
-
-    def replace(self, name: str, by: str) -> None:
-        os.replace(by, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
-
-    def unlink(self, name: str) -> None:
-        os.unlink(name, dir_fd=self._handle)
-
-    def inner(self, name: str) -> _Handle:
-        return _OpenDir(self.open(name, _FOLDER))
-
-    def close(self) -> None:
-        os.close(self._handle)
-
-
-class _PathDir:
-    """A folder by its path, for systems that open nothing relative to a folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def stat(self, name: str) -> os.stat_result:
-        return (self._path / name).lstat()
-
-    def names(self) -> list[str]:
-        return sorted(entry.name for entry in self._path.iterdir())
-
-    def mkdir(self, name: str) -> None:
-        (self._path / name).mkdir()
-
-    def open(self, name: str, flags: int) -> int:
-        return os.open(self._path / name, flags | _NO_LINK, 0o666)
-
-    def replace(self, name: str, by: str) -> None:
-        (self._path / by).replace(self._path / name)
-
-    def unlink(self, name: str) -> None:
-        (self._path / name).unlink()
-
-    def inner(self, name: str) -> _Handle:
-        return _PathDir(self._path / name)
-
-    def close(self) -> None:
-        """Nothing is held."""
+    path: str
+    """Relative to the root."""
+    kind: str
+    """`file`, `directory`, `link` or `other`."""
+    size: int
+    hidden: bool
+    """Whether the name starts with a dot."""
 
 
 class Directory:
-    """One folder inside the root. Names in it are never followed if they are links. Leaving the `with` closes it."""
+    """An open directory inside the root. Its methods take names of entries and never follow a link.
 
-    def __init__(self, handle: _Handle, shown: str) -> None:
+    `handle` is the open file descriptor; None where the system cannot open files relative to a directory. `path` is used
+    in that case. `label` is the path relative to the root, for messages. Leaving the `with` statement closes the handle.
+    """
+
+    def __init__(self, path: Path, handle: int | None, label: str) -> None:
+        self._path = path
         self._handle = handle
-        self._shown = shown
+        self._label = label
 
     def __enter__(self) -> Directory:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._handle.close()
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def _at(self, name: str) -> str | Path:
+        """Return the path of an entry for functions that take a `dir_fd`."""
+        return self._path / name if self._handle is None else name
+
+    def _open(self, name: str, flags: int) -> int:
+        return os.open(self._at(name), flags | _NO_LINK, 0o666, dir_fd=self._handle)
+
+    def label(self, name: str) -> str:
+        """Return the path of an entry relative to the root."""
+        return f"{self._label}/{name}" if self._label else name
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Tell what stands there, a link by itself; None if nothing does."""
-        with _telling(self.shown(name)):
+        """Return the status of an entry, of a link itself; None if it does not exist."""
+        with _named_errors(self.label(name)):
             try:
-                return self._handle.stat(name)
+                return os.stat(self._at(name), dir_fd=self._handle, follow_symlinks=False)
             except FileNotFoundError:
                 return None
 
-    def folder(self, name: str) -> Directory:
-        """Open a folder in this one."""
-        shown, found = self.shown(name), self.stat(name)
-        if found is None:
-            raise FileNotFoundError(f"there is no {shown}; list_files shows what there is")
-        _refuse_link(found, shown)
-        if not stat.S_ISDIR(found.st_mode):
-            raise NotADirectoryError(f"{shown} is no folder")
-        with _telling(shown):
-            return Directory(self._handle.inner(name), shown)
+    def open_directory(self, name: str) -> Directory:
+        """Open a directory in this one."""
+        label, status = self.label(name), self._stat_existing(name)
+        _check_not_link(status, label)
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(f"{label} is not a directory")
+        with _named_errors(label):
+            handle = None if self._handle is None else self._open(name, _DIRECTORY)
+        return Directory(self._path / name, handle, label)
 
-    def make(self, name: str) -> None:
-        """Make a folder in this one, unless something stands there."""
-        with _telling(self.shown(name)), contextlib.suppress(FileExistsError):
-            self._handle.mkdir(name)
+    def create_directory(self, name: str) -> None:
+        """Create a directory unless an entry of this name exists."""
+        with _named_errors(self.label(name)), contextlib.suppress(FileExistsError):
+            os.mkdir(self._at(name), dir_fd=self._handle)
 
-    def read(self, name: str, most: int) -> bytes:
-        """Return a file's bytes; raise `OSError` if it is none, or if it has more than `most`."""
-        shown, found = self.shown(name), self.stat(name)
-        if found is None:
-            raise FileNotFoundError(f"there is no {shown}; list_files shows what there is")
-        _refuse_other(found, shown)
-        with _telling(shown), os.fdopen(self._handle.open(name, _READ), "rb") as file:
-            opened = os.fstat(file.fileno())  # it may be another by now
-            _refuse_other(opened, shown)
-            data = file.read(most + 1)
-        if len(data) > most:
-            raise OSError(f"{shown} is too large: {opened.st_size:,} bytes, and at most {most:,} are read")
+    def read(self, name: str, limit: int) -> bytes:
+        """Return the bytes of a file. Raise `OSError` if it is not a file or has more than `limit` bytes."""
+        label = self.label(name)
+        _check_regular(self._stat_existing(name), label)
+        with _named_errors(label), os.fdopen(self._open(name, _READ), "rb") as file:
+            status = os.fstat(file.fileno())  # the entry may have been replaced
+            _check_regular(status, label)
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise OSError(f"{label} is too large: {status.st_size:,} bytes, the limit is {limit:,}")
         return data
 
     def write(self, name: str, data: bytes) -> bool:
-        """Write a file, whole or not at all; tell whether there was one. Its permissions stay."""
-        shown, found = self.shown(name), self.stat(name)
-        if found is not None:
-            _refuse_other(found, shown)
+        """Create or overwrite a file atomically and keep its permissions. Return whether it existed."""
+        label, status = self.label(name), self.stat(name)
+        if status is not None:
+            _check_regular(status, label)
         new = f".tenuto-{secrets.token_hex(8)}"
-        with _telling(shown):
-            handle = self._handle.open(new, _NEW)
+        with _named_errors(label):
+            handle = self._open(new, _CREATE)
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
-                    if found is not None and hasattr(os, "fchmod"):
-                        os.fchmod(handle, stat.S_IMODE(found.st_mode))
+                    if status is not None and hasattr(os, "fchmod"):
+                        os.fchmod(handle, stat.S_IMODE(status.st_mode))
                     file.flush()
                     os.fsync(handle)
-                self._handle.replace(name, new)
+                os.replace(self._at(new), self._at(name), src_dir_fd=self._handle, dst_dir_fd=self._handle)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    self._handle.unlink(new)
+                    os.unlink(self._at(new), dir_fd=self._handle)
                 raise
-        return found is not None
+        return status is not None
 
-    def entries(self) -> list[tuple[str, os.stat_result]]:
-        """Return what stands in it, by name, links as links; what vanished meanwhile is left out."""
-        with _telling(self._shown or "."):
-            names = self._handle.names()
-        found = ((name, self.stat(name)) for name in names)
-        return [(name, entry) for name, entry in found if entry is not None]
+    def walk(self, depth: int, *, hidden: bool) -> Iterator[tuple[WalkEntry, Directory]]:
+        """Yield the entries down to `depth` levels in the order of their names, each with its open directory.
 
-    def shown(self, name: str) -> str:
-        """Return the path from the root to a name in this folder."""
-        return f"{self._shown}/{name}" if self._shown else name
+        Links are not followed. Hidden directories are entered only if `hidden` is true, those of version control never.
+        """
+        source = self._path if self._handle is None else self._handle
+        with _named_errors(self._label or "."), os.scandir(source) as entries:
+            names = sorted(entry.name for entry in entries)
+        for name in names:
+            status = self.stat(name)
+            if status is None:  # deleted in the meantime
+                continue
+            kind, is_hidden = _kind(status.st_mode), name.startswith(".")
+            yield WalkEntry(self.label(name), kind, status.st_size, is_hidden), self
+            if kind == "directory" and depth > 1 and name not in _VERSION_CONTROL and (hidden or not is_hidden):
+                try:
+                    inner = self.open_directory(name)
+                except OSError:  # deleted in the meantime, or not readable; the entry is listed
+                    continue
+                with inner:
+                    yield from inner.walk(depth - 1, hidden=hidden)
+
+    def _stat_existing(self, name: str) -> os.stat_result:
+        status = self.stat(name)
+        if status is None:
+            raise FileNotFoundError(f"{self.label(name)} not found; list_files shows the files")
+        return status
 
 
 class ConfinedDir:
-    """The folder that everything stays in. Raise `NotADirectoryError` if it is none."""
+    """The root directory. Raise `NotADirectoryError` if it is not a directory."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).resolve()
         if not self.path.is_dir():
-            raise NotADirectoryError(f"{os.fspath(path)!r} is no folder: give one that exists as root")
+            raise NotADirectoryError(f"{os.fspath(path)!r} is not a directory: choose an existing one as root")
 
-    def open(self, names: tuple[str, ...], *, make: bool = False) -> Directory:
-        """Open the folder that these names lead to; `make` those that are not there."""
-        here = Directory(_OpenDir(os.open(self.path, _FOLDER | _NO_LINK)) if _RELATIVE else _PathDir(self.path), "")
+    def open(self, names: tuple[str, ...], *, create: bool = False) -> Directory:
+        """Open the directory at these names; `create` those that do not exist."""
+        current = Directory(self.path, os.open(self.path, _DIRECTORY | _NO_LINK) if _RELATIVE else None, "")
         for name in names:
-            with here:
-                if make:
-                    here.make(name)
-                inner = here.folder(name)
-            here = inner
-        return here
+            with current:
+                if create:
+                    current.create_directory(name)
+                inner = current.open_directory(name)
+            current = inner
+        return current
 
-    def place(self, path: str, *, make: bool = False) -> tuple[Directory, str]:
-        """Open the folder that a file stands in, and return the file's name in it."""
-        names = names_of(path)
+    def open_parent(self, path: str, *, create: bool = False) -> tuple[Directory, str]:
+        """Open the directory of a file. Return it and the name of the file."""
+        names = split_path(path)
         if not names:
-            raise IsADirectoryError(f"{path!r} is the folder itself, no file")
-        return self.open(names[:-1], make=make), names[-1]
+            raise IsADirectoryError(f"{path!r} is the working directory, not a file")
+        return self.open(names[:-1], create=create), names[-1]
 
 
-def _refuse_link(found: os.stat_result, shown: str) -> None:
-    tag: int = getattr(found, "st_reparse_tag", 0)  # Windows has other kinds of link, too
-    if stat.S_ISLNK(found.st_mode) or tag:
-        raise PermissionError(f"{shown} is a link, and links are not followed")
+def _kind(mode: int) -> str:
+    tests = {"file": stat.S_ISREG, "directory": stat.S_ISDIR, "link": stat.S_ISLNK}
+    return next((kind for kind, test in tests.items() if test(mode)), "other")
 
 
-def _refuse_other(found: os.stat_result, shown: str) -> None:
-    """Refuse what is no ordinary file."""
-    _refuse_link(found, shown)
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectoryError(f"{shown} is a folder, no file")
-    if not stat.S_ISREG(found.st_mode):
-        raise PermissionError(f"{shown} is no ordinary file")
+def _check_not_link(status: os.stat_result, label: str) -> None:
+    reparse_tag: int = getattr(status, "st_reparse_tag", 0)  # Windows: junctions and other kinds of links
+    if stat.S_ISLNK(status.st_mode) or reparse_tag:
+        raise PermissionError(f"{label} is a link, and links are not followed")
+
+
+def _check_regular(status: os.stat_result, label: str) -> None:
+    _check_not_link(status, label)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(f"{label} is a directory, not a file")
+    if not stat.S_ISREG(status.st_mode):
+        raise PermissionError(f"{label} is not a regular file")
 
 
 @contextlib.contextmanager
-def _telling(shown: str) -> Iterator[None]:
-    """Have the system's errors name the path as the model knows it."""
+def _named_errors(label: str) -> Iterator[None]:
+    """Replace the path in errors of the system by the path that the model knows."""
     try:
         yield
     except OSError as exc:
-        if exc.errno is None:  # our own
+        if exc.errno is None:  # raised by this module
             raise
-        raise type(exc)(f"{shown}: {exc.strerror}") from exc
+        raise type(exc)(f"{label}: {exc.strerror}") from exc

@@ -1,29 +1,30 @@
-"""Tools that read and write files inside one folder."""
+"""Tools that read, write, edit and list files inside one directory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from msgspec import Meta
 
 from tenuto.core import files, media_types
-from tenuto.tools.builtin.confined_dir import ConfinedDir
-from tenuto.tools.builtin.edits import replace_text
-from tenuto.tools.builtin.walk import path_matcher, shown_path, walk
+from tenuto.tools.builtin.confined_dir import ConfinedDir, WalkEntry, printable_path, split_path
+from tenuto.tools.builtin.globs import path_matcher
 from tenuto.tools.decorator import MAX_OUTPUT
 from tenuto.tools.results import cut
 
-__all__ = ["MAX_FILE", "Files"]
-
 MAX_FILE = 20_000_000
-"""How many bytes a file may have to be read or edited."""
-_MOST_LISTED = 1000
-_ROOM = MAX_OUTPUT - 500
-"""How many characters of a file are shown at once: beside them stands what was left out."""
+"""Limit for the bytes of a file that is read or edited."""
+_MAX_ENTRIES = 1000
+_MAX_TEXT = MAX_OUTPUT - 500
+"""Limit for the characters of a file in one result; the rest of `MAX_OUTPUT` is for the note about omitted lines."""
+_MAX_LINES = 10
+"""Limit for the line numbers in a message."""
+_BOM = b"\xef\xbb\xbf"
 
 
 class Files:
-    """The tools, as methods; each is made a tool where it is asked for."""
+    """The tools as methods."""
 
     def __init__(self, root: ConfinedDir) -> None:
         self._root = root
@@ -31,59 +32,60 @@ class Files:
     def read_file(
         self, path: str, offset: Annotated[int, Meta(ge=1)] = 1, limit: Annotated[int, Meta(ge=1)] = 2000
     ) -> str:
-        """Read a text file, or a part of it. If lines are left out, the last line in brackets says so.
+        """Read a text file or part of it. If lines are omitted, the last line says so in brackets.
 
         Args:
-            path: relative to the root folder, as in src/main.py
-            offset: the first line to read, counted from 1
-            limit: how many lines to read
+            path: relative to the working directory, as in src/main.py
+            offset: first line to read, starting at 1
+            limit: maximum number of lines
         """
-        text = self._text(path)
-        lines = text.split("\n")
-        count = len(lines) - (lines[-1] == "")
+        directory, name = self._root.open_parent(path)
+        with directory:
+            data = directory.read(name, MAX_FILE)
+        text = files.plain_text(data)
+        if text is None:
+            kind = media_types.detect_type(data) or "not UTF-8"
+            raise ValueError(f"{path} is not a text file: {len(data):,} bytes, {kind}")
         if not text:
             return f"[{path} is empty]"
+        lines = text.split("\n")
+        count = len(lines) - (lines[-1] == "")
         if offset > count:
-            raise ValueError(f"{path} has {count} lines: offset={offset} is beyond its end")
-        shown, last = _fitting(lines[offset - 1 : min(count, offset - 1 + limit)], offset)
-        if offset == 1 and shown == "\n".join(lines[:count]):
+            raise ValueError(f"{path} has {count} lines: offset={offset} is after the last one")
+        part, last = _join_lines(lines[offset - 1 : min(count, offset - 1 + limit)], offset)
+        if offset == 1 and part == "\n".join(lines[:count]):
             return text
-        more = f"; go on with offset={last + 1}" if last < count else ""
-        return f"{shown}\n[lines {offset} to {last} of {count}{more}]"
+        more = f"; continue with offset={last + 1}" if last < count else ""
+        return f"{part}\n[lines {offset} to {last} of {count}{more}]"
 
     def write_file(self, path: str, content: str) -> str:
-        """Write a text file, whole; one that is there is replaced. Folders on the way are made.
+        """Create or overwrite a text file; parent directories are created.
 
         Args:
-            path: relative to the root folder, as in src/main.py
-            content: everything that the file shall hold
+            path: relative to the working directory, as in src/main.py
+            content: full file contents
         """
-        try:
-            data = content.encode("utf-8")
-        except UnicodeEncodeError:
-            raise ValueError("content holds half a character, which no file can: leave it out") from None
-        folder, name = self._root.place(path, make=True)
-        with folder:
-            existed = folder.write(name, data)
+        data = _encode(content, "content")
+        directory, name = self._root.open_parent(path, create=True)
+        with directory:
+            existed = directory.write(name, data)
         return f"{'overwrote' if existed else 'created'} {path}: {len(data):,} bytes"
 
     def edit_file(self, path: str, old: str, new: str, all: bool = False) -> str:
-        """Replace a text in a file by another. The text has to be in the file exactly once, or `all` be true.
+        """Replace `old` with `new` in a text file. `old` must occur exactly once unless `all` is true.
 
         Args:
-            path: relative to the root folder, as in src/main.py
-            old: the text to replace, exactly as it is in the file, with enough around it to be found only once
-            new: what shall stand in its place
-            all: replace it wherever it stands
+            path: relative to the working directory, as in src/main.py
+            old: exact text to replace, with enough context to be unique
+            new: replacement text
+            all: replace every occurrence
         """
-        folder, name = self._root.place(path)
-        with folder:
-            data = folder.read(name, MAX_FILE)
-            changed, lines = replace_text(data, old, new, all=all)
-            folder.write(name, changed)
+        directory, name = self._root.open_parent(path)
+        with directory:
+            changed, lines = replace_text(directory.read(name, MAX_FILE), old, new, all=all)
+            directory.write(name, changed)
         times = "once" if len(lines) == 1 else f"{len(lines)} times"
-        listed = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
-        return f"replaced {times} in {path}, line {listed}"
+        return f"replaced {times} in {path}, line {_list_lines(lines)}"
 
     def list_files(
         self,
@@ -92,55 +94,113 @@ class Files:
         depth: Annotated[int, Meta(ge=1, le=50)] = 3,
         hidden: bool = False,
     ) -> str:
-        """List what is in a folder and in those below it, with the sizes of files in bytes; folders end in a slash.
+        """List a directory recursively, with file sizes in bytes. Directories end with a slash.
 
         Args:
-            path: the folder, relative to the root folder
-            pattern: only files whose name matches, as in *.py; with a slash, whose path does, as in src/**/*.py
-            depth: how many levels of folders to go down
-            hidden: also list what begins with a dot, and what is inside
+            path: directory to list, relative to the working directory
+            pattern: glob for file names, as in *.py; with a slash for paths, as in src/**/*.py
+            depth: number of directory levels
+            hidden: include entries that start with a dot, and their contents
         """
         matches = path_matcher(pattern)
         lines: list[str] = []
-        left, veiled = 0, 0
-        for found, _ in walk(self._root, path, depth=depth, hidden=hidden):
-            if found.hidden and not hidden:
-                veiled += 1
-            elif matches(found.path) and (found.kind != "folder" or pattern == "*"):
-                left += len(lines) >= _MOST_LISTED
-                if len(lines) < _MOST_LISTED:
-                    lines.append(_line(found.path, found.kind, found.size))
-        notes = [f"[{left:,} more: name a folder or a narrower pattern]"] if left else []
-        notes += [f"[{veiled:,} hidden: hidden=true lists them]"] if veiled else []
-        return "\n".join([*(lines or ["[nothing found]"]), *notes])
-
-    def _text(self, path: str) -> str:
-        """Read a file as text, without its byte order mark."""
-        folder, name = self._root.place(path)
-        with folder:
-            data = folder.read(name, MAX_FILE)
-        text = files.plain_text(data)
-        if text is None:
-            kind = media_types.detect_type(data) or "bytes that are no UTF-8 text"
-            raise ValueError(f"{path} is no text: {len(data):,} bytes, {kind}")
-        return text
+        omitted = hidden_count = 0
+        with self._root.open(split_path(path)) as directory:
+            for entry, _ in directory.walk(depth, hidden=hidden):
+                if entry.hidden and not hidden:
+                    hidden_count += 1
+                elif not matches(entry.path) or (entry.kind == "directory" and pattern != "*"):
+                    continue
+                elif len(lines) < _MAX_ENTRIES:
+                    lines.append(_describe_entry(entry))
+                else:
+                    omitted += 1
+        notes = [f"[{omitted:,} more: choose a directory or a narrower pattern]"] if omitted else []
+        notes += [f"[{hidden_count:,} hidden: hidden=true lists them]"] if hidden_count else []
+        return "\n".join([*(lines or ["[no files found]"]), *notes])
 
 
-def _fitting(lines: list[str], first: int) -> tuple[str, int]:
-    """Join as many lines as can be shown; return the number of the last. One that is too long by itself is cut."""
-    room, count = _ROOM, 0
+def replace_text(data: bytes, old: str, new: str, *, all: bool = False) -> tuple[bytes, list[int]]:
+    """Return the bytes of a file with `new` in place of `old`, and the numbers of the changed lines.
+
+    A byte order mark stays. If the lines of the file end with CR LF, so do those of `old` and `new`. Raise `ValueError`
+    with a remedy if the file is not UTF-8, if `old` does not occur, or if it occurs several times and `all` is false.
+    """
+    if not old:
+        raise ValueError("old is empty: pass the exact text to replace, or use write_file")
+    mark = _BOM if data.startswith(_BOM) else b""
+    try:
+        text = data.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"the file is not UTF-8 ({exc.reason} at byte {exc.start}) and was not changed") from None
+    old, new = _match_line_ends(text, old, new)
+    if old == new:
+        raise ValueError("old and new are the same: nothing to change")
+    lines = list(_find_lines(text, old, overlapping=not all))
+    if not lines:
+        raise ValueError(
+            f"old is not in the file{_whitespace_hint(text, old)}; read the file and copy the text exactly"
+        )
+    if len(lines) > 1 and not all:
+        raise ValueError(
+            f"old occurs {len(lines)} times (lines {_list_lines(lines)}): include more of the surrounding text, or set "
+            "all=true to replace every occurrence"
+        )
+    return mark + _encode(text.replace(old, new), "new"), lines
+
+
+def _encode(text: str, parameter: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"{parameter} contains half a surrogate pair: remove it, files cannot store it") from None
+
+
+def _match_line_ends(text: str, old: str, new: str) -> tuple[str, str]:
+    """Write the line ends of `old` and `new` as the file does, if it uses one kind or only the other kind matches."""
+    crlf_count = text.count("\r\n")
+    crlf_old, crlf_new = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (old, new))
+    if crlf_count and (crlf_count == text.count("\n") or (old not in text and crlf_old in text)):
+        return crlf_old, crlf_new
+    return old, new
+
+
+def _find_lines(text: str, old: str, *, overlapping: bool) -> Iterator[int]:
+    """Yield the line of each occurrence. Overlapping ones count if only one may be replaced: it would be ambiguous."""
+    line, start, offset = 1, 0, text.find(old)
+    while offset >= 0:
+        line += text.count("\n", start, offset)
+        yield line
+        start, offset = offset, text.find(old, offset + (1 if overlapping else len(old)))
+
+
+def _whitespace_hint(text: str, old: str) -> str:
+    """Name the line where the text occurs with other white space."""
+    wanted = [" ".join(line.split()) for line in old.strip().splitlines()]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    for index in range(len(lines) - len(wanted) + 1) if any(wanted) else ():
+        if lines[index : index + len(wanted)] == wanted:
+            return f", but line {index + 1} differs from it only in white space"
+    return ""
+
+
+def _list_lines(lines: list[int]) -> str:
+    return ", ".join(map(str, lines[:_MAX_LINES])) + (", ..." if len(lines) > _MAX_LINES else "")
+
+
+def _join_lines(lines: list[str], first: int) -> tuple[str, int]:
+    """Join as many lines as fit into a result. Return the text and the number of the last line."""
+    room, count = _MAX_TEXT, 0
     for line in lines:
         room -= len(line) + 1
         if room < 0:
             break
         count += 1
     if not count:
-        return cut(lines[0], _ROOM), first
+        return cut(lines[0], _MAX_TEXT), first
     return "\n".join(lines[:count]), first + count - 1
 
 
-def _line(path: str, kind: str, size: int) -> str:
-    shown = shown_path(path)
-    return {"file": f"{shown}  {size:,}", "folder": f"{shown}/", "link": f"{shown}  [link, not followed]"}.get(
-        kind, f"{shown}  [no ordinary file]"
-    )
+def _describe_entry(entry: WalkEntry) -> str:
+    ends = {"file": f"  {entry.size:,}", "directory": "/", "link": "  [link, not followed]"}
+    return printable_path(entry.path) + ends.get(entry.kind, "  [not a regular file]")

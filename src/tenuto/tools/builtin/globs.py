@@ -1,4 +1,4 @@
-"""Glob patterns, matched in time proportional to the text: models write them, so `re` could be made to run for hours.
+"""Glob patterns that are matched in linear time: models write them, and `re` could take hours.
 
 A pattern is compiled to a nondeterministic automaton. Its set of active states is one integer, and each character of the
 text takes one step, whatever the pattern.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-__all__ = ["Glob"]
-
-_LONGEST = 300
+_MAX_LENGTH = 300
 _Test = Callable[[str], bool]
 
 
@@ -22,8 +20,8 @@ class Glob:
     """
 
     def __init__(self, pattern: str, *, crosses_slash: bool = False) -> None:
-        if len(pattern) > _LONGEST:
-            raise ValueError(f"pattern {pattern[:80]!r} is too long: use at most {_LONGEST} characters")
+        if len(pattern) > _MAX_LENGTH:
+            raise ValueError(f"pattern {pattern[:80]!r} is too long: use at most {_MAX_LENGTH} characters")
         self._tests: list[_Test] = []
         self._loops_any = 0
         self._loops_name = 0
@@ -33,20 +31,11 @@ class Glob:
             self._add(symbol, crosses_slash=crosses_slash)
         self._accepting = 1 << len(self._tests)
 
-    def matches(self, text: str) -> bool:
-        """Tell whether the whole text matches."""
+    def matches(self, text: str, *, or_parent: bool = False) -> bool:
+        """Return True if the whole text matches, or with `or_parent` a directory above this path."""
         states = self._closed(1)
         for character in text:
-            states = self._step(states, character)
-            if not states:
-                return False
-        return bool(states & self._accepting)
-
-    def matches_path_or_parent(self, path: str) -> bool:
-        """Tell whether a path matches, or a directory above it."""
-        states = self._closed(1)
-        for character in path:
-            if character == "/" and states & self._accepting:
+            if or_parent and character == "/" and states & self._accepting:
                 return True
             states = self._step(states, character)
             if not states:
@@ -61,13 +50,13 @@ class Glob:
                 return  # `**/**/` means the same as `**/`
             self._optional |= state
             self._loops_any |= state << 1
-            self._tests += [_never, "/".__eq__]
+            self._tests += [lambda _: False, "/".__eq__]
         elif symbol == "**" or (symbol == "*" and crosses_slash):
             self._loops_any |= state
         elif symbol == "*":
             self._loops_name |= state
         elif symbol == "?":
-            self._tests.append(_always if crosses_slash else _in_name)
+            self._tests.append(lambda character: crosses_slash or character != "/")
         elif len(symbol) > 1:
             self._tests.append(_set_test(symbol[1:-1], crosses_slash=crosses_slash))
         else:
@@ -79,16 +68,11 @@ class Glob:
         return states | optional << 1 | optional << 2
 
     def _step(self, states: int, character: str) -> int:
-        masks = self._masks.get(character)
-        if masks is None:
-            masks = self._masks[character] = self._masks_of(character)
-        advance, stay = masks
+        if character not in self._masks:  # the states that this character advances, and those that stay active
+            advance = sum(1 << state for state, test in enumerate(self._tests) if test(character))
+            self._masks[character] = advance, self._loops_any | (0 if character == "/" else self._loops_name)
+        advance, stay = self._masks[character]
         return self._closed((states & advance) << 1 | states & stay)
-
-    def _masks_of(self, character: str) -> tuple[int, int]:
-        """Return the states that this character advances, and those that stay active."""
-        advance = sum(1 << state for state, test in enumerate(self._tests) if test(character))
-        return advance, self._loops_any | (0 if character == "/" else self._loops_name)
 
 
 def _symbols(pattern: str, *, directories: bool) -> Iterator[str]:
@@ -100,7 +84,7 @@ def _symbols(pattern: str, *, directories: bool) -> Iterator[str]:
             length = 3 if directories and pattern.startswith("**/", at) else 2
         elif pattern[at] == "[":
             first = at + 1 + (pattern[at + 1 : at + 2] in ("!", "^"))
-            end = pattern.find("]", first + 1)  # a bracket that comes first belongs to the set
+            end = pattern.find("]", first + 1)  # a bracket in first position belongs to the set
             length = end + 1 - at if end > 0 else 1
         yield pattern[at : at + length]
         at += length
@@ -120,19 +104,21 @@ def _set_test(members: str, *, crosses_slash: bool) -> _Test:
         at += 3 if is_range else 1
 
     def test(character: str) -> bool:
-        held = any(low <= character <= high for low, high in ranges)
-        return held is not negated and (crosses_slash or character != "/")
+        is_member = any(low <= character <= high for low, high in ranges)
+        return is_member is not negated and (crosses_slash or character != "/")
 
     return test
 
 
-def _always(_character: str) -> bool:
-    return True
+def path_matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a function that matches paths with a glob; a glob without a slash is matched with the file name.
 
-
-def _never(_character: str) -> bool:
-    return False
-
-
-def _in_name(character: str) -> bool:
-    return character != "/"
+    Raise `ValueError` for a pattern that `Glob` does not accept.
+    """
+    pattern = pattern.removeprefix("./")
+    if "/" in pattern:
+        return Glob(pattern).matches
+    if "**" in pattern:
+        return Glob(f"**/{pattern}").matches
+    name = Glob(pattern)
+    return lambda path: name.matches(path.rpartition("/")[2])

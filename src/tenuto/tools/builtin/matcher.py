@@ -1,9 +1,9 @@
-"""A program that runs a regular expression on texts, so that one which never ends can be killed.
+"""A program that matches lines with a regular expression; `search.py` runs it as a subprocess and can kill it.
 
-It is run as a file and imports nothing of ours. It reads JSON, one value a line: first the expression, the largest number
-of lines to report and a time limit in seconds, then texts. It answers the first line with null or the fault of the
-expression, and each text with the numbers of the lines that match, from 1. After the time limit it ends by itself, in
-case the process that started it was killed (not on Windows, which has no alarm).
+It imports only the standard library. It reads one JSON value per line: first the expression, the limit of line numbers
+per text, and the time limit in seconds; then texts. It answers the first line with null or the error in the expression,
+and each text with the numbers of the matching lines, starting at 1. After the time limit it ends, in case the process that
+started it was killed (not on Windows, which has no alarm).
 """
 
 from __future__ import annotations
@@ -13,29 +13,26 @@ import re
 import signal
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
-    """Answer line by line until there is nothing left to read."""
-    expression, most, seconds = json.loads(sys.stdin.buffer.readline())
+    expression, limit, seconds = json.loads(sys.stdin.buffer.readline())
     if hasattr(signal, "alarm"):
-        signal.alarm(seconds)  # ends the process even while an expression runs
+        signal.alarm(seconds)  # ends the process even while an expression is matched
     try:
-        tried = re.compile(expression)
+        pattern = re.compile(expression)
     except (re.error, OverflowError, RecursionError) as exc:
-        _answer(str(exc))
+        _write(str(exc))
         return
-    _answer(None)
-    for line in sys.stdin.buffer:
-        found: list[int] = []
-        for number, text in enumerate(json.loads(line).split("\n"), 1):
-            if len(found) < most and tried.search(text):
-                found.append(number)
-        _answer(found)
+    _write(None)
+    for text in sys.stdin.buffer:
+        numbers: list[int] = []
+        for number, line in enumerate(json.loads(text).split("\n"), 1):
+            if len(numbers) < limit and pattern.search(line):
+                numbers.append(number)
+        _write(numbers)
 
 
-def _answer(value: object) -> None:
+def _write(value: object) -> None:
     sys.stdout.buffer.write(json.dumps(value).encode() + b"\n")
     sys.stdout.buffer.flush()
 

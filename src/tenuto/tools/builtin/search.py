@@ -1,8 +1,7 @@
-"""A tool that searches files for a text or for a regular expression, inside one directory.
+"""A tool that searches the files of one directory for a text or a regular expression.
 
-A regular expression that a model wrote may take hours, and `re` holds the interpreter's lock meanwhile. So a subprocess
-compiles and runs it, and is killed when its time is up. Files are read in parts, because every call of the interpreter's
-own functions (decoding, splitting, finding) holds the lock as well.
+A regex may backtrack exponentially, and `re` holds the interpreter lock meanwhile. So the regex runs in a subprocess with a
+timeout. Files are searched in parts, because decoding, splitting and finding hold the lock as well.
 """
 
 from __future__ import annotations
@@ -14,36 +13,33 @@ import math
 import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from tenuto.core import files
 from tenuto.tools.builtin import matcher
-from tenuto.tools.builtin.confined_dir import ConfinedDir, Directory, names_of
+from tenuto.tools.builtin.confined_dir import ConfinedDir, Directory, WalkEntry, printable_path, split_path
 from tenuto.tools.builtin.files import MAX_FILE
-from tenuto.tools.builtin.walk import WalkEntry, path_matcher, shown_path, walk
+from tenuto.tools.builtin.globs import path_matcher
 from tenuto.tools.execution import ToolContext
 
-__all__ = ["FileSearch"]
-
-_MOST_IN_FILE = 20
-_MOST = 200
-_DEPTH = 50
-_SHOWN = 300
-"""How many characters of a line are shown."""
+_MAX_PER_FILE = 20
+_MAX_LINES = 200
+_MAX_DEPTH = 50
+_MAX_WIDTH = 300
+"""Limit for the characters of a line in the result."""
 _SECONDS = 20.0
-"""How long a regular expression may be tried, on all files together."""
-
+"""Limit for the time of a regular expression on all files together."""
 _PART = 1_000_000
-"""How many bytes of a file are searched at once: a few milliseconds."""
-_LONGEST_LINE = 4 * _PART
+"""Bytes of a file that are searched at once: a few milliseconds."""
+_MAX_PART = 4 * _PART
+"""Limit for a part that is one long line."""
 
-Lines: TypeAlias = Callable[[str], Awaitable[list[int]]]
-"""Return the numbers of the lines of a text that match, from 1."""
+FindLines: TypeAlias = Callable[[str], Awaitable[list[int]]]
+"""Return the numbers of the matching lines of a text, starting at 1."""
 
 
 class FileSearch:
-    """The tool, as a method."""
+    """The tool as a method."""
 
     def __init__(self, root: ConfinedDir) -> None:
         self._root = root
@@ -57,83 +53,84 @@ class FileSearch:
         hidden: bool = False,
         context: ToolContext | None = None,
     ) -> str:
-        """Search text files line by line; each line found is shown as path:line: text. Files that are no text are skipped.
+        """Search text files line by line. Matches are shown as path:line: text. Binary files are skipped.
 
         Args:
-            text: what to look for, within one line; upper and lower case are different
-            path: the folder to search, or a single file, relative to the root folder
-            pattern: only files whose name matches, as in *.py; with a slash, whose path does, as in src/**/*.py
-            regex: `text` is a regular expression of Python's; (?i) at its start ignores case
-            hidden: also search what begins with a dot
-            context: filled in
+            text: text to find within one line, case-sensitive
+            path: directory or file to search, relative to the working directory
+            pattern: glob for file names, as in *.py; with a slash for paths, as in src/**/*.py
+            regex: `text` is a Python regular expression; (?i) at its start ignores case
+            hidden: include entries that start with a dot
+            context: the call
         """
         if not text or "\n" in text:
-            raise ValueError("text is looked for line by line: give some text without a line break")
+            raise ValueError("text is empty or has a line break: files are searched line by line")
         matches = path_matcher(pattern)
-        chosen = (
-            (found, folder)
-            for found, folder in _files(self._root, path, hidden=hidden)
-            if matches(found.path) and not (context and context.cancelled)
+        entries = (
+            (entry, directory)
+            for entry, directory in self._files(path, hidden=hidden)
+            if matches(entry.path) and not (context and context.cancelled)
         )
-        return asyncio.run(_searched(text, chosen, regex=regex))  # in the thread of this call, on a loop of its own
+        return asyncio.run(_search(text, entries, regex=regex))  # the tool runs in a thread
+
+    def _files(self, path: str, *, hidden: bool) -> Iterator[tuple[WalkEntry, Directory]]:
+        names = split_path(path)
+        if names:
+            with self._root.open(names[:-1]) as directory:
+                status = directory.stat(names[-1])
+                if status is None:
+                    raise FileNotFoundError(f"{path} not found; list_files shows the files")
+                if not stat.S_ISDIR(status.st_mode):
+                    yield WalkEntry(directory.label(names[-1]), "file", status.st_size, hidden=False), directory
+                    return
+        with self._root.open(names) as directory:
+            for entry, parent in directory.walk(_MAX_DEPTH, hidden=hidden):
+                if entry.kind == "file" and (hidden or not entry.hidden):
+                    yield entry, parent
 
 
-def _files(root: ConfinedDir, path: str, *, hidden: bool) -> Iterator[tuple[WalkEntry, Directory]]:
-    names = names_of(path)
-    if names:
-        with root.open(names[:-1]) as folder:
-            entry = dict(folder.entries()).get(names[-1])
-            if entry is None:
-                raise FileNotFoundError(f"there is no {path}; list_files shows what there is")
-            if not stat.S_ISDIR(entry.st_mode):
-                yield WalkEntry(folder.shown(names[-1]), "file", entry.st_size, 1, hidden=False), folder
-                return
-    for found, folder in walk(root, path, depth=_DEPTH, hidden=hidden):
-        if found.kind == "file" and (hidden or not found.hidden):
-            yield found, folder
-
-
-async def _searched(wanted: str, chosen: Iterator[tuple[WalkEntry, Directory]], *, regex: bool) -> str:
+async def _search(text: str, entries: Iterator[tuple[WalkEntry, Directory]], *, regex: bool) -> str:
     lines: list[str] = []
-    searched, skipped, more = 0, 0, False
-    async with _tried(wanted) if regex else _plain(wanted) as look:
-        for found, folder in chosen:
-            if len(lines) >= _MOST:
-                more = True
+    searched = skipped = 0
+    notes: list[str] = []
+    async with _regex_finder(text) if regex else _text_finder(text) as find_lines:
+        for entry, directory in entries:
+            if len(lines) >= _MAX_LINES:
+                notes.append(f"[stopped after {len(lines)} lines: use a directory, a pattern or a longer text]")
                 break
-            hits = await _hits(found, folder, look)
-            if hits is None:
+            matches = await _search_file(entry, directory, find_lines)
+            if matches is None:
                 skipped += 1
                 continue
             searched += 1
-            lines += [_line(found.path, number, text) for number, text in hits[:_MOST_IN_FILE]]
-            if len(hits) > _MOST_IN_FILE:
-                lines.append(f"{shown_path(found.path)}: [more than {_MOST_IN_FILE} lines, the rest left out]")
-    notes = [f"[stopped after {len(lines)} lines: name a folder, a pattern or a longer text]"] if more else []
-    notes += [f"[{skipped:,} files skipped: no text, or too large]"] if skipped else []
-    return "\n".join([*(lines or [f"[nothing found in {searched:,} files]"]), *notes])
+            path = printable_path(entry.path)
+            lines += [f"{path}:{number}: {_shorten(line)}" for number, line in matches[:_MAX_PER_FILE]]
+            if len(matches) > _MAX_PER_FILE:
+                lines.append(f"{path}: [more than {_MAX_PER_FILE} lines, the others are omitted]")
+    notes += [f"[{skipped:,} files skipped: binary or too large]"] if skipped else []
+    return "\n".join([*(lines or [f"[no matches in {searched:,} files]"]), *notes])
 
 
-async def _hits(found: WalkEntry, folder: Directory, look: Lines) -> list[tuple[int, str]] | None:
-    """Return the matching lines of a file with their numbers; None if it is no text, too large, or cannot be read."""
-    if found.size > MAX_FILE:
+async def _search_file(entry: WalkEntry, directory: Directory, find_lines: FindLines) -> list[tuple[int, str]] | None:
+    """Return the matching lines of a file with their numbers; None if it is binary, too large or not readable."""
+    if entry.size > MAX_FILE:
         return None
     try:
-        data = folder.read(found.path.rpartition("/")[2], MAX_FILE)
+        data = directory.read(entry.path.rpartition("/")[2], MAX_FILE)
     except OSError:
         return None
-    hits: list[tuple[int, str]] = []
-    before = 0
+    matches: list[tuple[int, str]] = []
+    first = 0
     for part in _parts(data):
-        text = files.plain_text(part) if len(part) <= _LONGEST_LINE else None
+        text = files.plain_text(part) if len(part) <= _MAX_PART else None
         if text is None:
             return None
-        if len(hits) <= _MOST_IN_FILE:
-            numbers = await look(text)
-            held = text.split("\n") if numbers else []
-            hits += [(before + number, held[number - 1]) for number in numbers]
-        before += text.count("\n")
-    return hits
+        if len(matches) <= _MAX_PER_FILE:
+            numbers = await find_lines(text)
+            lines = text.split("\n") if numbers else []
+            matches += [(first + number, lines[number - 1]) for number in numbers]
+        first += text.count("\n")
+    return matches
 
 
 def _parts(data: bytes) -> Iterator[bytes]:
@@ -146,58 +143,51 @@ def _parts(data: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _line(path: str, number: int, text: str) -> str:
-    text = text.removesuffix("\r")
-    return f"{shown_path(path)}:{number}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' [...]'}"
+def _shorten(line: str) -> str:
+    line = line.removesuffix("\r")
+    return line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + " [...]"
 
 
 @contextlib.asynccontextmanager
-async def _plain(wanted: str) -> AsyncIterator[Lines]:
-    async def look(text: str) -> list[int]:
-        return [at for at, line in enumerate(text.split("\n"), 1) if wanted in line] if wanted in text else []
+async def _text_finder(wanted: str) -> AsyncIterator[FindLines]:
+    async def find_lines(text: str) -> list[int]:
+        return [number for number, line in enumerate(text.split("\n"), 1) if wanted in line] if wanted in text else []
 
-    yield look
+    yield find_lines
 
 
 @contextlib.asynccontextmanager
-async def _tried(expression: str) -> AsyncIterator[Lines]:
-    """Start the program that runs the expression, and kill it at the end."""
+async def _regex_finder(expression: str) -> AsyncIterator[FindLines]:
+    """Run `matcher` as a subprocess and kill it at the end."""
     pipe = asyncio.subprocess.PIPE
-    where = str(Path(matcher.__file__))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", where, stdin=pipe, stdout=pipe, limit=MAX_FILE
+        sys.executable, "-I", "-S", matcher.__file__, stdin=pipe, stdout=pipe, limit=MAX_FILE
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    to, back = process.stdin, process.stdout
+    stdin, stdout = process.stdin, process.stdout
 
-    async def ask(value: object) -> Any:
-        to.write(json.dumps(value).encode() + b"\n")
-        with contextlib.suppress(ConnectionError):  # the program has ended, and gives no answer either
-            await to.drain()
-        answer = await back.readline()
+    async def send(value: object) -> Any:
+        stdin.write(json.dumps(value).encode() + b"\n")
+        with contextlib.suppress(ConnectionError):  # the process has ended, so there is no answer either
+            await stdin.drain()
+        answer = await stdout.readline()
         if not answer:
-            raise ValueError("the expression could not be tried: write a simpler one")
+            raise ValueError("the regular expression failed: use a simpler one")
         return json.loads(answer)
-
-    async def look(text: str) -> list[int]:
-        found: list[int] = await ask(text)
-        return found
 
     try:
         async with asyncio.timeout(_SECONDS):
-            fault = await ask([expression, _MOST_IN_FILE + 1, math.ceil(_SECONDS) + 1])
-            if fault is not None:
-                raise ValueError(
-                    f"text is no regular expression: {fault}; leave regex=true out to look for it as it is"
-                )
-            yield look
+            error = await send([expression, _MAX_PER_FILE + 1, math.ceil(_SECONDS) + 1])
+            if error is not None:
+                raise ValueError(f"invalid regular expression: {error}; omit regex=true to search for the text itself")
+            yield send
     except TimeoutError:
         raise ValueError(
-            f"the expression takes too long (over {_SECONDS:g} s): write a simpler one, or name a folder or a pattern"
+            f"the regular expression took more than {_SECONDS:g} s: use a simpler one, a directory or a pattern"
         ) from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        to.close()
+        stdin.close()
         await process.wait()

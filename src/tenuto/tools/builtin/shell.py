@@ -1,6 +1,6 @@
 """A tool that runs commands in one directory.
 
-A command is not confined: it can do whatever its user can. So it needs approval by default, and its environment is
+A command is not confined: it can do everything its user can. So it needs approval by default, and its environment is
 limited to an allow-list. Its process group is killed on timeout, on cancellation, and when this process dies.
 """
 
@@ -12,7 +12,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 from msgspec import Meta
@@ -21,12 +22,24 @@ from tenuto.core.messages import ToolResult
 from tenuto.tools.builtin.confined_dir import ConfinedDir
 from tenuto.tools.execution import ToolContext
 
-__all__ = ["CapturedOutput", "Shell"]
-
+ALLOWED_VARIABLES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME"),
+    *("LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"),
+    *("TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    *("XDG_RUNTIME_DIR", "EDITOR", "VISUAL", "PAGER", "CI"),
+    *("VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "PYTHONPATH", "NVM_DIR", "NODE_PATH", "GOPATH", "GOROOT"),
+    *("CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME", "GEM_HOME", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CC", "CXX"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    # Windows
+    *("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "USERNAME", "HOMEDRIVE", "HOMEPATH"),
+    *("APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "NUMBER_OF_PROCESSORS"),
+    *("PROCESSOR_ARCHITECTURE",),
+)
+"""Names, and globs of names, of the variables that every command receives."""
 _GRACE = 0.4
-"""Seconds between asking a command to end and ending it; twice that is less than a cancelled tool has to clean up in."""
+"""Seconds between SIGTERM and SIGKILL; twice this is less than the time that a cancelled tool has to clean up."""
 _LINGER = 0.3
-"""Seconds that output may still come after the command has ended, from what it left in the background."""
+"""Seconds to wait for output of background jobs after the command has ended."""
 _SUPERVISED = """
 exec 3<&0 </dev/null
 ( (read -r line <&3 || kill -KILL 0) >/dev/null 2>&1 & )
@@ -37,48 +50,62 @@ exec /bin/sh -c "$1"
 background, and the end of the pipe without one (this process was killed) makes it kill the whole group.
 """
 _ROOM = 20_000
-"""How many bytes are kept of the beginning, and as many of the end."""
+"""Number of bytes that are stored of the beginning of the output, and again of its end."""
+
+
+def command_environment(environment: Mapping[str, str], pass_env: Iterable[str] = ()) -> dict[str, str]:
+    """Return the variables for a command: those of `ALLOWED_VARIABLES` and `pass_env`, and always a `PATH`.
+
+    `pass_env` has names and globs, as in `CARGO_*`. Raise `TypeError` if it is a single string.
+    """
+    if isinstance(pass_env, str):
+        raise TypeError(f"pass_env={pass_env!r} is a single string: pass a list of names")
+    patterns = [os.path.normcase(pattern) for pattern in (*ALLOWED_VARIABLES, *pass_env)]
+    allowed = {
+        name: value
+        for name, value in environment.items()
+        if any(fnmatchcase(os.path.normcase(name), pattern) for pattern in patterns)
+    }
+    return {"PATH": os.defpath, **allowed}
 
 
 class CapturedOutput:
-    """The beginning and the end of what was written, whatever its length."""
+    """The beginning and the end of an output of any length."""
 
     def __init__(self, room: int = _ROOM) -> None:
         self._room = room
         self._head = bytearray()
         self._tail = bytearray()
-        self.size = 0
+        self._size = 0
 
     def add(self, data: bytes) -> None:
-        """Take a piece."""
-        self.size += len(data)
-        first = self._room - len(self._head)
-        self._head += data[:first]
-        self._tail += data[max(first, 0) :]
+        """Append data."""
+        self._size += len(data)
+        split = max(self._room - len(self._head), 0)
+        self._head += data[:split]
+        self._tail += data[split:]
         del self._tail[: -self._room]
 
     def text(self) -> str:
-        """Return what is kept, with a line that says what is missing."""
-        missing = self.size - len(self._head) - len(self._tail)
+        """Return the stored output with a note about the omitted bytes."""
+        missing = self._size - len(self._head) - len(self._tail)
         if not missing:
             return (self._head + self._tail).decode("utf-8", "replace")
-        said = (
-            f"\n[{missing:,} of {self.size:,} bytes left out here: write the output to a file, and read a part of it]\n"
-        )
-        return self._head.decode("utf-8", "replace") + said + self._tail.decode("utf-8", "replace")
+        note = f"[{missing:,} of {self._size:,} bytes omitted: write the output to a file and read parts of it]"
+        return f"{self._head.decode('utf-8', 'replace')}\n{note}\n{self._tail.decode('utf-8', 'replace')}"
 
 
 class _ProcessWatch(asyncio.SubprocessProtocol):
-    """Hears what a command writes, and when it ends; what it left behind may write on."""
+    """Receives the output of a command and its end; background jobs may write after that."""
 
-    def __init__(self, kept: CapturedOutput) -> None:
+    def __init__(self, output: CapturedOutput) -> None:
         loop = asyncio.get_running_loop()
-        self._kept = kept
+        self._output = output
         self.exited: asyncio.Future[None] = loop.create_future()
         self.closed: asyncio.Future[None] = loop.create_future()
 
     def pipe_data_received(self, _fd: int, data: bytes) -> None:
-        self._kept.add(data)
+        self._output.add(data)
 
     def pipe_connection_lost(self, fd: int, _exc: Exception | None) -> None:
         if fd == 1 and not self.closed.done():
@@ -90,7 +117,7 @@ class _ProcessWatch(asyncio.SubprocessProtocol):
 
 
 class Shell:
-    """The tool, as a method. `environment` is what commands see; `seconds` is how long one may take."""
+    """The tool as a method. `environment` is that of commands; `seconds` is their timeout."""
 
     def __init__(self, root: ConfinedDir, environment: Mapping[str, str], seconds: float) -> None:
         self._root = root
@@ -100,50 +127,49 @@ class Shell:
     async def shell(
         self, command: str, context: ToolContext, timeout: Annotated[int, Meta(ge=1)] | None = None
     ) -> str | ToolResult:
-        """Run a command in the root folder, and show what it writes and its exit code. It gets no input.
+        """Run a shell command in the working directory. Return its output and exit code. It has no standard input.
 
         Args:
             command: for /bin/sh, or for cmd on Windows
-            context: filled in
-            timeout: how many seconds it may take; the user's limit holds as well
+            context: the call
+            timeout: timeout in seconds (capped by the user)
         """
         if "\0" in command or not command.strip():
-            raise ValueError("command is empty, or holds a NUL")
+            raise ValueError("command is empty or contains a NUL character")
         seconds = min(self._seconds, timeout or self._seconds)
-        kept = CapturedOutput()
-        async with self._running(command, kept) as (transport, watch):
-            late, left = await _waited(watch, seconds)
-            if late or left:
-                await _end(transport, watch)
-            else:
-                _release(transport)
-            code = transport.get_returncode()
-        return _told(kept, code, seconds if late else None, context, left=left)
-
-    @contextlib.asynccontextmanager
-    async def _running(
-        self, command: str, kept: CapturedOutput
-    ) -> AsyncIterator[tuple[asyncio.SubprocessTransport, _ProcessWatch]]:
-        """Start a command, and end it if nobody waits any more.
-
-        That may be while it is being started, and then asyncio would end the shell alone, and nothing it has started:
-        so the start is not cancelled.
-        """
-        starting = asyncio.create_task(self._started(command, kept))
+        captured = CapturedOutput()
+        start = asyncio.create_task(self._start(command, captured))
         try:
-            await asyncio.wait({starting})
-            yield starting.result()
+            # A cancelled start would kill the shell, but not the processes that the shell has started.
+            transport, watch = await asyncio.shield(start)
+            exited, _ = await asyncio.wait({watch.exited}, timeout=seconds)
+            if exited:
+                await asyncio.wait({watch.closed}, timeout=_LINGER)
+            is_closed = watch.closed.done()
+            if exited and is_closed:
+                _release(transport)
+            else:
+                await _kill(transport, watch)
+            code = transport.get_returncode()
         except asyncio.CancelledError:
-            await _end(*await starting)
+            await _kill(*await start)
             raise
         finally:
-            if starting.done() and not starting.cancelled() and starting.exception() is None:
-                starting.result()[0].close()
+            if start.done() and not start.cancelled() and start.exception() is None:
+                start.result()[0].close()
+        output = captured.text()
+        output += "\n" if output and not output.endswith("\n") else ""
+        if not exited:
+            note = f"[timed out after {seconds:g} s and was killed; it may have taken effect in part]"
+            return ToolResult(context.call.id, output + note, is_error=True)
+        if not is_closed:
+            output += "[its background jobs were killed: redirect their output to keep them running]\n"
+        return f"{output}[{_describe_exit(code)}]"
 
-    async def _started(self, command: str, kept: CapturedOutput) -> tuple[asyncio.SubprocessTransport, _ProcessWatch]:
+    async def _start(self, command: str, output: CapturedOutput) -> tuple[asyncio.SubprocessTransport, _ProcessWatch]:
         windows = sys.platform == "win32"
         return await asyncio.get_running_loop().subprocess_exec(
-            lambda: _ProcessWatch(kept),
+            lambda: _ProcessWatch(output),
             *(("cmd", "/d", "/c", command) if windows else ("/bin/sh", "-c", _SUPERVISED, "/bin/sh", command)),
             stdin=subprocess.DEVNULL if windows else subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -155,52 +181,25 @@ class Shell:
         )
 
 
-async def _waited(watch: _ProcessWatch, seconds: float) -> tuple[bool, bool]:
-    """Wait for a command; tell whether it took too long, and whether it left something that still could write."""
-    ended, _ = await asyncio.wait({watch.exited}, timeout=seconds)
-    if not ended:
-        return True, False
-    closed, _ = await asyncio.wait({watch.closed}, timeout=_LINGER)
-    return False, not closed
-
-
 def _release(transport: asyncio.SubprocessTransport) -> None:
-    """End the supervisor of a command that has ended: its background jobs, if any, may run on."""
+    """End the supervisor of a command that has ended; its background jobs continue."""
     pipe = transport.get_pipe_transport(0)
     if isinstance(pipe, asyncio.WriteTransport):
         pipe.write(b"\n")
 
 
-async def _end(transport: asyncio.SubprocessTransport, watch: _ProcessWatch) -> None:
-    """End a command and everything it started that is still in its group: ask first, then insist."""
-    _signal(transport, signal.SIGTERM)
-    await asyncio.wait({watch.exited, watch.closed}, timeout=_GRACE)
-    _signal(transport, getattr(signal, "SIGKILL", signal.SIGTERM))
-    await asyncio.wait({watch.exited, watch.closed}, timeout=_GRACE)  # closed: nobody is left who could write
+async def _kill(transport: asyncio.SubprocessTransport, watch: _ProcessWatch) -> None:
+    """End all processes in the group of a command, first with SIGTERM, then with SIGKILL."""
+    for number in (signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if hasattr(os, "killpg"):
+                os.killpg(transport.get_pid(), number)
+            else:
+                transport.kill()
+        await asyncio.wait({watch.exited, watch.closed}, timeout=_GRACE)
 
 
-def _signal(transport: asyncio.SubprocessTransport, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(transport.get_pid(), number)
-        else:
-            transport.kill()
-
-
-def _told(
-    kept: CapturedOutput, code: int | None, late: float | None, context: ToolContext, *, left: bool
-) -> str | ToolResult:
-    output = kept.text()
-    output += "\n" if output and not output.endswith("\n") else ""
-    if late is not None:
-        said = f"{output}[timed out after {late:g} s, and was ended; it may have taken effect in part]"
-        return ToolResult(context.call.id, said, is_error=True)
-    if left:
-        output += "[what it left in the background was ended: send its output elsewhere to keep it running]\n"
-    return f"{output}[{_ending(code)}]"
-
-
-def _ending(code: int | None) -> str:
+def _describe_exit(code: int | None) -> str:
     if code is None or code >= 0:
         return f"exit code {code}"
     with contextlib.suppress(ValueError):
