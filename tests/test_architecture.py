@@ -38,6 +38,7 @@ CLOCK_METHODS = {"now", "today", "utcnow"}
 PURE_EXCEPTIONS = {
     "datetime.date",  # a value; its clock is in CLOCK_METHODS
     "tenuto.core.files -> pathlib",  # reads the files that a caller attaches
+    *("urllib.parse.quote", "urllib.parse.unquote", "urllib.parse.unquote_to_bytes"),  # functions of text
 }
 
 UPWARD_IMPORTS = {

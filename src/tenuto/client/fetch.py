@@ -272,9 +272,8 @@ def _filled(block: Media, data: bytes, content_type: str) -> Media:
     mime = media_types.detect_type(data) or ((block.mime or media_types.type_from_name(name)) if generic else told)
     if isinstance(block, Document):
         return _document(block, data, mime, parameters)
-    make = files.read_image if isinstance(block, Image) else files.read_audio
-    found = make(data, mime) if mime else make(data)
-    return msgspec.structs.replace(block, data=found.data, mime=found.mime, url="")
+    kind = "image" if isinstance(block, Image) else "audio"
+    return msgspec.structs.replace(block, **files.read_content(kind, data, mime), url="")
 
 
 def _document(block: Document, data: bytes, mime: str, parameters: str) -> Document:
@@ -282,11 +281,12 @@ def _document(block: Document, data: bytes, mime: str, parameters: str) -> Docum
     codec = _CHARSETS.get(named[1].lower(), "") if named else ""
     if codec and media_types.is_text(mime):
         data = _recoded(data, codec)
-    found = files.read_document(data, mime)
-    if found.data and found.mime != "application/pdf" and not media_types.is_text(found.mime):
-        raise ValueError(f"it is no document that can be read here, but {found.mime}")
-    mime = "text/plain" if found.text else found.mime  # the one written kind that every provider takes
-    return msgspec.structs.replace(block, data=found.data, mime=mime, text=found.text, url="")
+    content = files.read_content("document", data, mime)
+    if content["data"] and content["mime"] != "application/pdf" and not media_types.is_text(content["mime"]):
+        raise ValueError(f"it is no document that can be read here, but {content['mime']}")
+    if content["text"]:
+        content["mime"] = "text/plain"  # the only type of text that every provider accepts
+    return msgspec.structs.replace(block, **content, url="")
 
 
 def _recoded(data: bytes, codec: str) -> bytes:
