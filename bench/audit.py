@@ -44,7 +44,7 @@ async def _played(model: str) -> tuple[ChatRequest, Target]:
                 await session.send("Add.")
                 request = session.log.asking.request(agent.toolbox.definitions())
                 more = replace(request, messages=(*request.transcript, UserMessage("And?")))
-                return more, agent.client.target(model)
+                return more, agent.client._target(model)
         finally:
             del os.environ["TENUTO_SIM_URL"]
 

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from tenuto import AsyncClient, Limits, tool
 from tenuto.agent.agent import AsyncAgent
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.client.options import Timeouts
 from tenuto.core.events import ContentDelta
 from tenuto.errors import IncompleteResponse, LLMError, RateLimited, TimedOut, Unavailable

@@ -36,7 +36,7 @@ from tenuto import (
     tool,
 )
 from tenuto.catalog import PROVIDERS
-from tenuto.client.parameters import ClientOptions, ProviderConfig
+from tenuto.client.parameters import ProviderConfig
 from tenuto.core.blocks import (
     AnthropicMeta,
     AnthropicRedactedMeta,
@@ -406,7 +406,7 @@ def test_agent_loop_is_the_client():
     client = Client(providers={"mine": {"base_url": "http://127.0.0.1:1/v1"}}, default_provider="groq")
     client.close()
 
-    assert {"providers", "middleware", "default_provider"} <= ClientOptions.__annotations__.keys()
+    assert {"providers", "middleware", "default_provider"} <= inspect.signature(Client).parameters.keys()
     assert {"api_key", "base_url"} <= ProviderConfig.__annotations__.keys()
     with pytest.raises(AttributeError, match="'AgentLoop': use Client"):
         tenuto.AgentLoop  # noqa: B018  # an attribute with an effect

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from tenuto.errors import TenutoError as TenutoError
     from tenuto.oneshot import decode as decode
     from tenuto.oneshot import encode as encode
+    from tenuto.reasoning.items import ReasoningItem as ReasoningItem
     from tenuto.tools import Tool as Tool
     from tenuto.tools import ToolContext as ToolContext
     from tenuto.tools import tool as tool
@@ -89,6 +90,7 @@ _NAMES_BY_MODULE = {
     "tenuto.core.transcript": "Transcript",
     "tenuto.errors": "LLMError TenutoError",
     "tenuto.oneshot": "decode encode",
+    "tenuto.reasoning.items": "ReasoningItem",
     "tenuto.catalog": "resolve",
     "tenuto.tools": "Tool ToolContext tool",
 }

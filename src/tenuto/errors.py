@@ -18,12 +18,7 @@ type or out of range) raises `TypeError` or `ValueError`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # a process that only lists sessions does not load these modules
-    from tenuto.core.loss import Loss
-    from tenuto.core.response import ChatResponse
-    from tenuto.core.transcript import Transcript
+import tenuto  # annotations load `tenuto.ChatResponse` when they are evaluated: listing sessions does not need it
 
 
 class TenutoError(Exception):
@@ -55,9 +50,9 @@ class LLMError(TenutoError):
     """The provider's id of the request."""
     retry_after: float | None = None
     """The seconds to wait before a retry, if the provider said."""
-    partial: ChatResponse | None = None
+    partial: tenuto.ChatResponse | None = None
     """The response up to the point where the stream broke, without incomplete tokens."""
-    transcript: Transcript | None = None
+    transcript: tenuto.Transcript | None = None
     """The conversation including `partial`; a new call can continue it."""
     retryable = False
     """Whether a retry of the same request may succeed."""
@@ -187,7 +182,7 @@ class MissingTool(TenutoError):
 class LossError(TenutoError):
     """A request would lose content, and the client has `on_loss="raise"`; `losses` lists the content."""
 
-    def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
+    def __init__(self, model: str, losses: tuple[tenuto.Loss, ...]) -> None:
         details = "; ".join(f"{loss.location}: {loss.detail}" for loss in losses)
         super().__init__(f"{model} cannot take all of the request: {details}")
         self.model = model
@@ -217,7 +212,7 @@ class FetchRefused(TenutoError):
 class SchemaMismatch(TenutoError):
     """The answer does not match the schema; `text` is the answer, `response` the whole response."""
 
-    def __init__(self, message: str, *, text: str = "", response: ChatResponse | None = None) -> None:
+    def __init__(self, message: str, *, text: str = "", response: tenuto.ChatResponse | None = None) -> None:
         super().__init__(message)
         self.text = text
         self.response = response

@@ -7,7 +7,7 @@ import contextlib
 import functools
 
 from tenuto import AsyncAgent, tool
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.core.journal import CallFinished, CallStarted, RequestFailed, RunEnded, payload_kind
 
 MODEL = "sim/anthropic"

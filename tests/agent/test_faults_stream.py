@@ -10,7 +10,7 @@ from collections import Counter
 from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.client.options import Timeouts
 from tenuto.core.journal import ReplyReceived
 from tenuto.errors import LLMError

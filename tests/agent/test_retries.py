@@ -9,7 +9,7 @@ import pytest
 from agent.acting import QUICK, add, agent, running, scene, story
 from tenuto import Timeouts
 from tenuto.agent.events import Retrying, RunStopped
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.core.journal import RequestFailed, RequestStarted
 from tenuto.errors import BadRequest, ContextTooLong, MissingKey, RateLimited, RunCancelled, StoreError, Unavailable
 from tenuto.store.memory import MemoryStore

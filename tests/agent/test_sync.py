@@ -185,7 +185,7 @@ def test_a_tool_may_ask_another_agent_or_the_same(tenuto_sim):
     @tool(name="ask")
     async def wrong() -> str:
         """Ask."""
-        with pytest.raises(RuntimeError, match="use AsyncAgent there") as caught:
+        with pytest.raises(RuntimeError, match="use AsyncAgent") as caught:
             ai.session().send("Help.")
         said.append(str(caught.value))
         return "no"

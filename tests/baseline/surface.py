@@ -25,7 +25,7 @@ from tenuto import (
     tool,
 )
 from tenuto.agent.limits import Budget
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.errors import ConnectionFailed
 from tenuto.oneshot import target_of
 from tenuto.testing import Answer, ScriptedTransport

@@ -131,7 +131,7 @@ MISUSED = [
     ("broken.json", "invalid schema"),
     ("no_such_module_x:City", "'no_such_module_x' cannot be imported"),
     ("{types}:Town", "there is no 'Town' in"),
-    ("{types}:Odd", "no answer can be asked for as Odd"),
+    ("{types}:Odd", "output type Odd is not supported"),
 ]
 
 

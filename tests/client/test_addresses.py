@@ -77,7 +77,7 @@ def _carrying(address: ipaddress.IPv4Address) -> list[int]:
 
 
 @given(odd)
-def test_what_carries_an_address_that_is_not_public_is_not_public(address):
+def test_embedded_private_address_is_not_public(address):
     assert not is_public(str(address))
     for number in _carrying(address):
         assert not is_public(str(ipaddress.IPv6Address(number)))

@@ -72,7 +72,7 @@ def test_a_model_without_a_price_is_refused(model):
     error = played(limited(usd=1), question(model), handler).error
 
     assert (type(error), error.model) == (UnsupportedModel, model)
-    assert "price is not known" in error.reason
+    assert "price is unknown" in error.reason
     assert handler.asked == []
 
 
@@ -96,10 +96,10 @@ def test_an_unpriced_model_may_be_allowed():
 @pytest.mark.parametrize(
     "limit, fields, words",
     [
-        ({"usd": 1}, {"usage": None}, "did not tell what it used"),
-        ({"tokens": 9999}, {"usage": None}, "did not tell what it used"),
-        ({"usd": 1}, {"usage": Usage(input_tokens=5)}, "cost is not known"),
-        ({"usd": 1}, {"origin": Origin("nobody", "openai-chat", "m")}, "a reply of nobody/m cost is not known"),
+        ({"usd": 1}, {"usage": None}, "reported no usage"),
+        ({"tokens": 9999}, {"usage": None}, "reported no usage"),
+        ({"usd": 1}, {"usage": Usage(input_tokens=5)}, "unknown cost"),
+        ({"usd": 1}, {"origin": Origin("nobody", "openai-chat", "m")}, "nobody/m sent a reply of unknown cost"),
     ],
     ids=["no usage", "no tokens", "half a usage", "another model answered"],
 )
@@ -201,5 +201,5 @@ def test_a_reply_counts_before_it_is_handed_out():
 
 @pytest.mark.parametrize("options", [{}, {"usd": 1, "unpriced": "maybe"}])
 def test_a_budget_that_makes_no_sense_is_refused(options):
-    with pytest.raises(ValueError, match=r"takes usd, tokens or both|not 'maybe'"):
+    with pytest.raises(ValueError, match=r"takes usd, tokens or both|got 'maybe'"):
         budget(**options)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from client.handlers import Script, Time, played, question, reply, response
 from strategies import broken_words, conversations, requests, responses_of
-from tenuto.client.cache import MemoryCache, key_of
-from tenuto.client.replay import events_of
+from tenuto.client.middleware.cache import MemoryCache, cache_key
+from tenuto.client.middleware.replay import replay_events
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text
 from tenuto.core.events import ContentDelta, MessageDone, TextDelta
 from tenuto.core.messages import AssistantMessage, UserMessage
@@ -56,7 +56,7 @@ def test_the_same_question_is_asked_once(store, first, second):
 
     found = played(kept, question(stream=second), handler)
 
-    assert found == list(events_of(response("kept")))
+    assert found == list(replay_events(response("kept")))
     assert ContentDelta(0, 0, TextDelta("kept")) in found
     assert len(handler.asked) == 1
 
@@ -143,18 +143,18 @@ def test_equal_requests_have_one_key(request):
     as_tuple = msgspec.structs.replace(request, messages=request.transcript)
     as_transcript = msgspec.structs.replace(request, messages=Transcript(request.transcript))
     streamed = msgspec.structs.replace(request, stream=not request.stream)
-    key = key_of(as_tuple)
+    key = cache_key(as_tuple)
 
     assert key is not None
     assert len(key) == 64
-    assert {key_of(same) for same in (request, as_tuple, as_transcript, streamed)} == {key}
+    assert {cache_key(same) for same in (request, as_tuple, as_transcript, streamed)} == {key}
 
 
 @given(requests(), requests(), st.sampled_from([name for name in ChatRequest.__struct_fields__ if name != "stream"]))
 def test_different_requests_have_different_keys(request, other, field):
     changed = msgspec.structs.replace(request, **{field: getattr(other, field)})
 
-    assert changed == request or key_of(changed) != key_of(request)
+    assert changed == request or cache_key(changed) != cache_key(request)
 
 
 def signed(token):
@@ -178,12 +178,12 @@ def signed(token):
 def test_everything_counts(one, other):
     base = {"model": "a/b", "messages": (UserMessage("Hi"),)}
 
-    assert key_of(ChatRequest(**{**base, **one})) != key_of(ChatRequest(**{**base, **other}))
+    assert cache_key(ChatRequest(**{**base, **one})) != cache_key(ChatRequest(**{**base, **other}))
 
 
 def test_the_order_of_names_does_not_count():
     keys = [
-        key_of(question(extra_body=body, metadata={"row": body}))
+        cache_key(question(extra_body=body, metadata={"row": body}))
         for body in ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1})
     ]
 
@@ -192,14 +192,14 @@ def test_the_order_of_names_does_not_count():
 
 def test_the_key_does_not_change():
     """A file that was written by an earlier version stays of use; if this must change, so must the version in the key."""
-    assert key_of(question()) == "07c3d2c7f0273c74a721f20c5eee39ca3560955beec189e584a61948df8a5a39"
+    assert cache_key(question()) == "07c3d2c7f0273c74a721f20c5eee39ca3560955beec189e584a61948df8a5a39"
 
 
 @pytest.mark.parametrize("body", [{"a": object()}, {"a": float("nan")}], ids=["an object", "no number"])
 def test_what_cannot_be_written_down_is_left_to_whoever_sends_it(body):
     handler = Script([ValueError("says what is wrong")])
 
-    assert key_of(question(extra_body=body)) is None
+    assert cache_key(question(extra_body=body)) is None
     assert str(played(cache(), question(extra_body=body), handler).error) == "says what is wrong"
 
 
@@ -301,7 +301,7 @@ def test_nobody_loses_a_lock_on_the_file(tmp_path):
 )
 def test_what_cannot_be_read_is_asked_anew(caplog, broken):
     shelf = Shelf()
-    shelf.held[key_of(question())] = broken, 0
+    shelf.held[cache_key(question())] = broken, 0
 
     assert played(cache(shelf), question(), Script(reply("asked"))).text == "asked"
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -361,7 +361,7 @@ def test_a_store_that_waits_does_not_stop_the_loop():
 def test_a_store_that_is_none_is_refused(tmp_path):
     with pytest.raises(TypeError, match="get and set"):
         cache({})
-    with pytest.raises(FileNotFoundError, match="no folder"):
+    with pytest.raises(FileNotFoundError, match="no directory"):
         cache(tmp_path / "nowhere" / "cache.db")
     with pytest.raises(ValueError, match="ttl above 0"):
         cache(ttl=0)

@@ -92,11 +92,11 @@ def test_a_whole_request_or_a_dictionary_may_be_given():
     assert 7 == second["max_tokens"]
 
 
-def test_what_happens_is_told_to_the_log(caplog):
+def test_request_is_logged_at_debug_level(caplog):
     with caplog.at_level("DEBUG", "tenuto"):
         run(lambda ai: ai.chat("mine/m", "Hi"), chat())
 
-    assert ["POST https://mine.test/v1/chat/completions answered 200"] == caplog.messages
+    assert ["POST https://mine.test/v1/chat/completions: HTTP 200"] == caplog.messages
 
 
 def test_a_bare_model_goes_to_the_default_provider():
@@ -174,7 +174,7 @@ def test_leaving_early_closes_the_line():
     run(talk, Answer.stream(*frames("a", "b"), hang=True))
 
 
-def test_cancelling_gives_what_came_unsigned():
+def test_cancelled_partial_reply_has_no_signature():
     async def talk(ai):
         async with ai.stream("mine/m", "Hi") as stream:
             async for event in stream:
@@ -242,7 +242,7 @@ def test_a_stream_that_was_never_read_can_be_cancelled():
     assert [] == transport.requests
 
 
-def test_a_cancelled_task_stays_cancelled_and_leaves_nothing_open():
+def test_cancelled_task_stays_cancelled_and_closes():
     async def talk(ai):
         task = asyncio.create_task(ai.chat("mine/m", "Hi"))
         while not ai._transport.requests:
@@ -278,7 +278,7 @@ def test_a_date_to_retry_after_is_counted_from_the_clients_clock():
         assert expected == caught.value.retry_after
 
 
-def test_an_error_inside_a_stream_is_told_and_then_raised():
+def test_error_in_stream_is_an_event_and_is_raised():
     bad = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
 
     async def talk(ai):
@@ -295,8 +295,8 @@ def test_an_error_inside_a_stream_is_told_and_then_raised():
     assert error.transcript.messages == (UserMessage("Hi"), error.partial.message)
 
 
-def test_a_line_that_breaks_is_an_incomplete_response_with_what_came():
-    with pytest.raises(IncompleteResponse, match="broke off") as caught:
+def test_lost_connection_is_incomplete_response_with_partial():
+    with pytest.raises(IncompleteResponse, match="interrupted") as caught:
         run(
             lambda ai: ai.stream("mine/m", "Hi").drain(),
             Answer.stream(*frames("a", done=False), error=ConnectionFailed("reset")),
@@ -307,7 +307,7 @@ def test_a_line_that_breaks_is_an_incomplete_response_with_what_came():
     assert isinstance(caught.value.__cause__, ConnectionFailed)
 
 
-def test_a_line_that_breaks_behind_the_last_word_is_none():
+def test_connection_lost_after_last_event_is_ignored():
     reply, _ = run(
         lambda ai: ai.stream("mine/m", "Hi").drain(),
         Answer.stream(*frames("a")[:-1], error=ConnectionFailed("reset")),
@@ -328,7 +328,7 @@ def test_silence_ends_at_its_deadline(waits):
 
 
 def test_what_may_follow_the_last_word_is_not_waited_for_long(monkeypatch):
-    monkeypatch.setattr("tenuto.client.deadlines.SETTLED", 0.02)
+    monkeypatch.setattr("tenuto.client.stream.USAGE_WAIT", 0.02)
 
     reply, _ = run(lambda ai: ai.stream("mine/m", "Hi").drain(), Answer.stream(*frames("a")[:-1], hang=True))
 
@@ -349,7 +349,7 @@ def test_the_last_word_itself_ends_the_reply_at_once():
     assert "a" == reply.text
 
 
-def test_a_web_page_is_no_answer():
+def test_web_page_is_a_protocol_error():
     with pytest.raises(ProtocolError, match="web page"):
         run(lambda ai: ai.chat("mine/m", "Hi"), Answer(b"<html>", 200, {"content-type": "text/html"}))
 
@@ -367,7 +367,7 @@ def test_the_losses_of_the_way_there_are_on_the_reply():
     assert ["logit_bias"] == [str(loss.location) for loss in reply.losses]
 
 
-def test_middleware_stands_around_in_order_and_use_adds_inside():
+def test_middleware_runs_in_order_and_use_adds_innermost():
     seen = []
 
     def layer(name):
@@ -388,7 +388,7 @@ def test_middleware_stands_around_in_order_and_use_adds_inside():
     assert ["outer mine/m False", "inner mine/m False", "inner ends", "outer ends"] == seen
 
 
-def test_middleware_that_swallows_the_reply_is_told():
+def test_middleware_without_message_done_is_an_error():
     async def middleware(request, following):
         async for event in following(request):
             if not isinstance(event, MessageDone):
@@ -466,7 +466,7 @@ def test_speech_is_read_in_the_format_that_was_asked_for():
     assert "audio/mp3" == reply.audio.mime
 
 
-def test_a_fallback_is_written_anew_for_its_provider():
+def test_fallback_request_is_written_for_its_provider():
     """The second attempt goes to another address, in another dialect, with the first one's tokens left off."""
     from tenuto.middleware import fallback
 

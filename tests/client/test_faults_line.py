@@ -104,14 +104,14 @@ def test_silence_in_the_body_of_a_refusal_leaves_the_refusal(deadline):
 
 
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_comments_are_no_events(dialect):
+def test_comments_do_not_count_as_events(dialect):
     """A server that only keeps the line open does not hold us for ever."""
     error = failing([begun(1, dialect), Drip(chunk(b": keep-alive\n\n"))], timeout=waits(event=SHORT), dialect=dialect)
 
     assert type(error) is TimedOut
 
 
-def test_comments_before_the_first_event_are_no_events():
+def test_comments_before_first_event_do_not_count():
     error = failing([stream_head(), Drip(chunk(b": keep-alive\n\n"))], timeout=waits(event=SHORT))
 
     assert type(error) is TimedOut
@@ -129,7 +129,7 @@ def test_byte_by_byte_is_bounded_by_the_total(stream):
     assert type(error) is TimedOut
 
 
-def test_byte_by_byte_is_no_event():
+def test_single_bytes_do_not_count_as_events():
     error = failing([stream_head("close") + b"data: ", Drip(b" ")], timeout=waits(event=SHORT))
 
     assert type(error) is TimedOut
@@ -228,7 +228,7 @@ def test_line_that_ends_is_asked_again_when_drained(end):
     asyncio.run(run())
 
 
-def test_nobody_listens():
+def test_refused_connection_is_connection_failed():
     async def run() -> None:
         port = unused_port()
         async with client(f"http://127.0.0.1:{port}") as ai:
@@ -285,7 +285,7 @@ def test_something_else_than_http():
     assert not isinstance(error, TimedOut)
 
 
-def test_certificate_that_nobody_vouches_for():
+def test_untrusted_certificate_is_connection_failed():
     """Nothing of the request, key or question, is sent to whom we cannot be sure of."""
 
     async def run() -> None:
@@ -403,7 +403,7 @@ def test_what_follows_an_answer_answers_nothing():
 
 
 @pytest.mark.parametrize("dialect", ["anthropic-messages", "openai-responses", "openai-chat"])
-def test_line_that_is_left_open_behind_the_last_word(dialect):
+def test_connection_left_open_after_last_event_is_closed(dialect):
     """The reply is whole; nobody waits for what cannot come."""
 
     async def run() -> None:
@@ -419,7 +419,7 @@ def test_line_that_is_left_open_behind_the_last_word(dialect):
 @pytest.mark.parametrize("dialect, count", [("openai-chat", 6), ("gemini", 4)])
 def test_last_word_that_may_be_followed_by_usage(dialect, count, monkeypatch):
     """Where more may come, it is waited for, but not for ever: comments do not make it longer."""
-    monkeypatch.setattr("tenuto.client.deadlines.SETTLED", SHORT)
+    monkeypatch.setattr("tenuto.client.stream.USAGE_WAIT", SHORT)
 
     async def run() -> None:
         acts = [begun(count, dialect), Drip(chunk(b": keep-alive\n\n"))]
@@ -477,7 +477,7 @@ def test_cancelled_task_closes_the_line(sent, stream):
     asyncio.run(run())
 
 
-def test_cancelled_stream_gives_what_came():
+def test_cancelled_stream_returns_the_partial_reply():
     """Blocks that were still open have no token; the thought that was whole keeps its own."""
 
     async def run() -> None:
@@ -522,7 +522,7 @@ def test_cancelled_thought_is_unsigned():
     asyncio.run(run())
 
 
-def test_closing_the_client_lets_go_of_everything():
+def test_closing_the_client_closes_its_connections():
     async def run() -> None:
         gate = Gate()
         async with Server([begun(1), gate]) as server:

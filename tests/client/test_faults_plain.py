@@ -112,7 +112,7 @@ def test_line_ends(name, end):
 
 
 @every
-def test_nobody_listens(name):
+def test_refused_connection_is_connection_failed(name):
     dialect, act, _, _ = CALLS[name]
 
     async def run() -> None:
@@ -151,7 +151,7 @@ def test_refusals(name, status, kind):
 @pytest.mark.parametrize(
     "body", [b"", b"null", b"[]", b"7", b"{}", b'{"data": 1}', b"hello", b"\xff", b'{"data": [{}]}']
 )
-def test_something_else_is_no_answer(name, body):
+def test_unexpected_json_is_a_protocol_error(name, body):
     """Listing may find nothing; nothing else may look like an answer."""
     if name == "models" and body == b"[]":
         return
@@ -167,7 +167,7 @@ def test_error_inside_a_200(name):
 
 
 @every
-def test_web_page_is_no_answer(name):
+def test_web_page_is_a_protocol_error(name):
     error = failing(name, reply(b"<p>Log in</p>", content_type="text/html"))
 
     assert type(error) is ProtocolError

@@ -155,7 +155,7 @@ def test_key_is_in_no_locals_of_raised_error(name, stream):
     assert CANARY not in locals_of(asyncio.run(run()))
 
 
-def test_key_is_in_no_locals_when_nobody_listens():
+def test_key_is_in_no_locals_if_connection_is_refused():
     made = Client(providers=[row("http://127.0.0.1:9")], keys={"mine": CANARY}, middleware=[])
     with made as ai, pytest.raises(ConnectionFailed) as caught:
         ai.chat("mine/m", "Hi")
@@ -361,7 +361,7 @@ def test_key_of_the_environment_stays_with_its_address(name, variable, model, mo
     asyncio.run(run())
 
 
-def test_key_goes_where_the_environment_says_beside_it(monkeypatch):
+def test_key_is_sent_to_base_url_of_the_environment(monkeypatch):
     async def run() -> None:
         async with Server(reply(replies.body("openai-responses"))) as server:
             monkeypatch.setenv("OPENAI_API_KEY", CANARY)

@@ -186,7 +186,7 @@ def test_honest_packing_is_read(name):
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("word", ["br", "zstd", "gzip, gzip", "nonsense"])
-def test_strange_packing_is_told(word, stream):
+def test_unknown_content_encoding_is_a_protocol_error(word, stream):
     error, _ = refused(reply(replies.body("openai-chat"), content_encoding=word), stream=stream)
 
     assert type(error) is ProtocolError
@@ -201,7 +201,7 @@ def test_strange_packing_of_a_refusal_leaves_the_refusal():
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_packed_rubbish_is_told(stream):
+def test_invalid_gzip_data_is_a_protocol_error(stream):
     error, _ = refused([stream_head("close", content_encoding="gzip") + b"not packed at all", CLOSE], stream=stream)
 
     assert type(error) is ProtocolError

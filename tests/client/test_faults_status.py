@@ -263,7 +263,7 @@ def test_lasting_trouble_is_not(status):
     assert outcome.status == status
 
 
-def test_trouble_that_stays_is_told_in_the_end():
+def test_lasting_error_is_raised_after_the_retries():
     waited, asked, outcome = asked_again(reply(b"{}", 503))
 
     assert type(outcome) is Unavailable
@@ -281,7 +281,7 @@ def test_told_time_is_waited(name):
 
 
 @pytest.mark.parametrize("name", ["negative", "garbage", "not a number", "endless", "date gone by", "zero", "none"])
-def test_odd_time_is_no_reason_to_give_up(name):
+def test_odd_retry_after_is_ignored(name):
     headers, _ = WAITS[name]
     waited, _, outcome = asked_again(reply(b"{}", 429, **headers), WHOLE)
 
@@ -387,7 +387,7 @@ def test_error_within_a_stream_is_tried_again_when_first():
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_web_page_is_no_answer(dialect, stream):
+def test_web_page_is_a_protocol_error(dialect, stream):
     error = refused(
         reply(b"<!DOCTYPE html><p>Log in</p>", content_type="text/html; charset=utf-8"), stream=stream, dialect=dialect
     )
@@ -406,7 +406,7 @@ def test_web_page_is_no_answer(dialect, stream):
     [reply(), reply(b"", 204, content_length=""), reply(b" \n "), reply(content_type="")],
     ids=["200", "204", "space", "no type"],
 )
-def test_nothing_is_no_answer(answer, dialect, stream):
+def test_empty_body_is_an_error(answer, dialect, stream):
     """An empty body is an incomplete reply, never an empty success."""
     error = refused(answer, stream=stream, dialect=dialect)
 
@@ -417,7 +417,7 @@ def test_nothing_is_no_answer(answer, dialect, stream):
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
 @pytest.mark.parametrize("body", [b"null", b"[]", b"7", b'"x"', b"{}", b'{"a": 1}', b"hello", b"\xff\xfe"], ids=repr)
-def test_something_else_is_no_answer(body, dialect, stream):
+def test_unexpected_json_is_an_error(body, dialect, stream):
     error = refused(reply(body), stream=stream, dialect=dialect)
 
     assert isinstance(error, IncompleteResponse | ProtocolError)

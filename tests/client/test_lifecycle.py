@@ -131,7 +131,7 @@ def test_a_thread_in_a_stream_hears_that_the_client_was_closed():
     assert ["the client was closed"] == [str(error) for error in heard]
 
 
-def test_closing_a_stream_behind_its_client_hides_nothing():
+def test_closing_stream_after_client_keeps_the_error():
     before = threading.active_count()
     ai = Client(
         providers=[ROW],
@@ -151,7 +151,7 @@ def test_closing_a_stream_behind_its_client_hides_nothing():
         ai.chat("mine/m", "Hi")
 
 
-def test_a_stream_that_was_closed_before_it_began_asks_nobody():
+def test_stream_closed_before_start_sends_no_request():
     transport = ScriptedTransport(Answer.stream(*frames("a")))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:
@@ -319,7 +319,7 @@ def test_a_function_for_a_key_does_not_hold_up_the_loop():
 # --- the line ---------------------------------------------------------------------------------------------------------
 
 
-def test_chunks_that_make_no_sense_are_told_at_once():
+def test_invalid_chunks_end_the_stream_at_once():
     gate = Gate()
     with Server([begun("a"), gate, b"zz\r\nabc"]) as server:
 
@@ -356,7 +356,7 @@ def test_keys_in_headers_of_ones_own_are_covered_too(caplog, monkeypatch):
 # --- by force ---------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_exits_inside_middleware_exits_and_the_client_goes_on():
+def test_exit_in_middleware_reaches_the_caller():
     async def leave(request, following):
         if request.max_tokens == 1:
             sys.exit("enough")
@@ -416,7 +416,7 @@ def test_a_client_that_is_forgotten_is_closed_on_its_own_loop():
 # --- a second look ----------------------------------------------------------------------------------------------------
 
 
-def test_closing_twice_at_once_leaves_nobody_waiting():
+def test_concurrent_closes_leave_no_thread_waiting():
     async def slow(request, following):
         try:
             async for event in following(request):
@@ -443,7 +443,7 @@ def test_closing_twice_at_once_leaves_nobody_waiting():
     assert 4 == len(ended)
 
 
-def test_a_transport_that_does_not_close_is_told_and_nothing_is_left():
+def test_error_in_transport_close_is_raised():
     class Stuck(ScriptedTransport):
         async def close(self) -> None:
             raise OSError("close failed")
@@ -457,7 +457,7 @@ def test_a_transport_that_does_not_close_is_told_and_nothing_is_left():
     assert before == threading.active_count()
 
 
-def test_the_whole_time_also_bounds_what_middleware_does_between_events():
+def test_total_timeout_limits_middleware_between_events():
     async def dawdle(request, following):
         async for event in following(request):
             await asyncio.sleep(5)
@@ -496,7 +496,7 @@ def test_a_task_that_was_cancelled_before_may_still_ask():
     asyncio.run(main())
 
 
-def test_a_stream_that_nobody_holds_lets_go_of_its_line():
+def test_collected_stream_closes_its_connection():
     async def main() -> None:
         transport = ScriptedTransport(Answer.stream(*frames("a"), hang=True))
         async with AsyncClient(providers=[ROW], transport=transport) as ai:
@@ -510,7 +510,7 @@ def test_a_stream_that_nobody_holds_lets_go_of_its_line():
     asyncio.run(main())
 
 
-def test_a_sync_stream_that_nobody_holds_lets_go_of_its_line():
+def test_collected_sync_stream_closes_its_connection():
     transport = ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True), chat())
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         stream = ai.stream("mine/m", "Hi")
@@ -522,7 +522,7 @@ def test_a_sync_stream_that_nobody_holds_lets_go_of_its_line():
 
 
 @pytest.mark.parametrize("end", [b"", chunk(b"data: [DONE]\n\n") + chunk(b"")])
-def test_what_came_before_the_line_broke_is_read(end):
+def test_bytes_before_a_lost_connection_are_read(end):
     """A slow reader gets all of it, although the break is known first."""
     gate = Gate()
     rest = b"".join(chunk(piece) for piece in frames("b", "c", done=bool(end))[: 3 if end else 2]) + end
@@ -599,7 +599,7 @@ def test_a_forked_child_leaves_its_parents_stream_alone():
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_forgotten_client_is_stopped_even_where_warnings_are_errors(strict):
+def test_collected_client_is_stopped_if_warnings_are_errors(strict):
     code = """
         import gc, sys, threading
         sys.path.insert(0, {tests!r})
@@ -633,7 +633,7 @@ def test_every_piece_of_a_secret_header_is_covered():
     assert not any(secret in shown for secret in ("sid=", "sk-0", "secretly"))
 
 
-def test_a_function_that_runs_out_of_keys_is_told():
+def test_key_function_without_more_keys_is_an_error():
     async def main() -> None:
         async with AsyncClient(providers=[ROW], keys={"mine": iter(()).__next__}, transport=ScriptedTransport()) as ai:
             with pytest.raises(LLMError, match="no more keys"):
@@ -642,7 +642,7 @@ def test_a_function_that_runs_out_of_keys_is_told():
     asyncio.run(main())
 
 
-def test_an_answer_that_comes_in_spite_of_its_deadline_leaves_no_cancelling_behind():
+def test_response_after_deadline_leaves_no_cancellation():
     """A transport that hears the cancelling and answers all the same: the task is as it was before."""
 
     class Deaf(ScriptedTransport):

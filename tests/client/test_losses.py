@@ -49,7 +49,7 @@ def test_request_with_losses_is_one_warning(caplog):
     assert len(reply.losses) == len(LOSING)
 
 
-def test_request_without_losses_is_no_warning(caplog):
+def test_request_without_losses_logs_nothing(caplog):
     with made(CLAUDE) as ai:
         ai.chat(MODEL, "Hi", temperature=1.0)
 

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import assistant_messages_of, broken_words, conversations, json_values, names, objects, tokens, words
+from tenuto.client.chat_dicts import to_message
 from tenuto.client.request import (
     build_checked_request,
     build_request,
-    open_calls,
-    request_of_dict,
-    to_message,
+    check_open_calls,
+    request_from_dict,
     to_messages,
     to_tools,
     with_system,
@@ -107,7 +107,7 @@ def test_results_side_by_side_are_one_message():
         (Image(url="https://x.org"), r"messages: .*got Image; wrap it in user"),
         (["Hi", Text("there")], r"messages\[1\]: .*got Text; wrap it in user"),
         ([["Hi"]], r"messages\[0\]: .*got list"),
-        ([ChatResponse("", "", "", ())], r"messages\[0\]: .*its `message` or `transcript` is one"),
+        ([ChatResponse("", "", "", ())], r"messages\[0\]: .*use its `message` or `transcript`"),
     ],
 )
 def test_what_is_no_message_is_refused(odd, told):
@@ -313,43 +313,43 @@ def test_the_older_form_of_calls():
     assert answered == ToolResults((ToolResult(use.id, "12"),))
     assert to_messages(documents) == to_messages(documents)
     assert to_messages(["Hm", *documents])[2].blocks[0].id != use.id
-    with pytest.raises(TranscriptError, match=r"messages\[0\]\.name: no function_call before it is of 'f'"):
+    with pytest.raises(TranscriptError, match=r"messages\[0\]\.name: no earlier function_call of 'f'"):
         to_messages({"role": "function", "name": "f", "content": ""})
-    with pytest.raises(TranscriptError, match=r"messages\[3\]\.name: no function_call"):
+    with pytest.raises(TranscriptError, match=r"messages\[3\]\.name: no earlier function_call"):
         to_messages([*documents, documents[-1]])
 
 
 USER = "messages[0].content[0]"
 BAD = [
-    ({}, "messages[0].role: a message has a role (system, developer, user"),
+    ({}, "messages[0].role: the role is missing: use system, developer, user"),
     ({"role": 1}, "messages[0].role: expected a string, got int"),
-    ({"role": "bot", "content": ""}, "messages[0].role: 'bot' is not known here; there are system, developer"),
-    ({"role": "model", "parts": []}, "messages[0].parts: this is the shape of Gemini"),
-    ({"type": "function_call_output", "output": ""}, "a 'function_call_output' item is of the shape of Responses"),
-    ({"role": "user"}, "messages[0].content: a string or a list"),
+    ({"role": "bot", "content": ""}, "messages[0].role: unknown role 'bot': use system, developer"),
+    ({"role": "model", "parts": []}, "messages[0].parts: a message in the form of Gemini"),
+    ({"type": "function_call_output", "output": ""}, "an item 'function_call_output' has the form of Responses"),
+    ({"role": "user"}, "messages[0].content: expected a string or a list"),
     ({"role": "user", "content": 3}, "messages[0].content: expected a list, got int"),
     ({"role": "user", "content": ["Hi"]}, f"{USER}: expected a part, an object with a type; got a string"),
-    ({"role": "user", "content": [{"text": "Hi"}]}, f"{USER}.type: a part has a type"),
-    ({"role": "user", "content": [{"type": "video"}]}, f"{USER}.type: 'video' is not known here; messages here have"),
-    ({"role": "user", "content": [{"type": ["text"]}]}, f"{USER}.type: ['text'] is not known here"),
-    ({"role": "user", "content": [{"type": "input_text"}]}, f"{USER}.type: 'input_text' is of the shape of Responses"),
-    ({"role": "user", "content": [{"type": "tool_result"}]}, "'tool_result' is of the shape of Anthropic Messages"),
-    ({"role": "user", "content": [{"type": "refusal"}]}, f"{USER}.type: 'refusal' is not known here"),
-    ({"role": "user", "content": [{"type": "text"}]}, f"{USER}.text: a string must stand here"),
+    ({"role": "user", "content": [{"text": "Hi"}]}, f"{USER}.type: the type is missing"),
+    ({"role": "user", "content": [{"type": "video"}]}, f"{USER}.type: unknown type 'video'; messages must have"),
+    ({"role": "user", "content": [{"type": ["text"]}]}, f"{USER}.type: unknown type ['text']"),
+    ({"role": "user", "content": [{"type": "input_text"}]}, f"{USER}.type: 'input_text' has the form of Responses"),
+    ({"role": "user", "content": [{"type": "tool_result"}]}, "'tool_result' has the form of Anthropic Messages"),
+    ({"role": "user", "content": [{"type": "refusal"}]}, f"{USER}.type: unknown type 'refusal'"),
+    ({"role": "user", "content": [{"type": "text"}]}, f"{USER}.text: a string is missing"),
     ({"role": "user", "content": [{"type": "text", "text": 1}]}, f"{USER}.text: expected a string, got int"),
     (
         {"role": "user", "content": [{"type": "image_url", "image_url": "https://x.org", "x": object()}]},
-        f"{USER}.x: it is no JSON",
+        f"{USER}.x: cannot be written as JSON",
     ),
-    ({"role": "user", "content": [{"block_type": "refusal", "text": ""}]}, f"{USER}: a Refusal is not said to a model"),
-    ({"role": "user", "content": [{"type": "image_url"}]}, f"{USER}.image_url: an object with a url"),
+    ({"role": "user", "content": [{"block_type": "refusal", "text": ""}]}, f"{USER}: a block Refusal is not allowed"),
+    ({"role": "user", "content": [{"type": "image_url"}]}, f"{USER}.image_url: expected an object with a url"),
     (
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": ""}}]},
-        f"{USER}.image_url.url: it is empty",
+        f"{USER}.image_url.url: must not be empty",
     ),
     (
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x", "x": 1}}]},
-        f"{USER}.image_url.x: an image_url has no such field; it has url, detail",
+        f"{USER}.image_url.x: unknown field of an image_url; known fields: url, detail",
     ),
     (
         {
@@ -366,43 +366,49 @@ BAD = [
         {"role": "user", "content": [{"type": "input_audio", "input_audio": "x"}]},
         f"{USER}.input_audio: expected an object",
     ),
-    ({"role": "user", "content": [{"type": "input_audio"}]}, f"{USER}.input_audio.format: a string must stand here"),
+    ({"role": "user", "content": [{"type": "input_audio"}]}, f"{USER}.input_audio.format: a string is missing"),
     ({"role": "user", "content": [{"type": "file", "file": {"filename": "a"}}]}, f"{USER}.file: file_data or file_id"),
-    ({"role": "user", "content": "", "later": 1}, "messages[0].later: a user message has no such field; it has role"),
-    ({"role": "system", "content": None}, "messages[0].content: a string or a list"),
-    ({"role": "system", "content": "", "name": "x"}, "messages[0].name: a system message has no such field"),
+    (
+        {"role": "user", "content": "", "later": 1},
+        "messages[0].later: unknown field of a user message; known fields: role",
+    ),
+    ({"role": "system", "content": None}, "messages[0].content: expected a string or a list"),
+    ({"role": "system", "content": "", "name": "x"}, "messages[0].name: unknown field of a system message"),
     (
         {"role": "system", "content": [{"type": "image_url", "image_url": "https://x"}]},
-        f"{USER}: instructions are text; this is Image",
+        f"{USER}: a system message must be text, not Image",
     ),
-    ({"role": "tool", "content": ""}, "messages[0].tool_call_id: a tool's answer names the call"),
+    ({"role": "tool", "content": ""}, "messages[0].tool_call_id: the id of the call is missing"),
     (
         {"role": "tool", "tool_call_id": "a", "content": "", "is_error": 1},
         "messages[0].is_error: expected true or false",
     ),
     ({"role": "assistant", "tool_calls": {}}, "messages[0].tool_calls: expected a list, got an object"),
     ({"role": "assistant", "tool_calls": [1]}, "messages[0].tool_calls[0]: expected a call"),
-    ({"role": "assistant", "tool_calls": [{"type": "function"}]}, "messages[0].tool_calls[0].id: a string must stand"),
-    ({"role": "assistant", "tool_calls": [call(type="mcp")]}, "tool_calls[0].type: 'mcp' is not known here"),
+    ({"role": "assistant", "tool_calls": [{"type": "function"}]}, "messages[0].tool_calls[0].id: a string is missing"),
+    ({"role": "assistant", "tool_calls": [call(type="mcp")]}, "tool_calls[0].type: unknown type 'mcp'"),
     (
         {"role": "assistant", "tool_calls": [{"id": "a"}]},
-        "tool_calls[0].function: an object with the name and arguments",
+        "tool_calls[0].function: expected an object with the name and arguments",
     ),
-    ({"role": "assistant", "tool_calls": [call(name="")]}, "tool_calls[0].function.name: it is empty"),
+    ({"role": "assistant", "tool_calls": [call(name="")]}, "tool_calls[0].function.name: must not be empty"),
     ({"role": "assistant", "tool_calls": [call(arguments=[1])]}, "tool_calls[0].function.arguments: expected a string"),
     ({"role": "assistant", "function_call": "f"}, "messages[0].function_call: expected an object"),
-    ({"role": "assistant", "function_call": {"arguments": ""}}, "messages[0].function_call.name: a string must stand"),
+    ({"role": "assistant", "function_call": {"arguments": ""}}, "messages[0].function_call.name: a string is missing"),
     ({"role": "assistant", "reasoning_content": 1}, "messages[0].reasoning_content: expected a string"),
-    ({"role": "assistant", "content": [{"type": "tool_use"}]}, "'tool_use' is of the shape of Anthropic Messages"),
+    ({"role": "assistant", "content": [{"type": "tool_use"}]}, "'tool_use' has the form of Anthropic Messages"),
     (
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "x"}]},
-        f"{USER}.type: 'thinking' is of the shape of Anthropic Messages",
+        f"{USER}.type: 'thinking' has the form of Anthropic Messages",
     ),
-    ({"role": "assistant", "content": [{"type": "text"}]}, f"{USER}.text: a string must stand here"),
+    ({"role": "assistant", "content": [{"type": "text"}]}, f"{USER}.text: a string is missing"),
     ({"role": "assistant", "blocks": [{"type": "text"}]}, "messages[0].blocks[0]: expected a block in its stored form"),
     ({"role": "assistant", "blocks": {}}, "messages[0].blocks: expected a list"),
-    ({"role": "assistant", "stored": "{"}, "messages[0]: its stored form cannot be read"),
-    ({"role": "assistant", "stored": '{"role":"user","content":""}'}, "messages[0].stored: this is a UserMessage"),
+    ({"role": "assistant", "stored": "{"}, "messages[0]: invalid stored form"),
+    (
+        {"role": "assistant", "stored": '{"role":"user","content":""}'},
+        "messages[0].stored: expected a reply, got a UserMessage",
+    ),
 ]
 
 
@@ -437,7 +443,7 @@ def test_the_place_counts_messages_and_parts():
         {"role": "user", "content": [Text("a"), {"type": "odd"}]},
     ]
 
-    with pytest.raises(TranscriptError, match=r"^messages\[2\]\.content\[1\]\.type: 'odd'"):
+    with pytest.raises(TranscriptError, match=r"^messages\[2\]\.content\[1\]\.type: unknown type 'odd'"):
         to_messages(documents)
 
 
@@ -595,7 +601,7 @@ def test_what_plain_values_cannot_say_is_kept_as_text():
     document = to_message(later)
 
     assert to_messages([json.loads(json.dumps(document))]) == (later,)
-    with pytest.raises(TranscriptError, match=r"messages\[0\]\.blocks: it differs"):
+    with pytest.raises(TranscriptError, match=r"messages\[0\]\.blocks: differs"):
         to_messages([{**document, "blocks": [{"block_type": "text", "text": "x"}]}])
 
 
@@ -607,7 +613,7 @@ def test_blocks_and_the_words_beside_them_must_say_the_same():
     )
     assert to_messages({"role": "assistant", "blocks": [Text("Hi")]}) == (said(Text("Hi")),)
     for name, value in (("content", "Ho"), ("tool_calls", [call()]), ("refusal", "No.")):
-        with pytest.raises(TranscriptError, match=rf"messages\[0\]\.{name}: it differs"):
+        with pytest.raises(TranscriptError, match=rf"messages\[0\]\.{name}: differs"):
             to_messages({**document, name: value})
 
 
@@ -627,18 +633,18 @@ def test_calls_left_unanswered_are_named():
     asked = said(ToolUse("a", "weather", "{}"), ToolUse("b", "clock", "{}"))
 
     with pytest.raises(TranscriptError, match=r"weather \(a\), clock \(b\)"):
-        open_calls((asked,))
-    with pytest.raises(TranscriptError, match=r"unanswered: clock \(b\);"):
-        open_calls((asked, ToolResults((ToolResult("a"),)), UserMessage("Hi")))
-    open_calls((asked, ToolResults((ToolResult("b"),)), UserMessage("Hi"), ToolResults((ToolResult("a"),))))
-    open_calls((said(*asked.blocks, incomplete=True), UserMessage("Hi")))
-    open_calls((said(ToolUse("a", "f", "{}", extra='{"async":true}')), UserMessage("Hi")))
+        check_open_calls((asked,))
+    with pytest.raises(TranscriptError, match=r"without a result: clock \(b\);"):
+        check_open_calls((asked, ToolResults((ToolResult("a"),)), UserMessage("Hi")))
+    check_open_calls((asked, ToolResults((ToolResult("b"),)), UserMessage("Hi"), ToolResults((ToolResult("a"),))))
+    check_open_calls((said(*asked.blocks, incomplete=True), UserMessage("Hi")))
+    check_open_calls((said(ToolUse("a", "f", "{}", extra='{"async":true}')), UserMessage("Hi")))
 
 
 @settings(max_examples=25)
 @given(conversations())
 def test_whole_conversations_have_no_open_calls(transcript):
-    open_calls(transcript.messages)
+    check_open_calls(transcript.messages)
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -691,7 +697,7 @@ def test_tools_in_every_form():
         ([{"type": "function", "function": 1}], ValueError, r"tools\[0\]\.function: expected an object"),
         ([{"type": "function", "function": {}}], ValueError, r"tools\[0\]: .*`name`"),
         ([{"type": "function", "name": "a", "parameters": 1}], ValueError, r"tools\[0\]: .*parameters"),
-        ([ToolDefinition("a"), {"type": "function", "name": "a"}], ValueError, "tools: two are called 'a'"),
+        ([ToolDefinition("a"), {"type": "function", "name": "a"}], ValueError, "tools: duplicate names: 'a'"),
     ],
 )
 def test_what_is_no_tool_is_refused(tools, error, told):
@@ -784,11 +790,11 @@ def test_formats_of_answers(given_format, format):
 @pytest.mark.parametrize(
     "parameters, error, told",
     [
-        ({"temprature": 1}, TypeError, "no parameter is called 'temprature'; did you mean 'temperature'?"),
+        ({"temprature": 1}, TypeError, "unknown parameter 'temprature': did you mean 'temperature'?"),
         ({"max_completion_tokens": 1}, TypeError, "did you mean 'max_tokens'?"),
         ({"reasoning_effort": "low"}, TypeError, "did you mean 'effort'?"),
-        ({"zzzz": 1}, TypeError, "extra_body; there are system, tools"),
-        ({"model": "x"}, TypeError, "no parameter is called 'model'"),
+        ({"zzzz": 1}, TypeError, "extra_body; the parameters are system, tools"),
+        ({"model": "x"}, TypeError, "unknown parameter 'model'"),
         ({"temperature": "hot"}, ValueError, "temperature: Expected `float | null`, got `str`"),
         (
             {"effort": "hihg"},
@@ -798,7 +804,7 @@ def test_formats_of_answers(given_format, format):
         ({"effort": 3}, ValueError, "effort: expected 'none'"),
         ({"cache": "forever"}, ValueError, "cache: expected 'auto', '5m', '1h', 'off', got 'forever'"),
         ({"foreign_reasoning": "x"}, ValueError, "foreign_reasoning: expected 'omit', 'note', 'inline', got 'x'"),
-        ({"omit_blocks": ((0, 0),)}, TypeError, "no parameter is called 'omit_blocks'"),
+        ({"omit_blocks": ((0, 0),)}, TypeError, "unknown parameter 'omit_blocks'"),
         ({"max_tokens": 1.5}, ValueError, "max_tokens: "),
         ({"stop": 3}, ValueError, "stop: "),
         ({"tool_choice": "any"}, ValueError, "tool_choice: expected 'auto', 'required', 'none'"),
@@ -823,7 +829,7 @@ def test_parameters_that_do_not_fit(parameters, error, told):
 
 
 def test_nothing_to_ask_is_refused():
-    with pytest.raises(TranscriptError, match="nothing to ask"):
+    with pytest.raises(TranscriptError, match="at least one message"):
         build_request("some/model", [], {})
     with pytest.raises(TypeError, match="model: expected provider/model"):
         build_request(None, "Hi", {})
@@ -838,14 +844,14 @@ def test_a_request_as_one_dictionary():
         "max_tokens": 5,
     }
 
-    assert request_of_dict(document) == ChatRequest(
+    assert request_from_dict(document) == ChatRequest(
         model="some/model", messages=(UserMessage("Hi"),), stream=True, max_tokens=5
     )
     for name in ("model", "messages"):
-        with pytest.raises(TypeError, match=f"a request has a {name}"):
-            request_of_dict({key: value for key, value in document.items() if key != name})
-    with pytest.raises(ValueError, match="stream_options: usage is always asked for"):
-        request_of_dict({**document, "stream_options": {"x": 1}})
+        with pytest.raises(TypeError, match=f"the request has no {name}"):
+            request_from_dict({key: value for key, value in document.items() if key != name})
+    with pytest.raises(ValueError, match="stream_options: only include_usage"):
+        request_from_dict({**document, "stream_options": {"x": 1}})
 
 
 def test_a_call_is_a_request_or_a_model_and_messages():
@@ -859,9 +865,9 @@ def test_a_call_is_a_request_or_a_model_and_messages():
     assert checked({"model": "m", "messages": "Hi", "max_tokens": 5}) == hi
     with pytest.raises(TypeError, match="messages are missing"):
         checked("m")
-    with pytest.raises(TypeError, match="a whole request was given: max_tokens"):
+    with pytest.raises(TypeError, match="a complete request: put max_tokens into it"):
         checked(hi, max_tokens=5)
-    with pytest.raises(TypeError, match="a whole request was given: messages"):
+    with pytest.raises(TypeError, match="a complete request: put messages into it"):
         checked(hi, "Hi")
     for asked, told in (
         ((3,), "got int"),

@@ -9,7 +9,7 @@ import pytest
 
 from scripted import ROW, chat, frames
 from tenuto import AsyncClient
-from tenuto.client.budget import AttemptUsage, UsageMeter
+from tenuto.client.middleware.budget import AttemptUsage, UsageMeter
 from tenuto.core.events import MessageStart, UsageUpdate
 from tenuto.core.messages import Usage
 from tenuto.middleware import budget, rate_limit
@@ -55,12 +55,12 @@ def test_only_a_second_start_breaks_an_attempt_off():
     """Whatever tells its usage before it begins has not begun twice."""
     meter = UsageMeter()
     for event in (TOLD, START, TOLD):
-        meter.hear(event)
+        meter.add_event(event)
     assert meter.take() == [AttemptUsage(TOLD.usage)]
 
 
 def test_an_attempt_that_was_broken_off_counts_for_itself():
     meter = UsageMeter()
     for event in (START, TOLD, START, TOLD):
-        meter.hear(event)
+        meter.add_event(event)
     assert meter.take() == [AttemptUsage(TOLD.usage), AttemptUsage(TOLD.usage)]

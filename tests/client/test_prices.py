@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import usages
 from tenuto import catalog
-from tenuto.client.prices import FIRST_TIER, cost, price_of
+from tenuto.client.prices import FIRST_TIER, cost
 from tenuto.core.messages import Usage
 
 TODAY = date(2026, 11, 15)
@@ -55,7 +55,6 @@ def test_the_day_decides(table):
 )
 def test_an_unknown_price_is_no_price(table, provider, model):
     assert asked(USAGE, provider, model) is None
-    assert not price_of(provider, model, TODAY)
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input_tokens=5), Usage(output_tokens=5)])
@@ -105,7 +104,6 @@ def test_ones_own_machine_costs_nothing(table):
     usage = Usage(input_tokens=10, cache_read_tokens=5, output_tokens=10)
 
     assert asked(usage, "ollama", "whatever") == 0
-    assert price_of("ollama", "whatever", TODAY)
 
 
 @given(usages, st.sampled_from([("anthropic", "claude-opus-4-6"), ("openai", "gpt-5.4"), ("nobody", "x")]))
@@ -197,3 +195,11 @@ def test_the_first_tier_of_the_table_is_not_before_ours():
 
     assert starts
     assert min(starts) >= FIRST_TIER
+
+
+def test_embeddings_need_no_output_price():
+    pytest.importorskip("genai_prices")
+    embedding, chat = Usage(input_tokens=1_000_000, output_tokens=0), Usage(input_tokens=1_000_000, output_tokens=1)
+
+    assert cost(embedding, "openai", "text-embedding-3-small", TODAY) == Decimal("0.02")
+    assert cost(chat, "openai", "text-embedding-3-small", TODAY) is None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from client.handlers import Script, Time, played, question, reply, told
-from tenuto.client.rates import _Place
+from tenuto.client.middleware.rate_limit import _Waiter
 from tenuto.core.events import ContentDelta, MessageStart, TextDelta, UsageUpdate
 from tenuto.core.messages import Usage
 from tenuto.errors import Unavailable
@@ -274,7 +274,7 @@ def test_a_place_on_a_loop_that_is_gone_is_skipped(seats):
     limit, gone = rate_limit(concurrent=seats), asyncio.new_event_loop()
 
     async def dead():
-        return _Place()
+        return _Waiter()
 
     async def run():
         hall = Hall(limit)
@@ -343,19 +343,6 @@ def test_whoever_goes_through_calls_the_next():
 
     asyncio.run(run())
     assert clock.slept == pytest.approx([10.0, 10.0])
-
-
-def test_plain_calls_count():
-    clock = Time()
-    limit = limiting(clock, 1, per=10.0, concurrent=1)
-
-    async def act():
-        return clock.now
-
-    async def run():
-        return [await limit.plain(act), await limit.plain(act)]
-
-    assert asyncio.run(run()) == [0, 10]
 
 
 def test_the_clock_may_go_back():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from strategies import broken_words, responses, responses_of
-from tenuto.client.replay import events_of, response_of
+from tenuto.client.middleware.replay import collect_response, replay_events
 from tenuto.core.blocks import (
     AnthropicMeta,
     Audio,
@@ -54,7 +54,7 @@ def test_the_events_of_a_reply():
     usage = Usage(input_tokens=1)
     response = ChatResponse("id", "row", "m", (Choice(AssistantMessage(blocks, "tool_calls", "tool_use")),), usage)
 
-    assert list(events_of(response)) == [
+    assert list(replay_events(response)) == [
         MessageStart("id", "m"),
         ContentStart(0, 0, Reasoning()),
         ContentDelta(0, 0, ThinkingDelta("Hm.")),
@@ -85,7 +85,7 @@ def test_the_events_of_a_reply():
     ],
 )
 def test_what_grows_is_told_in_one_piece(block, deltas):
-    events = list(events_of(ChatResponse("", "", "", (Choice(AssistantMessage((block,))),))))
+    events = list(replay_events(ChatResponse("", "", "", (Choice(AssistantMessage((block,))),))))
 
     assert [event.delta for event in events if isinstance(event, ContentDelta)] == deltas
     assert not any(getattr(events[1].part, _only(delta), "") for delta in deltas)
@@ -94,7 +94,7 @@ def test_what_grows_is_told_in_one_piece(block, deltas):
 @given(responses_of(broken_words))
 def test_folding_the_events_gives_the_reply(response):
     """Blocks in order, choice by choice, each whole by its deltas and by its last event; the response comes last."""
-    events = list(events_of(response))
+    events = list(replay_events(response))
     done = [event for event in events if isinstance(event, ContentDone)]
     places = [(choice, index) for choice in response.choices for index in range(len(choice.content))]
 
@@ -157,9 +157,9 @@ async def _stream(events):
 
 @given(responses)
 def test_draining_gives_the_response_back(response):
-    assert asyncio.run(response_of(_stream(events_of(response)))) == response
+    assert asyncio.run(collect_response(_stream(replay_events(response)))) == response
 
 
 def test_a_stream_without_an_end_is_incomplete():
     with pytest.raises(IncompleteResponse, match=r"without message\.done"):
-        asyncio.run(response_of(_stream([MessageStart("id", "m")])))
+        asyncio.run(collect_response(_stream([MessageStart("id", "m")])))

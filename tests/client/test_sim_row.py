@@ -85,7 +85,7 @@ def test_a_model_has_the_traits_of_the_real_one(given, model, dialect, like):
 
 
 @pytest.mark.parametrize("name", ["nobody", "nobody/gpt-4o", "sim/anthropic", "openrouterx"])
-def test_a_style_that_is_none_is_told_which_there_are(name):
+def test_unknown_provider_of_simulator_lists_the_known_ones(name):
     with pytest.raises(UnsupportedModel, match="use one of: anthropic, openai, gemini, chat") as caught:
         catalog.resolve(f"sim/{name}")
 
@@ -161,7 +161,7 @@ def test_a_row_of_one_s_own_may_play_too():
     assert (target.provider.name, target.dialect, way.base_url) == ("stage", "anthropic-messages", own.base_url)
 
 
-def test_headers_that_are_passed_go_along():
+def test_custom_headers_are_sent():
     with Simulator(script=["Hello"]) as sim:
         settings = {"base_url": sim.base_url, "headers": {"x-mine": "1"}}
         with Client(providers={"sim": settings}) as ai:
@@ -208,8 +208,7 @@ def test_it_is_started_once_for_many_who_ask_at_once():
     async def main():
         async with AsyncClient() as ai:
             await asyncio.gather(*(ai.chat("sim/anthropic", f"Hi {at}") for at in range(20)))
-            (own,) = ai._door._simulated._own.values()
-            started = own._simulator
+            started = ai._router._simulator._simulator
             assert len(started.requests) == 20
         with pytest.raises(RuntimeError):
             _ = started.base_url
@@ -217,7 +216,7 @@ def test_it_is_started_once_for_many_who_ask_at_once():
     asyncio.run(main())
 
 
-def test_a_client_may_go_on_in_another_loop():
+def test_client_can_continue_in_another_loop():
     ai = AsyncClient()
 
     async def ask():
@@ -235,8 +234,8 @@ def test_a_client_may_go_on_in_another_loop():
         gc.collect()
 
 
-def test_a_client_may_go_to_and_fro_between_loops():
-    """What one loop waits for is not closed by another: the first would never hear of it, nor of what follows."""
+def test_clients_in_two_loops_share_one_simulator():
+    """It runs in its own thread, so it does not matter which loop started it and which one stops it."""
     ai = AsyncClient(middleware=[], timeout=5)
     loops = [asyncio.new_event_loop(), asyncio.new_event_loop()]
 
@@ -244,21 +243,20 @@ def test_a_client_may_go_to_and_fro_between_loops():
         return (await ai.chat("sim/chat", "Hi")).text
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # the lines of the other loop
+        warnings.simplefilter("ignore", ResourceWarning)  # the connections of the other loop
         texts = [loops[at % 2].run_until_complete(ask()) for at in range(6)]
-        first, second = ai._door._simulated._own.values()
-        ports = [int(own._simulator.base_url.rpartition(":")[2]) for own in (first, second)]
+        simulator = ai._router._simulator._simulator
+        port = int(simulator.base_url.rpartition(":")[2])
         loops[1].run_until_complete(ai.close())
-        loops[0].run_until_complete(asyncio.sleep(0))
-        loops[0].run_until_complete(first._ending)
         for loop in loops:
+            loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
         gc.collect()
 
     assert len(set(texts)) == 1
-    for port in ports:
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port))
+    assert len(simulator.requests) == 6
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
 
 
 def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):
@@ -280,11 +278,11 @@ def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "name, held, said",
     [
-        ("TENUTO_SIM_SCRIPT", "/nowhere.json", "TENUTO_SIM_SCRIPT names /nowhere.json: No such file"),
+        ("TENUTO_SIM_SCRIPT", "/nowhere.json", "TENUTO_SIM_SCRIPT: cannot load /nowhere.json: No such file"),
         ("TENUTO_SIM_PACE", "soon", "TENUTO_SIM_PACE: 'soon' is no pause"),
     ],
 )
-def test_an_environment_that_makes_no_sense_is_said_so(monkeypatch, name, held, said):
+def test_invalid_simulator_settings_are_an_error(monkeypatch, name, held, said):
     monkeypatch.setenv(name, held)
     with Client() as ai, pytest.raises(TenutoError, match=said):
         ai.chat("sim/anthropic", "Hi")

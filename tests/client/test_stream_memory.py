@@ -44,9 +44,6 @@ class Answer:
         self._read.append(self._left.pop() if self._left else b"")
         return self._read[-1]
 
-    def abort(self, _error):
-        return None
-
     def close(self):
         return None
 
@@ -79,7 +76,7 @@ async def asked(answer, *middleware):
 
 @pytest.mark.parametrize("middleware", [(), (plainly,)], ids=["as it is", "with a layer that sees single events"])
 @pytest.mark.parametrize("many", SIZES.values(), ids=SIZES)
-def test_whoever_waits_for_more_holds_nothing_that_came(many, middleware):
+def test_waiting_stream_holds_no_earlier_bytes_or_events(many, middleware):
     """With hundreds of streams at once, what each one holds is most of what a client takes up."""
     answer = Answer(many)
     reply = asyncio.run(asked(answer, *middleware))

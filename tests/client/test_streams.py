@@ -111,7 +111,7 @@ def one_piece(words, *more: bytes) -> ScriptedTransport:
     return ScriptedTransport(Answer.stream(b"".join((*frames(*words), *more))))
 
 
-def test_the_first_events_of_a_large_piece_do_not_wait_for_the_last():
+def test_first_events_of_a_large_chunk_arrive_first():
     words = ["word "] * 4_000
 
     async def run() -> str:

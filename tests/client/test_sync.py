@@ -105,7 +105,7 @@ def test_errors_come_out_where_the_events_are_read():
 
 def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
     """A reader that does not keep up holds the line back, and loses nothing."""
-    monkeypatch.setattr(sync_stream, "_AHEAD", 10)
+    monkeypatch.setattr(sync_stream, "_MAX_AHEAD", 10)
     words = [f"{at} " for at in range(500)]
     with made(Answer.stream(*frames(*words))) as ai, ai.stream("mine/m", "Hi") as stream:
         next(stream)
@@ -117,8 +117,8 @@ def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
     assert max(ahead) <= 11
 
 
-def test_a_stream_that_nobody_reads_on_is_closed_all_the_same(monkeypatch):
-    monkeypatch.setattr(sync_stream, "_AHEAD", 5)
+def test_stream_with_a_full_queue_can_be_closed(monkeypatch):
+    monkeypatch.setattr(sync_stream, "_MAX_AHEAD", 5)
     transport = ScriptedTransport(Answer.stream(*frames(*["x"] * 100)))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:
@@ -167,7 +167,7 @@ def test_it_works_inside_a_running_loop():
     assert "inside" == asyncio.run(notebook())
 
 
-def test_calling_it_from_its_own_work_is_an_error_and_no_deadlock():
+def test_call_on_its_own_loop_is_an_error():
     async def middleware(request, following):
         ai.chat("mine/m", "nested")
         async for event in following(request):

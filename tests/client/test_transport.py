@@ -139,7 +139,7 @@ def test_a_client_may_be_used_on_one_loop_after_another(caplog):
         assert [] == [record for record in caplog.records if record.name == "asyncio"]
 
 
-def test_a_kept_line_that_is_reset_is_no_news(caplog):
+def test_reset_of_idle_connection_is_not_logged(caplog):
     """Nothing is said of it, and the next request takes another line."""
     body = json.dumps(chat()).encode()
     later, reset = Gate(), Gate()

@@ -26,8 +26,8 @@ VALUES = {
     "bool | None": True,
     "bytes": b"\xff{",
     "tuple[str, ...]": ("one", "two"),
-    "ChatResponse | None": PARTIAL,
-    "tuple[Loss, ...]": (Loss("clamped", Location(path="temperature"), "7.0 became 1"),),
+    "tenuto.ChatResponse | None": PARTIAL,
+    "tuple[tenuto.Loss, ...]": (Loss("clamped", Location(path="temperature"), "7.0 became 1"),),
     "State": next(iter(tenuto.agent.machine.State)),
 }
 

@@ -23,12 +23,11 @@ from crash.provider import TAG, Heard, Provider
 from crash.sweep import in_child
 from crash.tracing import EVENT, around, die
 from crash.work import run_opened
-from tenuto import Limits
+from tenuto import Limits, resolve
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.audit import audit
-from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.core.journal import Entry, HandedOver, MessageAdded, ReplyReceived, RequestStarted
 from tenuto.core.rules import rules
 from tenuto.errors import SessionNotFound
@@ -184,7 +183,7 @@ def _lost_tokens(entries: Sequence[Entry], heard: Sequence[Heard]) -> Iterator[s
 
 def unexercised(tried: set[str]) -> list[str]:
     """Return the replay rules that were never put to the test: what must come back as it was given."""
-    dialects = {AsyncClient().target(f"sim/{model}").dialect for model in MODELS}
+    dialects = {resolve(f"sim/{model}").dialect for model in MODELS}
     replay = {
         row.id
         for row in rules().values()

@@ -31,11 +31,10 @@ from crash.sweep import Started as Child
 from crash.sweep import in_child
 from crash.tracing import EVENT, around, die
 from crash.work import run_opened
-from tenuto import Limits, tool
+from tenuto import Limits, resolve, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
-from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.core.blocks import Reasoning, Text, ToolUse
 from tenuto.core.journal import Entry, ReplyReceived, RequestStarted, sha256_hex, transcript_of
 from tenuto.core.messages import AssistantMessage, Message, ToolResults
@@ -189,7 +188,7 @@ def _missing(trip: Trip, entries: Sequence[Entry], heard: Sequence[Heard]) -> It
         results = [result.tool_use_id for result in after.results] if isinstance(after, ToolResults) else []
         if calls != results:
             yield f"calls {calls}, results {results}"
-    row = AsyncClient().target(f"sim/{trip.style}")
+    row = resolve(f"sim/{trip.style}")
     silent = row.dialect == "openai-chat" and row.provider.chat.passback == "never"
     texts = {one.digest: one.asked for one in heard}
     tokens: list[str] = []

@@ -22,7 +22,7 @@ from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.events import ToolFinished
 from tenuto.agent.session import AsyncSession
 from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.errors import RunCancelled
 from tenuto.sim.script import Script
 from tenuto.store.sql_store import SqlStore

@@ -12,7 +12,6 @@ from tenuto.sim.mint import Mint
 from tenuto.sim.script import Call, Cite, Pause, Picture, RunCode, Say, Search, Think, Turn
 from tenuto.sim.voices import voice
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.prefix_binding import prefix_of
 from tenuto.wire.registry import codec_for
 
 __all__ = ["TURNS", "answered", "conversation", "paused", "reply"]
@@ -37,7 +36,7 @@ def reply(messages: tuple[Message, ...], to: Target, turn: Turn) -> AssistantMes
     pieces = voiced.write(voiced.read(voiced.open(request)), turn, Mint(SEED, request.digest))
     body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
     decoder = codec_for(to.dialect).decoder(to, seed=request.digest)
-    decoder.prefix = prefix_of(wire.body, to)
+    decoder.request_body = wire.body
     return decode_body(decoder, body).message
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import msgspec
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenuto import AsyncClient
 from tenuto.catalog import resolve
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.testing import ScriptedTransport
 from tenuto.wire.prefix_binding import prefix_of, stale_thoughts
 from tenuto.wire.write import write_request
 
@@ -50,6 +53,26 @@ def test_prefix_is_empty_unless_model_binds():
 
     assert prefix_of(write_request(request, FREE).body, FREE) == ""
     assert len(prefix_of(write_request(request, BOUND).body, BOUND)) == 32
+
+
+@pytest.mark.parametrize(
+    "block", [{"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}, {"type": "text", "text": "Hi"}]
+)
+def test_only_reply_with_thinking_has_prefix(block):
+    """The digest of a request takes as long as writing the request."""
+    body = write_request(ask(UserMessage("Hi")), BOUND).body
+
+    async def send() -> Origin:
+        reply = {"id": "msg_1", "type": "message", "model": "m", "content": [block], "stop_reason": "end_turn"}
+        transport = ScriptedTransport(reply)
+        async with AsyncClient(keys={"anthropic": "key"}, transport=transport) as client:
+            origin = (await client.chat(ask(UserMessage("Hi")))).message.origin
+        assert transport.requests[0].body == body
+        return origin
+
+    origin = asyncio.run(send())
+
+    assert origin.prefix == (prefix_of(body, BOUND) if block["type"] == "thinking" else "")
 
 
 def test_thinking_stays_after_unchanged_prefix():

@@ -22,10 +22,11 @@ from tenuto.agent.session_log import IdSource, SessionLog, own_clock
 from tenuto.agent.sub_agents import AgentTool, SubAgents
 from tenuto.client.client import AsyncClient
 from tenuto.client.http import Transport
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.base import Middleware
+from tenuto.client.middleware.retry import Retry
 from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.parameters import Key, ModelParameters, ProviderConfig
-from tenuto.client.pipeline import Middleware
+from tenuto.client.signatures import expand_parameters
 from tenuto.core.events import StreamEvent
 from tenuto.core.provider import Provider
 from tenuto.errors import SessionNotFound
@@ -106,6 +107,7 @@ class AsyncAgent:
     and `ValueError` for options that are none. Close it with `async with` or `close()`.
     """
 
+    @expand_parameters(ModelParameters, AgentOptions)
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         given: dict[str, Any] = dict(options)
         check_names(given, (*OPTIONS, *OF_CLIENTS))
@@ -121,10 +123,10 @@ class AsyncAgent:
         self._given_client: AsyncClient | None = own.get("client")
         self._client_of_its_own = self._given_client is not None or any(name in given for name in OF_CLIENTS)
         self.client = self._given_client or _client(given)
-        model = self.client.qualified(model)
+        model = self.client._full_name(model)
         self.model = model
         self.admit(model, allow_unverified=self._unverified)
-        fallback = tuple(map(self.client.qualified, own.get("fallback", ())))
+        fallback = tuple(map(self.client._full_name, own.get("fallback", ())))
         for other in fallback:
             self.admit(other, allow_unverified=self._unverified)
         parameters, headers = stored_parameters(given)
@@ -227,7 +229,7 @@ class AsyncAgent:
     def admit(self, model: str, *, allow_unverified: bool) -> None:
         """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
         tools = bool(self.toolbox.definitions())
-        admit(model, self.client.target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
+        admit(model, self.client._target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
 
     def _opened(self, kept: SessionLog, root: str | os.PathLike[str] | None = None) -> AsyncSession:
         if root is None:

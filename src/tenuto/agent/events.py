@@ -5,18 +5,16 @@ Each is told when it has happened, and what can be kept is in the journal by the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+import tenuto  # annotations load `tenuto.Report` when they are evaluated
 from tenuto.core.events import StreamEvent
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Message, ToolCallView, ToolResult
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
-
-if TYPE_CHECKING:
-    from tenuto.audit.report import Report  # imported only when an audit is requested
 
 __all__ = [
     "AgentEvent",
@@ -53,7 +51,7 @@ class RequestReady(_Told, frozen=True, tag="request"):
     target: Target
     wire: WireRequest
 
-    def audit(self) -> Report:
+    def audit(self) -> tenuto.Report:
         """Apply the rule book to the request. It costs more than writing the request."""
         from tenuto.audit.auditing import report_of
 

@@ -46,15 +46,15 @@ def best_fallback(error: LLMError, models: Iterable[str], log: SessionLog, crew:
         models = _larger(models, log, crew)
     elif isinstance(error, BadRequest):
         return None
-    found = [handover_entry(model, log, crew.client.target, crew.toolbox.definitions()) for model in models]
+    found = [handover_entry(model, log, crew.client._target, crew.toolbox.definitions()) for model in models]
     return min(found, key=lambda act: len(act.losses), default=None)
 
 
 def _larger(models: Iterable[str], log: SessionLog, crew: RunContext) -> list[str]:
     """Return the models with a larger context window than the session's own; an unknown window is not larger."""
     own = log.configured
-    window = crew.client.target(own.model).traits.context_window if own is not None else None
-    return [model for model in models if (crew.client.target(model).traits.context_window or 0) > (window or 0)]
+    window = crew.client._target(own.model).traits.context_window if own is not None else None
+    return [model for model in models if (crew.client._target(model).traits.context_window or 0) > (window or 0)]
 
 
 async def hand_over(

@@ -10,7 +10,7 @@ import msgspec
 from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Budget, Limits
 from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.client.options import Timeouts
 from tenuto.core.events import StreamEvent
 from tenuto.core.journal import ApprovalDecided
@@ -20,7 +20,7 @@ from tenuto.tools.toolbox import PreparedCall, Toolbox
 
 __all__ = ["Approve", "AwaitingApproval", "CallResult", "Listener", "PendingCall", "RunContext", "SubAgentRunner"]
 
-Approve: TypeAlias = Callable[[ToolCallView], "bool | str | Awaitable[bool | str]"]
+Approve: TypeAlias = Callable[[ToolCallView], bool | str | Awaitable[bool | str]]
 """Asked for a call that needs somebody's word: True lets it run, False does not, and a string says why not."""
 Listener: TypeAlias = Callable[[StreamEvent | AgentEvent], None]
 """Hears of everything that happens."""

@@ -6,7 +6,6 @@ journal; what it holds itself (how often it tried, the last error) may be lost w
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections import deque
 from datetime import date
@@ -31,7 +30,7 @@ from tenuto.agent.refusals import is_item_refusal, refused_block
 from tenuto.agent.run_context import Listener, RunContext
 from tenuto.agent.session_log import SessionLog
 from tenuto.agent.tool_calls import ToolTurn, interrupted_result
-from tenuto.client.middleware import RetryState
+from tenuto.client.middleware.retry import RetryState
 from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
@@ -131,7 +130,7 @@ class Runner:
 
     async def _exchange(self, request: ChatRequest) -> None:
         """Send one request and record its reply or its error."""
-        stream = self._crew.client.asked(request, partial(self._before, request), timeout=self._crew.timeout)
+        stream = self._crew.client._stream(request, partial(self._before, request), timeout=self._crew.timeout)
         try:
             reply = await self._streamed(stream)
         except LimitReached as exc:
@@ -234,7 +233,7 @@ class Runner:
                 error.add_note(_FULL)
             raise error
         self._tell(Retrying(type(error).__name__, error.message, delay))
-        await (self._crew.retry.sleep or asyncio.sleep)(delay)
+        await self._crew.retry.sleep(delay)
         await self._ask()
 
     async def _try_fallback(self, error: LLMError) -> bool:

@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
+import tenuto  # annotations load `tenuto.Report` when they are evaluated
 from tenuto.agent.config import roots_text, stored_roots, tool_names
 from tenuto.agent.events import AgentEvent, ModelChanged, RunStopped
 from tenuto.agent.handover import handover_entry
@@ -22,8 +23,9 @@ from tenuto.agent.machine import CANCELLED, CANCELLING, FinishCancel, Phase, Sta
 from tenuto.agent.run_context import PendingCall, RunContext, SubAgentRunner
 from tenuto.agent.runner import Runner, close_calls, close_calls_for_new_input
 from tenuto.agent.session_log import SessionLog
+from tenuto.client.parameters import MessageInput
 from tenuto.client.reply import Reply
-from tenuto.client.request import MessageInput, check_newest, to_messages
+from tenuto.client.request import check_newest, to_messages
 from tenuto.core.events import StreamEvent
 from tenuto.core.journal import (
     ApprovalDecided,
@@ -48,9 +50,6 @@ from tenuto.core.messages import (
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
 from tenuto.tools.toolbox import Toolbox
-
-if TYPE_CHECKING:
-    from tenuto.audit import Report
 
 __all__ = ["AsyncRun", "AsyncSession", "Home", "PendingCall", "Runs", "fork_point"]
 
@@ -399,7 +398,7 @@ class AsyncSession:
         Raise `UnknownProvider`, `UnsupportedModel` for a model on which a session cannot rely, and what `send` raises
         where the session is in other hands.
         """
-        model = self.crew.client.qualified(model)
+        model = self.crew.client._full_name(model)
         self.agent.admit(model, allow_unverified=self.ready().allow_unverified)
         if self._log.head == 0 and self._current is None:
             self._mine = msgspec.structs.replace(self._mine, model=model)
@@ -408,12 +407,12 @@ class AsyncSession:
             if model == self.model:  # as it is now: somebody else may have handed it over meanwhile
                 return ()
             news = self._news()
-            act = handover_entry(model, self._log, self.crew.client.target, self.crew.toolbox.definitions())
+            act = handover_entry(model, self._log, self.crew.client._target, self.crew.toolbox.definitions())
             await self._log.append(*news, act)
             self.tell(ModelChanged(act.model, act.previous_model, act.losses))
             return act.losses
 
-    async def audit(self, model: str | None = None) -> Report:
+    async def audit(self, model: str | None = None) -> tenuto.Report:
         """Say what would be refused if the session were sent to its model (or to another) now. Nothing is sent or written.
 
         Each question of the journal is made again and compared with what was sent. Raise `UnknownProvider`,
@@ -424,8 +423,8 @@ class AsyncSession:
         if self._log.head == 0:
             raise ValueError("nothing was said yet: there is nothing to audit")
         client = self.crew.client
-        target = client.target(client.qualified(model)) if model is not None else None
-        return audit(await self.entries(), target, tools=self.crew.toolbox.definitions(), find=client.target)
+        target = client._target(client._full_name(model)) if model is not None else None
+        return audit(await self.entries(), target, tools=self.crew.toolbox.definitions(), find=client._target)
 
     async def entries(self) -> list[Entry]:
         """Read the journal; a session in which nothing was said has none."""

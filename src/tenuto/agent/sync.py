@@ -10,29 +10,28 @@ import os
 from collections.abc import Callable
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import Self, Unpack
 
-from tenuto.agent.agent import AsyncAgent
+import tenuto  # annotations load `tenuto.Report` when they are evaluated
+from tenuto.agent.agent import AgentOptions, AsyncAgent
+from tenuto.agent.events import AgentEvent
 from tenuto.agent.session import AsyncRun, AsyncSession, PendingCall
+from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.background_loop import BackgroundLoop
+from tenuto.client.parameters import MessageInput
+from tenuto.client.reply import Reply
+from tenuto.client.signatures import mirror_methods
 from tenuto.client.sync_stream import SyncStream
 from tenuto.core.events import StreamEvent
-
-if TYPE_CHECKING:
-    from tenuto.agent.agent import AgentOptions
-    from tenuto.agent.events import AgentEvent
-    from tenuto.agent.sub_agents import AgentTool
-    from tenuto.audit import Report
-    from tenuto.client.reply import Reply
-    from tenuto.client.request import MessageInput
-    from tenuto.core.journal import Entry
-    from tenuto.core.loss import Loss
-    from tenuto.core.messages import AssistantMessage, ToolCallView, Usage
-    from tenuto.core.transcript import Transcript
+from tenuto.core.journal import Entry
+from tenuto.core.loss import Loss
+from tenuto.core.messages import AssistantMessage, ToolCallView, Usage
+from tenuto.core.transcript import Transcript
 
 __all__ = ["Agent", "Run", "Session"]
 
 
+@mirror_methods(AsyncAgent)
 class Agent:
     """Runs sessions with one model and its tools. The methods are those of `AsyncAgent`, without the `await`.
 
@@ -42,7 +41,7 @@ class Agent:
 
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         self._async = AsyncAgent(model, **options)
-        self._bridge = BackgroundLoop(self._async.close, whose="Agent", strict=False)
+        self._bridge = BackgroundLoop(self._async.close, owner="Agent", warn=False)
 
     @property
     def model(self) -> str:
@@ -187,7 +186,7 @@ class Session:
         """Go on with another model from here; return what cannot go along. The journal keeps it all."""
         return self._agent.bridge.run(self._async.handover(model))
 
-    def audit(self, model: str | None = None) -> Report:
+    def audit(self, model: str | None = None) -> tenuto.Report:
         """Say what would be refused if the session were sent to its model (or to another) now. Nothing is sent or written."""
         return self._agent.bridge.run(self._async.audit(model))
 

@@ -150,7 +150,7 @@ async def _model(talk: Talk, rest: str) -> None:
         talk.screen.say(f"asks {_asked(talk.session)}")
         return
     model, effort = split_effort(rest)
-    target_of(model, talk.session.crew.client.target)  # what is nobody's is said before anything is closed
+    target_of(model, talk.session.crew.client._target)  # what is nobody's is said before anything is closed
     losses: tuple[Loss, ...] = ()
     if talk.session.log.head == 0:
         await talk.reopened({**talk.given, "model": model, "effort": effort or talk.given.get("effort")})

@@ -1,7 +1,7 @@
-"""A loop in the background, for code that does not await.
+"""An event loop in a background thread, for code that does not await.
 
-Any thread may run coroutines on it, also one whose own loop is running. It ends with its client: closed, forgotten, or at
-the end of the program. A process that was forked off gets a loop of its own.
+Any thread may run coroutines on it, also a thread with a running loop. It ends when its owner is closed or garbage
+collected, or at the end of the program. A forked process gets its own loop.
 """
 
 from __future__ import annotations
@@ -20,22 +20,20 @@ from typing import Any, Generic, TypeVar
 
 from tenuto.errors import ClosedError, ConnectionFailed
 
-__all__ = ["CANCEL_GRACE", "POLL", "BackgroundLoop", "Submitted", "waited"]
-
 T = TypeVar("T")
 POLL = 0.2 if sys.platform == "win32" else None
-"""A wait without end cannot be interrupted by Ctrl-C on Windows: there, waits are cut into pieces."""
+"""Windows: Ctrl-C does not interrupt a wait without a timeout, so waits are repeated."""
 CANCEL_GRACE = 5.0
-"""How long a cancelled coroutine may take to let go of its line."""
-_OWN_END = 1.0
-"""How long a call may take to fail by itself when its client is closed."""
+"""Seconds that a cancelled coroutine may take to close its connection."""
+_CLOSE_GRACE = 1.0
+"""Seconds that a call may take to end by itself when its client is closed."""
 
 
 class _ExitCarrier(Exception):
-    """Carries what would end the loop's thread to whoever called: it is meant for him."""
+    """Wrap SystemExit or KeyboardInterrupt, so that it reaches the calling thread and does not end the loop."""
 
-    def __init__(self, left: BaseException) -> None:
-        self.left = left
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 async def _wrap_exit(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -46,153 +44,150 @@ async def _wrap_exit(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Submitted(Generic[T]):
-    """A coroutine that runs on the loop. Its future is done when the coroutine has really ended, cancelled or not."""
+    """A coroutine on the loop. Its future is done when the coroutine has really ended, also if it was cancelled."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
         self._loop = loop
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
         self.future: Future[T] = Future()
-        loop.call_soon_threadsafe(self._begin, copy_context())
+        loop.call_soon_threadsafe(self._start, copy_context())
 
     def cancel(self) -> None:
-        """Ask it to end."""
-        with suppress(RuntimeError):  # the loop is closed, and so it has ended
-            self._loop.call_soon_threadsafe(self._cancel)
+        """Cancel the coroutine. Do not wait for its end."""
+        with suppress(RuntimeError):  # the loop is closed, so the coroutine has ended
+            self._loop.call_soon_threadsafe(lambda: self._task is not None and self._task.cancel())
 
-    def drop(self) -> None:
-        """Its loop has ended: nothing will come of it any more."""
+    def abandon(self) -> None:
+        """End the future of a coroutine whose loop has ended."""
         with suppress(InvalidStateError):
             self.future.set_exception(CancelledError())
         if self._task is None:
             self._coroutine.close()
 
-    def _begin(self, context: Context) -> None:
+    def _start(self, context: Context) -> None:
         if self.future.done():
             self._coroutine.close()
             return
         self._task = self._loop.create_task(_wrap_exit(self._coroutine), context=context)
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_done)
 
-    def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    def _ended(self, task: asyncio.Task[T]) -> None:
+    def _on_done(self, task: asyncio.Task[T]) -> None:
         error = CancelledError() if task.cancelled() else task.exception()
-        with suppress(InvalidStateError):  # nobody waits for it any more
+        with suppress(InvalidStateError):  # abandoned
             if error is None:
                 self.future.set_result(task.result())
             else:
-                self.future.set_exception(error.left if isinstance(error, _ExitCarrier) else error)
+                self.future.set_exception(error.error if isinstance(error, _ExitCarrier) else error)
 
 
 class BackgroundLoop:
-    """A loop in a thread, started by the first coroutine that is run on it. `last` is what is to be run at its end.
+    """An event loop in a thread, which the first coroutine starts.
 
-    `whose` names who has it in what is said of it. `strict`: to forget to close it is worth a warning.
+    `close_owner` is the last coroutine on the loop. `owner` is the class name in messages. `warn`: warn if the owner was
+    not closed.
     """
 
     def __init__(
-        self, last: Callable[[], Coroutine[Any, Any, None]], *, whose: str = "Client", strict: bool = True
+        self, close_owner: Callable[[], Coroutine[Any, Any, None]], *, owner: str = "Client", warn: bool = True
     ) -> None:
-        self._last = last
-        self._whose = whose
-        self._strict = strict
+        self._close_owner = close_owner
+        self._owner = owner
+        self._warn = warn
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = 0
-        self._forgotten: weakref.finalize[Any, Any] | None = None
+        self._finalizer: weakref.finalize[Any, Any] | None = None
         self._live: dict[int, Submitted[Any]] = {}
-        self._trouble: list[BaseException] = []
+        self._close_errors: list[BaseException] = []
         self.closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return what it gives.
+        """Run a coroutine to its end and return its result.
 
-        An interrupt cancels it, and is raised when it has ended; a second one is raised at once.
+        An interrupt cancels the coroutine and is raised after it has ended; a second interrupt is raised at once.
         """
-        running = self.start(coroutine)
+        submitted = self.submit(coroutine)
         try:
-            return waited(running.future)
+            return wait_for_result(submitted.future)
         except CancelledError:
             if self.closed:
-                raise self.gone() from None
+                raise self.closed_error() from None
             raise
         except BaseException:
-            if not running.future.done():
-                running.cancel()
-                wait((running.future,), CANCEL_GRACE)
+            if not submitted.future.done():
+                submitted.cancel()
+                wait((submitted.future,), CANCEL_GRACE)
             raise
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> Submitted[T]:
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Submitted[T]:
         """Run a coroutine in the background."""
-        if self._thread is threading.current_thread():
+        owner = self._owner
+        if self.is_own_thread():
             coroutine.close()
-            whose = self._whose
-            raise RuntimeError(f"the {whose.lower()} was called from inside its own work: use Async{whose} there")
+            raise RuntimeError(f"this code runs on the loop of the {owner.lower()}: use Async{owner} in it")
         with self._lock:
             if self.closed:
                 coroutine.close()
-                raise ClosedError(f"the {self._whose.lower()} is closed")
-            running = Submitted(self._running_loop(), coroutine)
-            self._live[id(running)] = running
-        live, key = self._live, id(running)  # and nothing else, so that who forgets the client forgets all of it
-        running.future.add_done_callback(lambda _: live.pop(key, None))
-        return running
+                raise ClosedError(f"the {owner.lower()} is closed")
+            submitted = Submitted(self._running_loop(), coroutine)
+            self._live[id(submitted)] = submitted
+        live, key = self._live, id(submitted)  # the callback must not refer to self, which is closed when collected
+        submitted.future.add_done_callback(lambda _: live.pop(key, None))
+        return submitted
 
     def is_own_thread(self) -> bool:
-        """Whether the caller runs in the loop's thread, which must not wait for the loop."""
+        """Tell whether the caller runs in the thread of the loop, which must not wait for the loop."""
         return self._thread is threading.current_thread()
 
-    def soon(self, act: Callable[[], object]) -> None:
-        """Have something done on the loop."""
-        loop = self._loop
-        if loop is not None:
-            with suppress(RuntimeError):  # it is closed
-                loop.call_soon_threadsafe(act)
+    def call_soon(self, function: Callable[[], object]) -> None:
+        """Call a function on the loop, if it runs."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(function)
 
-    def gone(self) -> ConnectionFailed:
-        """Say why a call ended that nobody cancelled."""
-        return ConnectionFailed(f"the {self._whose.lower()} was closed", retryable=False)
+    def closed_error(self) -> ConnectionFailed:
+        """Return the error of a call that ended because the owner was closed."""
+        return ConnectionFailed(f"the {self._owner.lower()} was closed", retryable=False)
 
     def close(self) -> None:
-        """Run the last coroutine, stop the loop and wait for its thread. Calls that are under way fail.
+        """Close the owner, stop the loop and wait for its thread. Running calls fail.
 
-        Raise what the last coroutine raised.
+        Raise the error of the close.
         """
         with self._lock:
             self.closed = True
-        if self._forgotten is not None and self._forgotten.detach() is not None:
-            _stop(self._loop)  # once: a second time would stop what is done at the end
+        if self._finalizer is not None and self._finalizer.detach() is not None:
+            _stop(self._loop)  # only once: a second stop would interrupt the close
         thread = self._thread
-        if thread is None or self._pid != os.getpid() or thread is threading.current_thread():
+        if thread is None or self._pid != os.getpid() or self.is_own_thread():
             return
         thread.join(CANCEL_GRACE)
         if not thread.is_alive():
-            for running in tuple(self._live.values()):
-                running.drop()
-        if self._trouble:
-            raise self._trouble.pop()
+            for submitted in tuple(self._live.values()):
+                submitted.abandon()
+        if self._close_errors:
+            raise self._close_errors.pop()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop; it is made anew in a process that was forked off, where no thread survives."""
-        if self._loop is None or self._pid != os.getpid():
+        """Return the loop. A forked process has no threads of its parent and starts a new loop."""
+        pid = os.getpid()
+        if self._loop is None or self._pid != pid:
             loop = asyncio.new_event_loop()
-            work = (loop, self._last, self._trouble)
-            thread = threading.Thread(target=_serve, args=work, name="tenuto", daemon=True)
+            arguments = (loop, self._close_owner, self._close_errors)
+            thread = threading.Thread(target=_run_loop, args=arguments, name="tenuto", daemon=True)
             thread.start()
-            self._loop, self._thread, self._pid = loop, thread, os.getpid()
+            self._loop, self._thread, self._pid = loop, thread, pid
             self._live.clear()
-            self._forgotten = weakref.finalize(
-                self, _forgot, loop, thread, os.getpid(), self._whose if self._strict else ""
+            self._finalizer = weakref.finalize(
+                self, _on_collected, loop, thread, pid, self._owner if self._warn else ""
             )
         return self._loop
 
 
-def waited(future: Future[T]) -> T:
-    """Wait for a future, in a way that an interrupt can end."""
+def wait_for_result(future: Future[T]) -> T:
+    """Wait for a future in a way that Ctrl-C can interrupt."""
     while True:
         try:
             return future.result(POLL)
@@ -201,46 +196,44 @@ def waited(future: Future[T]) -> T:
                 raise
 
 
-def _serve(
-    loop: asyncio.AbstractEventLoop, last: Callable[[], Coroutine[Any, Any, None]], trouble: list[BaseException]
+def _run_loop(
+    loop: asyncio.AbstractEventLoop, close_owner: Callable[[], Coroutine[Any, Any, None]], errors: list[BaseException]
 ) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
     finally:
-        trouble += loop.run_until_complete(_wound_up(last))
+        loop.run_until_complete(_close_all(close_owner, errors))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
 
-async def _wound_up(last: Callable[[], Coroutine[Any, Any, None]]) -> list[BaseException]:
-    """Run the last coroutine; then what is under way may end by itself, and is cancelled if it does not.
-
-    Return what the last coroutine raised.
-    """
-    ended = await asyncio.gather(last(), return_exceptions=True)
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    if left:
-        _, left = await asyncio.wait(left, timeout=_OWN_END)
-    for task in left:
+async def _close_all(close_owner: Callable[[], Coroutine[Any, Any, None]], errors: list[BaseException]) -> None:
+    """Close the owner and add its error to `errors`. Running tasks may then end by themselves, or are cancelled."""
+    results = await asyncio.gather(close_owner(), return_exceptions=True)
+    errors += [result for result in results if isinstance(result, BaseException)]
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        _, tasks = await asyncio.wait(tasks, timeout=_CLOSE_GRACE)
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
-    return [error for error in ended if isinstance(error, BaseException)]
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _stop(loop: asyncio.AbstractEventLoop | None) -> None:
     if loop is not None:
-        with suppress(RuntimeError):  # it is closed
+        with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(loop.stop)
 
 
-def _forgot(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int, whose: str) -> None:
+def _on_collected(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int, owner: str) -> None:
+    """Stop the loop of an owner that was not closed. `owner` is empty if no warning is wanted."""
     if pid != os.getpid():
         return
     try:
-        if whose:
-            warnings.warn(f"a {whose} was not closed", ResourceWarning, stacklevel=2)
+        if owner:
+            warnings.warn(f"a {owner} was not closed", ResourceWarning, stacklevel=2)
     finally:
         _stop(loop)
         if thread is not threading.current_thread():

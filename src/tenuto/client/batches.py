@@ -1,80 +1,106 @@
-"""Calls that take several requests: embeddings in batches, lists of models in pages. What is sent, and how often.
+"""Operations other than chat: embeddings in batches, token counts, lists of models in pages.
 
-Whoever calls passes `send`, which sends one request, raises the typed error of a refusal, and returns the body.
+The caller passes `run`, which sends one `OperationCall` through the middleware and returns its result.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any, TypeAlias
 
 import msgspec
 
+from tenuto.client.middleware.base import OperationCall
 from tenuto.core.embedding import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Target, WireRequest
+from tenuto.core.request import ChatRequest
 from tenuto.errors import ProtocolError
+from tenuto.wire import count_tokens as token_counts
 from tenuto.wire import embeddings, list_models
 
-__all__ = ["Send", "embed", "models"]
-
 Send: TypeAlias = Callable[[Target, WireRequest], Awaitable[bytes]]
-MOST_PAGES = 1_000
+"""Send one HTTP request and return the body of the response; raise the typed error of a refusal."""
+Perform: TypeAlias = Callable[[OperationCall, Target, Send], Awaitable[object]]
+"""Encode a call, send it and decode the response."""
+Run: TypeAlias = Callable[[OperationCall, Perform], Awaitable[Any]]
+MAX_PAGES = 1_000
 
 
-async def embed(send: Send, target: Target, request: EmbedRequest, *, concurrent: int = 4) -> EmbedResponse:
-    """Embed texts, in as many requests as the provider's limits ask for, at most `concurrent` at a time.
+async def embed(run: Run, target: Target, request: EmbedRequest, *, concurrent: int = 4) -> EmbedResponse:
+    """Embed texts, in as many requests as the provider's limits need, at most `concurrent` at a time.
 
-    One embedding for each text, in order; no texts are no request. If one request fails, the others are cancelled and
-    its error is raised. Raise `UnsupportedModel` where there are no embeddings.
+    The result has one embedding per text, in order. Without texts no request is sent. If a request fails, the others are
+    cancelled and its error is raised. Raise `UnsupportedModel` if there are no embeddings.
     """
     if concurrent < 1:
-        raise ValueError(f"concurrent is {concurrent}: at least one request has to be under way")
-    target = _home(target)
-    left = deque(enumerate(embeddings.batches(request, target)))
+        raise ValueError(f"concurrent is {concurrent}: use at least 1")
+    target = _with_own_dialect(target)
+    remaining = deque(enumerate(embeddings.batches(request, target)))
     parts: dict[int, EmbedResponse] = {}
 
     async def work() -> None:
-        while left:
-            at, batch = left.popleft()
+        while remaining:
+            index, batch = remaining.popleft()
+            texts = request.input if isinstance(request.input, str) else batch.texts
+            call = OperationCall("embed", request.model, msgspec.structs.replace(request, input=texts))
             try:
-                wire = embeddings.encode(request, target, batch)
-                read = embeddings.decode(await send(target, wire), request, target, batch)
+                parts[index] = await run(call, partial(_embed_batch, batch))
             except BaseException:
-                left.clear()  # nobody begins another: the whole has failed
+                remaining.clear()  # the other workers start no further batch
                 raise
-            parts[at] = msgspec.structs.replace(read, losses=(*wire.losses, *read.losses))
 
-    await _together([work() for _ in range(min(concurrent, len(left)))])
-    return embeddings.joined([parts[at] for at in sorted(parts)], target)
+    await _gather([work() for _ in range(min(concurrent, len(remaining)))])
+    response = embeddings.joined([parts[index] for index in sorted(parts)], target)
+    return msgspec.structs.replace(response, provider=parts[0].provider) if parts else response
 
 
-async def models(send: Send, target: Target) -> tuple[ModelInfo, ...]:
-    """List a provider's models, all pages of them. Raise `UnsupportedModel` where there is no list."""
-    target = _home(target)
-    found: list[ModelInfo] = []
+async def _embed_batch(batch: embeddings.Batch, call: OperationCall, target: Target, send: Send) -> EmbedResponse:
+    assert isinstance(call.request, EmbedRequest)
+    target = _with_own_dialect(target)
+    batch = batch._replace(texts=call.request.texts)
+    wire = embeddings.encode(call.request, target, batch)
+    response = embeddings.decode(await send(target, wire), call.request, target, batch)
+    return msgspec.structs.replace(response, losses=(*wire.losses, *response.losses))
+
+
+async def count_tokens(call: OperationCall, target: Target, send: Send) -> int:
+    """Return the number of tokens of a chat. Raise `UnsupportedModel` if the provider does not count."""
+    assert isinstance(call.request, ChatRequest)
+    return token_counts.decode(await send(target, token_counts.encode(call.request, target)), target)
+
+
+async def models(run: Run, provider: str) -> tuple[ModelInfo, ...]:
+    """List all models of a provider. Raise `UnsupportedModel` if it has no list."""
+    infos: list[ModelInfo] = []
     page, seen = "", {""}
     while True:
-        body = await send(target, list_models.encode(target.provider, page))
-        listed, page = list_models.decode(body, target.provider)
-        found += listed
+        page_infos, page = await run(OperationCall("models", f"{provider}/", page=page), _list_page)
+        infos += page_infos
         if not page:
-            return tuple(found)
-        if page in seen or len(seen) >= MOST_PAGES:
+            return tuple(infos)
+        if page in seen or len(seen) >= MAX_PAGES:
             message = f"the list of models does not end: page {len(seen)} leads to {page[:100]!r}"
-            raise ProtocolError(message, provider=target.provider.name, frame=body)
+            raise ProtocolError(message, provider=provider)
         seen.add(page)
 
 
-def _home(target: Target) -> Target:
-    """Return the target in its row's own dialect: what is no chat is below the row's own address."""
+async def _list_page(call: OperationCall, target: Target, send: Send) -> tuple[tuple[ModelInfo, ...], str]:
+    target = _with_own_dialect(target)
+    body = await send(target, list_models.encode(target.provider, call.page))
+    return list_models.decode(body, target.provider)
+
+
+def _with_own_dialect(target: Target) -> Target:
+    """Return the target in the dialect of its provider row: embeddings and model lists are below the row's own URL."""
     return msgspec.structs.replace(target, dialect=target.provider.dialect)
 
 
-async def _together(acts: Iterable[Awaitable[None]]) -> None:
-    """Await them all; the first that fails, or being cancelled, cancels the others, and waits until they are."""
-    tasks = [asyncio.ensure_future(act) for act in acts]
+async def _gather(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Await all; if one fails, or this task is cancelled, cancel the others and wait for their end."""
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         await asyncio.gather(*tasks)
     finally:

@@ -1,7 +1,7 @@
-"""Messages as dictionaries, in the shape of Chat Completions, and back.
+"""Convert messages from and to dictionaries in the form of Chat Completions.
 
-Nothing is dropped in silence. An unknown field of a reply, of a tool result or of a part that is not text is kept in
-`extra`. Any other unknown field, role or part is a `TranscriptError` that names it. Null means that nothing was given.
+An unknown field of a reply, of a tool result or of a part other than text is stored in `extra`. Any other unknown field,
+role or part raises `TranscriptError`. A field that is null counts as absent.
 """
 
 from __future__ import annotations
@@ -18,463 +18,451 @@ from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolR
 from tenuto.core.stored import dump_block, dump_message, load_block, load_message
 from tenuto.errors import TranscriptError
 
-__all__ = ["parse_assistant", "parse_result", "parse_system", "parse_user", "role_of", "to_message"]
-
 T = TypeVar("T")
 Fields = Mapping[str, Any]
 
-_EXPECTED = "messages here have the shape of Chat Completions"
-_ELSEWHERE = {
+_EXPECTED = "messages must have the form of Chat Completions"
+_OTHER_FORMS = {
     "Anthropic Messages": ("image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"),
     "Responses": ("input_text", "input_image", "input_file", "output_text", "summary_text"),
 }
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_SOUNDS = {"mp3": "audio/mpeg"}
-_LIFETIMES = ("5m", "1h")
+_AUDIO_TYPES = {"mp3": "audio/mpeg"}
+_CACHE_TIMES = ("5m", "1h")
 _TEXT_FIELDS = ("type", "text", "cache", "cache_control")
-_WORDS: dict[type, str] = {str: "a string", dict: "an object", list: "a list", bool: "true or false"}
+_TYPE_NAMES: dict[type, str] = {str: "a string", dict: "an object", list: "a list", bool: "true or false"}
 
 
-def refuse(place: str, what: str) -> NoReturn:
-    """Say what is wrong, and where."""
-    raise TranscriptError(f"{place}: {what}")
+def _fail(path: str, problem: str) -> NoReturn:
+    raise TranscriptError(f"{path}: {problem}")
 
 
-def field(document: Fields, name: str, kind: type[T], place: str) -> T | None:
-    """Return a field; None where it is absent or null; raise `TranscriptError` if it is no `kind`."""
+def _get(document: Fields, name: str, kind: type[T], path: str) -> T | None:
+    """Return a field, or None if it is absent or null. Raise `TranscriptError` for a value of another type."""
     value = document.get(name)
     if value is not None and not isinstance(value, kind):
-        refuse(f"{place}.{name}", f"expected {_word(kind)}, got {_word(type(value))}")
+        _fail(f"{path}.{name}", f"expected {_type_name(kind)}, got {_type_name(type(value))}")
     return value
 
 
-def _string(document: Fields, name: str, place: str) -> str:
-    value = field(document, name, str, place)
-    return refuse(f"{place}.{name}", "a string must stand here") if value is None else value
+def _get_string(document: Fields, name: str, path: str) -> str:
+    value = _get(document, name, str, path)
+    return _fail(f"{path}.{name}", "a string is missing") if value is None else value
 
 
-def _needed(document: Fields, name: str, place: str) -> str:
-    return _string(document, name, place) or refuse(f"{place}.{name}", "it is empty")
+def _get_text(document: Fields, name: str, path: str) -> str:
+    return _get_string(document, name, path) or _fail(f"{path}.{name}", "must not be empty")
 
 
-def _listed(document: Fields, name: str, place: str) -> list[Any]:
+def _get_list(document: Fields, name: str, path: str) -> list[Any]:
     value = document.get(name)
     if value is not None and not isinstance(value, list | tuple):
-        refuse(f"{place}.{name}", f"expected a list, got {_word(type(value))}")
+        _fail(f"{path}.{name}", f"expected a list, got {_type_name(type(value))}")
     return list(value or ())
 
 
-def _object(document: Fields, name: str, place: str) -> Fields | None:
+def _get_object(document: Fields, name: str, path: str) -> Fields | None:
     value = document.get(name)
     if value is not None and not isinstance(value, Mapping):
-        refuse(f"{place}.{name}", f"expected an object, got {_word(type(value))}")
+        _fail(f"{path}.{name}", f"expected an object, got {_type_name(type(value))}")
     return value
 
 
-def _word(kind: type) -> str:
-    return _WORDS.get(kind, kind.__name__)
+def _type_name(kind: type) -> str:
+    return _TYPE_NAMES.get(kind, kind.__name__)
 
 
-def _only(document: Fields, known: Collection[str], what: str, place: str) -> None:
+def _check_fields(document: Fields, known: Collection[str], what: str, path: str) -> None:
     for name, value in document.items():
         if name not in known and value is not None:
-            refuse(f"{place}.{name}", f"{what} has no such field; it has {', '.join(known)}")
+            _fail(f"{path}.{name}", f"unknown field of {what}; known fields: {', '.join(known)}")
 
 
-def _written(value: object, place: str) -> Raw:
+def _encode(value: object, path: str) -> Raw:
     try:
         return jsonio.check(jsonio.encode(value))
     except (TypeError, ValueError) as exc:
-        refuse(place, f"it is no JSON: {exc}")
+        _fail(path, f"cannot be written as JSON: {exc}")
 
 
-def _extra(rest: Fields, place: str) -> str:
-    return jsonio.object_text({name: _written(value, f"{place}.{name}") for name, value in rest.items()})
+def _extra(rest: Fields, path: str) -> str:
+    return jsonio.object_text({name: _encode(value, f"{path}.{name}") for name, value in rest.items()})
 
 
-def role_of(document: Fields, place: str) -> str:
-    """Return the role; raise `TranscriptError` if there is none, or nobody knows it."""
+def parse_role(document: Fields, path: str) -> str:
+    """Return the role. Raise `TranscriptError` if it is missing or unknown."""
     if "parts" in document and "content" not in document:
-        refuse(f"{place}.parts", f"this is the shape of Gemini; {_EXPECTED}")
-    role = field(document, "role", str, place)
+        _fail(f"{path}.parts", f"a message in the form of Gemini; {_EXPECTED}")
+    role = _get(document, "role", str, path)
     if role is None:
         kind = document.get("type")
-        item = f"; a {kind!r} item is of the shape of Responses" if isinstance(kind, str) else ""
-        refuse(f"{place}.role", f"a message has a role ({', '.join(_ROLES)}){item}")
+        item = f"; an item {kind!r} has the form of Responses" if isinstance(kind, str) else ""
+        _fail(f"{path}.role", f"the role is missing: use {', '.join(_ROLES)}{item}")
     if role not in _ROLES:
-        refuse(f"{place}.role", f"{role!r} is not known here; there are {', '.join(_ROLES)}")
+        _fail(f"{path}.role", f"unknown role {role!r}: use {', '.join(_ROLES)}")
     return role
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _contents(document: Fields, place: str) -> str | tuple[Content, ...] | None:
-    """Read the content: words, or parts."""
+def _parse_content(document: Fields, path: str) -> str | tuple[Content, ...] | None:
+    """Return the content: a string or parts; None if it is absent."""
     content = document.get("content")
     if content is None or isinstance(content, str):
         return content
-    parts = [content] if isinstance(content, Content) else _listed(document, "content", place)
-    return tuple(_part(part, f"{place}.content[{at}]") for at, part in enumerate(parts))
+    parts = [content] if isinstance(content, Content) else _get_list(document, "content", path)
+    return tuple(_parse_part(part, f"{path}.content[{index}]") for index, part in enumerate(parts))
 
 
-def _part(part: object, place: str) -> Content:
+def _parse_part(part: object, path: str) -> Content:
     if isinstance(part, Content):
         return part
-    rest, read = _typed(part, _PARTS, place)
-    if read is None:
-        block = load_block(_written(part, place))
+    rest, parse = _split_type(part, _PARTS, path)
+    if parse is None:
+        block = load_block(_encode(part, path))
         return (
-            block if isinstance(block, Content) else refuse(place, f"a {type(block).__name__} is not said to a model")
+            block
+            if isinstance(block, Content)
+            else _fail(path, f"a block {type(block).__name__} is not allowed in this message")
         )
     try:
-        block = read(rest, place)
+        block = parse(rest, path)
     except ValueError as exc:
-        refuse(place, str(exc))
-    if not isinstance(block, Audio) and (lifetime := _lifetime(rest, place)):
-        block = msgspec.structs.replace(block, cache=lifetime)
+        _fail(path, str(exc))
+    if not isinstance(block, Audio) and (cache_time := _take_cache_time(rest, path)):
+        block = msgspec.structs.replace(block, cache=cache_time)
     if isinstance(block, Text):
-        _only(rest, _TEXT_FIELDS, "a text part", place)
+        _check_fields(rest, _TEXT_FIELDS, "a text part", path)
         return block
-    return msgspec.structs.replace(block, extra=_extra(rest, place)) if rest else block
+    return msgspec.structs.replace(block, extra=_extra(rest, path)) if rest else block
 
 
-def _lifetime(rest: dict[str, Any], place: str) -> str:
-    """Take the lifetime of the cache off a part: from `cache`, or from `cache_control` as Anthropic has it."""
-    plain, hint = field(rest, "cache", str, place), _object(rest, "cache_control", place)
+def _take_cache_time(rest: dict[str, Any], path: str) -> str:
+    """Remove the cache time from a part: `cache`, or `cache_control` as in Anthropic's API."""
+    cache, control = _get(rest, "cache", str, path), _get_object(rest, "cache_control", path)
     for name in ("cache", "cache_control"):
         rest.pop(name, None)
-    if plain is not None and plain not in _LIFETIMES:
-        refuse(f"{place}.cache", f"{plain!r} is not known; there are {', '.join(_LIFETIMES)}")
-    if hint is None:
-        return plain or ""
-    _only(hint, ("type", "ttl"), "a cache_control", f"{place}.cache_control")
-    ttl = hint.get("ttl") or _LIFETIMES[0]
-    if hint.get("type") != "ephemeral" or ttl not in _LIFETIMES:
-        refuse(f"{place}.cache_control", f"the type is ephemeral, the ttl one of {', '.join(_LIFETIMES)}")
-    return plain or str(ttl)
+    if cache is not None and cache not in _CACHE_TIMES:
+        _fail(f"{path}.cache", f"unknown time {cache!r}: use {', '.join(_CACHE_TIMES)}")
+    if control is None:
+        return cache or ""
+    _check_fields(control, ("type", "ttl"), "a cache_control", f"{path}.cache_control")
+    ttl = control.get("ttl") or _CACHE_TIMES[0]
+    if control.get("type") != "ephemeral" or ttl not in _CACHE_TIMES:
+        _fail(f"{path}.cache_control", f"the type must be ephemeral, the ttl {' or '.join(_CACHE_TIMES)}")
+    return cache or str(ttl)
 
 
-def _typed(part: object, known: Mapping[str, T], place: str) -> tuple[dict[str, Any], T | None]:
-    """Return the fields of a part, and what reads its type; None for a block in its stored form."""
+def _split_type(part: object, known: Mapping[str, T], path: str) -> tuple[dict[str, Any], T | None]:
+    """Return the fields of a part, and the entry of `known` for its type; None for a block in its stored form."""
     if not isinstance(part, Mapping):
-        refuse(place, f"expected a part, an object with a type; got {_word(type(part))}")
+        _fail(path, f"expected a part, an object with a type; got {_type_name(type(part))}")
     rest = dict(part)
     kind = rest.pop("type", None)
     if kind is None and "block_type" in rest:
         return rest, None
     if isinstance(kind, str) and kind in known:
         return rest, known[kind]
-    said = "a part has a type" if kind is None else f"{kind!r} is not known here"
-    refuse(f"{place}.type", f"{_foreign(kind) or said}; {_EXPECTED}: {', '.join(known)}")
+    problem = "the type is missing" if kind is None else f"unknown type {kind!r}"
+    _fail(f"{path}.type", f"{_other_form(kind) or problem}; {_EXPECTED}: {', '.join(known)}")
 
 
-def _foreign(kind: object) -> str:
-    return next((f"{kind!r} is of the shape of {api}" for api, kinds in _ELSEWHERE.items() if kind in kinds), "")
+def _other_form(kind: object) -> str:
+    return next((f"{kind!r} has the form of {api}" for api, kinds in _OTHER_FORMS.items() if kind in kinds), "")
 
 
-def _text(rest: dict[str, Any], place: str) -> Text:
-    text = Text(_string(rest, "text", place))
+def _parse_text(rest: dict[str, Any], path: str) -> Text:
+    text = Text(_get_string(rest, "text", path))
     del rest["text"]
     return text
 
 
-def _image(rest: dict[str, Any], place: str) -> Image:
+def _parse_image(rest: dict[str, Any], path: str) -> Image:
     inner = rest.pop("image_url", None)
-    inner, place = {"url": inner} if isinstance(inner, str) else inner, f"{place}.image_url"
+    inner, path = {"url": inner} if isinstance(inner, str) else inner, f"{path}.image_url"
     if not isinstance(inner, Mapping):
-        refuse(place, "an object with a url must stand here")
-    _only(inner, ("url", "detail"), "an image_url", place)
-    url, detail = _needed(inner, "url", place), field(inner, "detail", str, place) or ""
-    held = media_types.parse_data_url(url)
-    image = Image(url=url) if held is None else Image.from_bytes(*held)
+        _fail(path, "expected an object with a url")
+    _check_fields(inner, ("url", "detail"), "an image_url", path)
+    url, detail = _get_text(inner, "url", path), _get(inner, "detail", str, path) or ""
+    content = media_types.parse_data_url(url)
+    image = Image(url=url) if content is None else Image.from_bytes(*content)
     return msgspec.structs.replace(image, detail=detail) if detail else image
 
 
-def _sound(rest: dict[str, Any], place: str) -> Audio:
-    inner, place = _object(rest, "input_audio", place) or {}, f"{place}.input_audio"
+def _parse_audio(rest: dict[str, Any], path: str) -> Audio:
+    inner, path = _get_object(rest, "input_audio", path) or {}, f"{path}.input_audio"
     rest.pop("input_audio", None)
-    _only(inner, ("data", "format"), "an input_audio", place)
-    kind = _needed(inner, "format", place)
-    data = _needed(inner, "data", place)
-    held = media_types.parse_data_url(data)
-    return Audio(data, _SOUNDS.get(kind, f"audio/{kind}")) if held is None else Audio.from_bytes(*held)
+    _check_fields(inner, ("data", "format"), "an input_audio", path)
+    kind = _get_text(inner, "format", path)
+    data = _get_text(inner, "data", path)
+    content = media_types.parse_data_url(data)
+    return Audio(data, _AUDIO_TYPES.get(kind, f"audio/{kind}")) if content is None else Audio.from_bytes(*content)
 
 
-def _file(rest: dict[str, Any], place: str) -> Document:
-    inner, place = _object(rest, "file", place) or {}, f"{place}.file"
+def _parse_file(rest: dict[str, Any], path: str) -> Document:
+    inner, path = _get_object(rest, "file", path) or {}, f"{path}.file"
     rest.pop("file", None)
-    _only(inner, ("file_data", "filename", "file_id"), "a file", place)
-    told, title = field(inner, "file_data", str, place) or "", field(inner, "filename", str, place) or ""
-    file_id = field(inner, "file_id", str, place) or ""
-    if not (told or file_id):
-        refuse(place, "file_data or file_id must stand here")
-    held = media_types.parse_data_url(told)
-    if held is None:
-        return Document(told, media_types.type_from_name(title) if told else "", file_id=file_id, title=title)
-    data, mime = held
+    _check_fields(inner, ("file_data", "filename", "file_id"), "a file", path)
+    file_data, title = _get(inner, "file_data", str, path) or "", _get(inner, "filename", str, path) or ""
+    file_id = _get(inner, "file_id", str, path) or ""
+    if not (file_data or file_id):
+        _fail(path, "file_data or file_id is missing")
+    content = media_types.parse_data_url(file_data)
+    if content is None:
+        mime = media_types.type_from_name(title) if file_data else ""
+        return Document(file_data, mime, file_id=file_id, title=title)
+    data, mime = content
     mime = mime or media_types.detect_type(data) or media_types.type_from_name(title)
     return Document(media_types.to_base64(data), mime, file_id=file_id, title=title)
 
 
 _PARTS: dict[str, Callable[[dict[str, Any], str], Text | Image | Audio | Document]] = {
-    "text": _text,
-    "image_url": _image,
-    "input_audio": _sound,
-    "file": _file,
+    "text": _parse_text,
+    "image_url": _parse_image,
+    "input_audio": _parse_audio,
+    "file": _parse_file,
 }
 
 
-# --- what is said to a model ------------------------------------------------------------------------------------------
+# --- input messages ---------------------------------------------------------------------------------------------------
 
 
-def parse_system(document: Fields, place: str) -> SystemMessage:
-    """Read instructions."""
-    _only(document, ("role", "content"), "a system message", place)
-    content = _contents(document, place)
+def parse_system(document: Fields, path: str) -> SystemMessage:
+    _check_fields(document, ("role", "content"), "a system message", path)
+    content = _parse_content(document, path)
     if content is None:
-        refuse(f"{place}.content", "a string or a list of parts must stand here")
+        _fail(f"{path}.content", "expected a string or a list of parts")
     if isinstance(content, str):
         return SystemMessage(content)
-    return SystemMessage(tuple(_words(part, f"{place}.content[{at}]") for at, part in enumerate(content)))
+    for index, part in enumerate(content):
+        if not isinstance(part, Text):
+            _fail(f"{path}.content[{index}]", f"a system message must be text, not {type(part).__name__}")
+    return SystemMessage(tuple(part for part in content if isinstance(part, Text)))
 
 
-def _words(part: Content, place: str) -> Text:
-    return part if isinstance(part, Text) else refuse(place, f"instructions are text; this is {type(part).__name__}")
-
-
-def parse_user(document: Fields, place: str) -> UserMessage:
-    """Read what a user says and shows."""
-    _only(document, ("role", "content", "name"), "a user message", place)
-    content = _contents(document, place)
+def parse_user(document: Fields, path: str) -> UserMessage:
+    _check_fields(document, ("role", "content", "name"), "a user message", path)
+    content = _parse_content(document, path)
     if content is None:
-        refuse(f"{place}.content", "a string or a list of parts must stand here")
-    return UserMessage(content, field(document, "name", str, place) or "")
+        _fail(f"{path}.content", "expected a string or a list of parts")
+    return UserMessage(content, _get(document, "name", str, path) or "")
 
 
-def parse_result(document: Fields, names: Mapping[str, str], unnamed: list[ToolUse] | None, place: str) -> ToolResult:
-    """Read a tool's answer. `names` are those of the calls before it, by id; that it names its call again is not kept.
+def parse_result(
+    document: Fields, names: Mapping[str, str], calls_without_id: list[ToolUse] | None, path: str
+) -> ToolResult:
+    """Read a tool result.
 
-    An answer of the older form names the function alone: it answers the first of the `unnamed` calls that fits.
+    `names`: the names of the earlier calls by id; a `name` that repeats one is dropped. `calls_without_id`: for a result of
+    the role `function`, which has no id and belongs to the first of these calls with its name.
     """
-    if unnamed is None:
-        id = field(document, "tool_call_id", str, place)
+    if calls_without_id is None:
+        id = _get(document, "tool_call_id", str, path)
         if not id:
-            refuse(f"{place}.tool_call_id", "a tool's answer names the call that it answers")
+            _fail(f"{path}.tool_call_id", "the id of the call is missing")
     else:
-        id = _answered(document, unnamed, place)
-    content = _contents(document, place)
+        id = _find_call(document, calls_without_id, path)
+    content = _parse_content(document, path)
     known = ("role", "content", "tool_call_id", "is_error")
     rest = {key: value for key, value in document.items() if key not in known and value is not None}
     if rest.get("name") == names.get(id, ""):
         rest.pop("name", None)
-    failed = field(document, "is_error", bool, place) or False
-    return ToolResult(id, "" if content is None else content, failed, _extra(rest, place))
+    failed = _get(document, "is_error", bool, path) or False
+    return ToolResult(id, "" if content is None else content, failed, _extra(rest, path))
 
 
-def _answered(document: Fields, unnamed: list[ToolUse], place: str) -> str:
-    name = field(document, "name", str, place)
-    call = next((call for call in unnamed if call.name == name), None)
+def _find_call(document: Fields, calls: list[ToolUse], path: str) -> str:
+    name = _get(document, "name", str, path)
+    call = next((call for call in calls if call.name == name), None)
     if call is None:
-        refuse(f"{place}.name", f"no function_call before it is of {name!r}")
-    unnamed.remove(call)
+        _fail(f"{path}.name", f"no earlier function_call of {name!r}")
+    calls.remove(call)
     return call.id
 
 
-# --- what a model said ------------------------------------------------------------------------------------------------
+# --- replies ----------------------------------------------------------------------------------------------------------
 
 
-def parse_assistant(document: Fields, place: str, mint: Callable[[int], str]) -> AssistantMessage:
-    """Read a reply. `mint` names the call of the older form, which has no id; its place in the list is given."""
-    said = {name: value for name, value in document.items() if value is not None}
-    if "blocks" in said or "stored" in said:
-        return _stored(said, place)
-    if said.keys() <= {"role", "content"} and isinstance(said.get("content"), str):
-        return AssistantMessage((Text(said["content"]),) if said["content"] else ())
+def parse_assistant(document: Fields, path: str, new_id: Callable[[int], str]) -> AssistantMessage:
+    """Read a reply. `new_id` makes the id of a `function_call`, which has none, from the index of the call."""
+    fields = {name: value for name, value in document.items() if value is not None}
+    if "blocks" in fields or "stored" in fields:
+        return _parse_stored(fields, path)
+    if fields.keys() <= {"role", "content"} and isinstance(fields.get("content"), str):
+        return AssistantMessage((Text(fields["content"]),) if fields["content"] else ())
     try:
-        return _AssistantReader(said, place, mint).message()
+        return _AssistantReader(fields, path, new_id).message()
     except ValueError as exc:
-        refuse(place, str(exc))
+        _fail(path, str(exc))
 
 
 class _AssistantReader:
-    """One reply being read: checked here, so that each fault has its place, and taken apart as a provider's reply is."""
+    """Reads one reply: checks it, so that each error has its path, and decodes it like the reply of a provider."""
 
-    def __init__(self, said: dict[str, Any], place: str, mint: Callable[[int], str]) -> None:
+    def __init__(self, fields: dict[str, Any], path: str, new_id: Callable[[int], str]) -> None:
         from tenuto.core.loss import Loss
         from tenuto.wire.chat.choice import ChoiceDecoder
         from tenuto.wire.choice_builder import ChoiceBuilder
 
-        self._said = said
-        self._place = place
-        self._mint = mint
+        self._fields = fields
+        self._path = path
+        self._new_id = new_id
         self._losses: list[Loss] = []
         self._parts = ChoiceBuilder([], self._losses)
-        self._state = ChoiceDecoder(self._parts, {}, mint)
+        self._state = ChoiceDecoder(self._parts, {}, new_id)
 
     def message(self) -> AssistantMessage:
-        said, place = self._said, self._place
-        said.pop("role", None)
+        fields, path = self._fields, self._path
+        fields.pop("role", None)
         for name in ("reasoning_content", "reasoning", "refusal"):
-            field(said, name, str, place)
-        self._take(said, "reasoning_content", "reasoning", "reasoning_details")
+            _get(fields, name, str, path)
+        self._take(fields, "reasoning_content", "reasoning", "reasoning_details")
         self._content()
         calls = [
-            self._call(call, at, f"{place}.tool_calls[{at}]")
-            for at, call in enumerate(_listed(said, "tool_calls", place))
+            self._call(call, index, f"{path}.tool_calls[{index}]")
+            for index, call in enumerate(_get_list(fields, "tool_calls", path))
         ]
-        said.pop("tool_calls", None)
-        legacy = _object(said, "function_call", place)
-        said.pop("function_call", None)
+        fields.pop("tool_calls", None)
+        legacy = _get_object(fields, "function_call", path)
+        fields.pop("function_call", None)
         if legacy is not None:
-            function = self._function(legacy, "function", f"{place}.function_call")
-            calls.append({"id": self._mint(len(calls)), "type": "function", "function": function})
+            function = self._function(legacy, "function", f"{path}.function_call")
+            calls.append({"id": self._new_id(len(calls)), "type": "function", "function": function})
         self._take({"tool_calls": calls} if calls else {}, "tool_calls")
-        self._take(said, *said)
+        self._take(fields, *fields)
         self._state.close()
-        self._refuse_losses()
-        blocks = tuple(self._parts.assembler.finalize())
-        if legacy is not None:
-            blocks = tuple(_minted(block, calls[-1]["id"]) for block in blocks)
-        return AssistantMessage(blocks, extra=self._rest())
+        for loss in self._losses:
+            if loss.kind != "broken-arguments":  # the call itself has this error
+                _fail(path, f"{loss.kind}: {loss.detail}")
+        blocks: list[Block] = list(self._parts.assembler.finalize())
+        for index, block in enumerate(blocks):
+            if legacy is not None and isinstance(block, ToolUse) and block.id == calls[-1]["id"]:
+                blocks[index] = msgspec.structs.replace(block, id_generated=True)
+        extra = self._state.extra()
+        unknown = jsonio.members(extra) if extra else {}
+        unknown.pop("content", None)  # present only because the content was empty or a list
+        return AssistantMessage(tuple(blocks), extra=jsonio.object_text(unknown))
 
-    def _take(self, said: dict[str, Any], *names: str) -> None:
-        fields = {name: _written(said.pop(name), f"{self._place}.{name}") for name in names if name in said}
-        self._state.take({"role": Raw(b'"assistant"'), **fields}, whole=True)
+    def _take(self, fields: dict[str, Any], *names: str) -> None:
+        encoded = {name: _encode(fields.pop(name), f"{self._path}.{name}") for name in names if name in fields}
+        self._state.take({"role": Raw(b'"assistant"'), **encoded}, whole=True)
 
     def _content(self) -> None:
-        if isinstance(self._said.get("content"), str):
-            self._take(self._said, "content", "annotations")
+        if isinstance(self._fields.get("content"), str):
+            self._take(self._fields, "content", "annotations")
             return
-        parts = _listed(self._said, "content", self._place)
-        self._said.pop("content", None)
-        for at, part in enumerate(parts):
-            place = f"{self._place}.content[{at}]"
+        parts = _get_list(self._fields, "content", self._path)
+        self._fields.pop("content", None)
+        for index, part in enumerate(parts):
+            path = f"{self._path}.content[{index}]"
             if isinstance(part, Block):
                 self._parts.add(part)
                 continue
-            rest, kind = _typed(part, {"text": "text", "refusal": "refusal", "thinking": "thinking"}, place)
+            rest, kind = _split_type(part, {"text": "text", "refusal": "refusal", "thinking": "thinking"}, path)
             if kind is None:
-                self._parts.add(load_block(_written(rest, place)))
+                self._parts.add(load_block(_encode(rest, path)))
             elif kind == "refusal":
-                text = _needed(rest, "refusal", place)
+                text = _get_text(rest, "refusal", path)
                 del rest["refusal"]
-                self._parts.add(Refusal(text, extra=_extra(rest, place)))
+                self._parts.add(Refusal(text, extra=_extra(rest, path)))
             elif kind == "text":
-                _string(rest, "text", place)
+                _get_string(rest, "text", path)
                 self._take({"content": [part]}, "content")
             elif isinstance(rest.get("thinking"), str):
-                refuse(f"{place}.type", f"{_foreign(kind)}; {_EXPECTED}")
+                _fail(f"{path}.type", f"{_other_form(kind)}; {_EXPECTED}")
             else:
                 self._take({"content": [part]}, "content")
 
-    def _call(self, call: object, at: int, place: str) -> dict[str, Any]:
-        """Write a call the strict way: with an id, a type, and arguments that are a text."""
+    def _call(self, call: object, index: int, path: str) -> dict[str, Any]:
+        """Return a call in its strict form: with an id, a type, and arguments as text."""
         if not isinstance(call, Mapping):
-            refuse(place, f"expected a call, an object; got {_word(type(call))}")
+            _fail(path, f"expected a call, an object; got {_type_name(type(call))}")
         rest = {name: value for name, value in call.items() if value is not None}
-        id, kind = _needed(rest, "id", place), field(rest, "type", str, place) or "function"
+        id, kind = _get_text(rest, "id", path), _get(rest, "type", str, path) or "function"
         if kind not in ("function", "custom"):
-            refuse(f"{place}.type", f"{kind!r} is not known here; a call is of type function or custom")
-        inner = _object(rest, kind, place)
+            _fail(f"{path}.type", f"unknown type {kind!r}: use function or custom")
+        inner = _get_object(rest, kind, path)
         if inner is None:
-            refuse(f"{place}.{kind}", "an object with the name and arguments of the call must stand here")
-        if rest.get("index") == at:
+            _fail(f"{path}.{kind}", "expected an object with the name and arguments of the call")
+        if rest.get("index") == index:
             del rest["index"]
-        return {**rest, "id": id, "type": kind, kind: self._function(inner, kind, f"{place}.{kind}")}
+        return {**rest, "id": id, "type": kind, kind: self._function(inner, kind, f"{path}.{kind}")}
 
-    def _function(self, inner: Fields, kind: str, place: str) -> dict[str, Any]:
-        found = {name: value for name, value in inner.items() if value is not None}
-        _needed(found, "name", place)
-        word = "input" if kind == "custom" else "arguments"
-        given = found.get(word, "")
-        if isinstance(given, Mapping) and kind == "function":  # some hosts write the object itself
-            found[word] = jsonio.as_text(_written(given, f"{place}.{word}"))
-        elif not isinstance(given, str):
-            refuse(f"{place}.{word}", f"expected a string, got {_word(type(given))}")
-        return found
-
-    def _refuse_losses(self) -> None:
-        for loss in self._losses:
-            if loss.kind != "broken-arguments":  # that one stands on the call itself
-                refuse(self._place, f"{loss.kind}: {loss.detail}")
-
-    def _rest(self) -> str:
-        extra = self._state.extra()
-        fields = jsonio.members(extra) if extra else {}
-        fields.pop("content", None)  # only says that the content was empty, or a list
-        return jsonio.object_text(fields)
+    def _function(self, inner: Fields, kind: str, path: str) -> dict[str, Any]:
+        fields = {name: value for name, value in inner.items() if value is not None}
+        _get_text(fields, "name", path)
+        field = "input" if kind == "custom" else "arguments"
+        args = fields.get(field, "")
+        if isinstance(args, Mapping) and kind == "function":  # some hosts write the object itself
+            fields[field] = jsonio.as_text(_encode(args, f"{path}.{field}"))
+        elif not isinstance(args, str):
+            _fail(f"{path}.{field}", f"expected a string, got {_type_name(type(args))}")
+        return fields
 
 
-def _minted(block: Any, id: str) -> Any:
-    own = isinstance(block, ToolUse) and block.id == id
-    return msgspec.structs.replace(block, id_generated=True) if own else block
-
-
-# --- there and back ---------------------------------------------------------------------------------------------------
+# --- stored form ------------------------------------------------------------------------------------------------------
 
 
 def to_message(message: AssistantMessage) -> dict[str, Any]:
-    """Write a reply as a dictionary in the shape of Chat Completions, for code that keeps such dictionaries.
+    """Return a reply as a dictionary in the form of Chat Completions, for code that stores such dictionaries.
 
-    `content`, `refusal` and `tool_calls` show what that shape can say. `blocks`, and the other fields of the stored form,
-    hold everything; given back to the client, they make the same message. `stored` is there only where plain values
-    cannot say it exactly, and holds the text of the stored form.
+    `content`, `refusal` and `tool_calls` are the fields of that form. `blocks` and the other fields of the stored form have
+    everything: passed to the client again, they give the same message. If plain values cannot express it exactly,
+    `stored` has the text of the stored form.
     """
     stored = dump_message(message)
-    found = {**jsonio.parse(stored), **_view(message)}
-    return found if _read_back(found) == message else {**found, "stored": jsonio.as_text(stored)}
-
-
-def _read_back(document: Fields) -> AssistantMessage | None:
+    document = {**jsonio.parse(stored), **_chat_fields(message)}
     try:
-        return parse_assistant(document, "", str)
+        is_exact = parse_assistant(document, "", str) == message
     except (TranscriptError, ValueError):
-        return None
+        is_exact = False
+    return document if is_exact else {**document, "stored": jsonio.as_text(stored)}
 
 
-def _view(message: AssistantMessage) -> dict[str, Any]:
+def _chat_fields(message: AssistantMessage) -> dict[str, Any]:
+    has_text = any(isinstance(block, Text) for block in message.blocks)
+    fields: dict[str, Any] = {"role": "assistant", "content": str(message) if has_text else None}
     refusals = [block.text for block in message.blocks if isinstance(block, Refusal)]
-    calls = [_shown(block) for block in message.blocks if isinstance(block, ToolUse)]
-    spoken = any(isinstance(block, Text) for block in message.blocks)
-    view: dict[str, Any] = {"role": "assistant", "content": str(message) if spoken else None}
     if refusals:
-        view["refusal"] = "".join(refusals)
-    return {**view, "tool_calls": calls} if calls else view
+        fields["refusal"] = "".join(refusals)
+    calls = [_call_fields(block) for block in message.blocks if isinstance(block, ToolUse)]
+    return {**fields, "tool_calls": calls} if calls else fields
 
 
-def _shown(block: ToolUse) -> dict[str, Any]:
-    if block.kind == "custom":
-        return {"id": block.id, "type": "custom", "custom": {"name": block.name, "input": block.args}}
-    return {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.args}}
+def _call_fields(block: ToolUse) -> dict[str, Any]:
+    args = "input" if block.kind == "custom" else "arguments"
+    return {"id": block.id, "type": block.kind, block.kind: {"name": block.name, args: block.args}}
 
 
-def _stored(said: dict[str, Any], place: str) -> AssistantMessage:
-    """Read a reply by its blocks. What stands beside them must say the same."""
-    views = {name: said.pop(name) for name in ("content", "refusal", "tool_calls") if name in said}
-    exact = field(said, "stored", str, place)
+def _parse_stored(fields: dict[str, Any], path: str) -> AssistantMessage:
+    """Read a reply from its blocks. The other fields must agree with them."""
+    chat_fields = {name: fields.pop(name) for name in ("content", "refusal", "tool_calls") if name in fields}
+    stored = _get(fields, "stored", str, path)
     try:
-        message = load_message(_stored_text(said, place) if exact is None else exact)
-        beside = said if exact is None else jsonio.parse(exact)
+        message = load_message(_stored_text(fields, path) if stored is None else stored)
+        stored_fields = fields if stored is None else jsonio.parse(stored)
     except ValueError as exc:
-        refuse(place, f"its stored form cannot be read: {exc}")
+        _fail(path, f"invalid stored form: {exc}")
     if not isinstance(message, AssistantMessage):
-        refuse(f"{place}.stored", f"this is a {type(message).__name__}, not a reply")
-    told = {**beside, "stored": exact, **_view(message)}
-    for name, value in (said | views).items():
-        if told.get(name) != value and value not in ("", []):
-            refuse(f"{place}.{name}", "it differs from the stored form beside it: change that, or leave it out")
+        _fail(f"{path}.stored", f"expected a reply, got a {type(message).__name__}")
+    expected = {**stored_fields, "stored": stored, **_chat_fields(message)}
+    for name, value in (fields | chat_fields).items():
+        if expected.get(name) != value and value not in ("", []):
+            _fail(f"{path}.{name}", "differs from the stored form next to it: change that, or omit it")
     return message
 
 
-def _stored_text(said: dict[str, Any], place: str) -> Raw:
-    blocks = [_block(block, f"{place}.blocks[{at}]") for at, block in enumerate(_listed(said, "blocks", place))]
-    return _written({**said, "role": "assistant", "blocks": blocks}, place)
+def _stored_text(fields: dict[str, Any], path: str) -> Raw:
+    blocks = [
+        _block_text(block, f"{path}.blocks[{index}]") for index, block in enumerate(_get_list(fields, "blocks", path))
+    ]
+    return _encode({**fields, "role": "assistant", "blocks": blocks}, path)
 
 
-def _block(block: object, place: str) -> Raw:
+def _block_text(block: object, path: str) -> Raw:
     if isinstance(block, Block):
         return Raw(dump_block(block))
     if not isinstance(block, Mapping) or not isinstance(block.get("block_type"), str):
-        refuse(place, "expected a block in its stored form, an object with a block_type")
-    return _written(block, place)
+        _fail(path, "expected a block in its stored form: an object with a block_type")
+    return _encode(block, path)

@@ -1,128 +1,141 @@
-"""The client: one door to every provider."""
+"""The client: one interface to every provider."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
-from tenuto.client.options import Timeouts, checked_on_loss
+import tenuto  # annotations load `tenuto.Reply` when they are evaluated: creating a client must not load asyncio
+from tenuto.client.options import OnLoss, Timeouts, check_on_loss
+from tenuto.client.parameters import ChatParameters, Key, MessageInput, ProviderConfig
 from tenuto.client.routing import Router
-from tenuto.errors import ClosedError, ConnectionFailed
+from tenuto.client.signatures import expand_parameters
+from tenuto.core.embedding import EmbedRequest, EmbedResponse
+from tenuto.core.provider import ModelInfo, Provider, Target, WireRequest
+from tenuto.core.request import ChatRequest
+from tenuto.errors import ClosedError, ConnectionFailed, TenutoError
 
 if TYPE_CHECKING:
     import asyncio
 
-    from tenuto.client.exchange import BeforeSend, Sender
-    from tenuto.client.http import Transport
-    from tenuto.client.parameters import ChatParameters, ClientOptions
-    from tenuto.client.pipeline import Middleware
-    from tenuto.client.reply import Reply
-    from tenuto.client.request import MessageInput
-    from tenuto.client.stream import AsyncStream, ChatCall
-    from tenuto.client.structured import Structured
-    from tenuto.core.embedding import EmbedRequest, EmbedResponse
-    from tenuto.core.provider import ModelInfo, Target, WireRequest
-    from tenuto.core.request import ChatRequest
-
-__all__ = ["OPTIONS", "AsyncClient"]
-
-OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "on_loss", "now")
-"""The names in `ClientOptions`."""
+    from tenuto.client.batches import Perform, Run
+    from tenuto.client.exchange import Sender
+    from tenuto.client.middleware.base import OperationCall, OperationDone
+    from tenuto.client.stream import BeforeSend, ChatCall
 
 T = TypeVar("T")
 
 
 class AsyncClient:
-    """Asks every provider, awaited.
+    """The asynchronous client.
 
-    Keys come from the environment unless they are passed. Close it with `async with` or `close()`: it keeps lines open.
-    One client serves any number of calls at once.
+    Keys come from the environment unless they are passed. Close it with `async with` or `close()`: it holds connections.
+    One client serves any number of calls at the same time.
     """
 
-    def __init__(self, **options: Unpack[ClientOptions]) -> None:
-        strange = options.keys() - set(OPTIONS)
-        if strange:
-            raise TypeError(f"a client has no option {min(strange)!r}; there are {', '.join(OPTIONS)}")
-        self._door = Router(options.get("keys") or {}, options.get("providers") or (), options.get("default_provider"))
-        self._transport: Transport | None = options.get("transport")
-        self._waits = _waits(options.get("timeout"), Timeouts())
-        self._now = options.get("now", time.time)
-        self._on_loss = checked_on_loss(options.get("on_loss", "warn"))
-        self._line: Sender | None = None
+    def __init__(
+        self,
+        *,
+        keys: Mapping[str, Key] | None = None,
+        providers: Sequence[Provider] | Mapping[str, ProviderConfig] = (),
+        middleware: Iterable[tenuto.client.Middleware] | None = None,
+        default_provider: str | None = None,
+        timeout: float | Timeouts | None = None,
+        transport: tenuto.client.Transport | None = None,
+        on_loss: OnLoss = "warn",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Create a client.
+
+        Parameters:
+            keys: API keys by provider; a function is called before each request.
+            providers: custom providers, or settings by the name of a provider.
+            middleware: wraps every call, the first is the outermost; None means `[retry(2)]`, `[]` means none.
+            default_provider: the provider of a model name without one.
+            timeout: the total in seconds, or `Timeouts`.
+            transport: replaces the network.
+            on_loss: if a request cannot carry everything: log one WARNING (`warn`), raise `LossError` before it is sent
+                (`raise`), or only fill `reply.losses` (`keep`).
+            now: the clock, in Unix seconds.
+        """
+        self._router = Router(keys or {}, providers, default_provider)
+        self._transport = transport
+        self._timeouts = _to_timeouts(timeout, Timeouts())
+        self._now = now
+        self._on_loss = check_on_loss(on_loss)
+        self._sender: Sender | None = None
         self._calls: set[ChatCall] = set()
         self._limits: set[asyncio.Timeout] = set()
         self.closed = False
-        given = options.get("middleware")
-        self._given: tuple[Middleware, ...] | None = None if given is None else tuple(given)
-        self._added: tuple[Middleware, ...] = ()
-
-    # --- asking -------------------------------------------------------------------------------------------------------
+        self._middleware = None if middleware is None else tuple(middleware)
+        self._added_middleware: tuple[tenuto.client.Middleware, ...] = ()
 
     @overload
     async def chat(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> Reply: ...
+    ) -> tenuto.Reply: ...
     @overload
-    async def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> Reply: ...
-    async def chat(self, model: Any, messages: Any = None, **parameters: Any) -> Reply:
-        """Ask once and wait for the whole reply.
+    async def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Reply: ...
+    @expand_parameters(ChatParameters)
+    async def chat(
+        self, model: str | ChatRequest | Mapping[str, Any], messages: MessageInput | None = None, **parameters: Any
+    ) -> tenuto.Reply:
+        """Send a chat and return the complete reply.
 
-        Raise an `LLMError` for what the provider said or failed to say, `TranscriptError` for calls left unanswered,
-        `MissingKey`, `UnknownProvider`.
+        Raise an `LLMError` for an error of the provider or the connection, `TranscriptError` for tool calls without a
+        result, `MissingKey` and `UnknownProvider`.
         """
-        return await self._start(model, messages, parameters, stream=False)().drain()
+        return await self._prepare_call(model, messages, parameters, stream=False)().drain()
 
     @overload
     def stream(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> AsyncStream: ...
+    ) -> tenuto.AsyncStream: ...
     @overload
-    def stream(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> AsyncStream: ...
-    def stream(self, model: Any, messages: Any = None, **parameters: Any) -> AsyncStream:
-        """Ask, and hand out the reply while it arrives. Errors are raised where the events are read."""
-        return _streamed(self._start(model, messages, parameters, stream=True))
+    def stream(
+        self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]
+    ) -> tenuto.AsyncStream: ...
+    @expand_parameters(ChatParameters)
+    def stream(
+        self, model: str | ChatRequest | Mapping[str, Any], messages: MessageInput | None = None, **parameters: Any
+    ) -> tenuto.AsyncStream:
+        """Send a chat and return its events as they arrive. Errors are raised where the events are read."""
+        return tenuto.AsyncStream(self._prepare_call(model, messages, parameters, stream=True))
 
-    def asked(
-        self, request: ChatRequest, before: BeforeSend, *, timeout: float | Timeouts | None = None
-    ) -> AsyncStream:
-        """Stream, and have something done before each request goes out: whoever keeps a journal writes into it then."""
-        checked = self._request(request, None, {}, stream=True)
-        return _streamed(partial(self._call, checked, _waits(timeout, self._waits), before=before))
+    def _stream(
+        self, request: ChatRequest, before_send: BeforeSend, *, timeout: float | Timeouts | None = None
+    ) -> tenuto.AsyncStream:
+        """Stream, and call `before_send` each time before a request is sent: the agent writes its journal there."""
+        request = self._build_request(request, None, {}, stream=True)
+        timeouts = _to_timeouts(timeout, self._timeouts)
+        return tenuto.AsyncStream(partial(self._begin_call, request, timeouts, before_send=before_send))
 
-    def qualified(self, model: str) -> str:
-        """Return a model name with its provider in front, as far as one is clear."""
-        return self._door.qualified(model)
-
-    async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
-        """Raise `MissingKey` if a request to the model would have no key. Nothing is sent, and no key function is called."""
-        target = self._door.target(model)
-        if not self._door.needs_await(target):
-            await self._door.endpoint(target, {name.lower() for name in headers})
-
-    def target(self, model: str) -> Target:
-        """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or not clear."""
-        return self._door.target(model)
-
-    @overload
-    async def chat_structured(
-        self, request: ChatRequest, kind: type[T], /, *, repairs: int = ..., timeout: float | Timeouts | None = ...
-    ) -> Structured[T]: ...
     @overload
     async def chat_structured(
         self,
         request: ChatRequest,
-        kind: Mapping[str, Any],
+        output_type: type[T],
         /,
         *,
         repairs: int = ...,
         timeout: float | Timeouts | None = ...,
-    ) -> Structured[Any]: ...
+    ) -> tenuto.Structured[T]: ...
+    @overload
+    async def chat_structured(
+        self,
+        request: ChatRequest,
+        output_type: Mapping[str, Any],
+        /,
+        *,
+        repairs: int = ...,
+        timeout: float | Timeouts | None = ...,
+    ) -> tenuto.Structured[Any]: ...
     @overload
     async def chat_structured(
         self,
@@ -132,7 +145,7 @@ class AsyncClient:
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
-    ) -> Structured[T]: ...
+    ) -> tenuto.Structured[T]: ...
     @overload
     async def chat_structured(
         self,
@@ -142,26 +155,34 @@ class AsyncClient:
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
-    ) -> Structured[Any]: ...
+    ) -> tenuto.Structured[Any]: ...
+    @expand_parameters(ChatParameters)
     async def chat_structured(
-        self, model: Any, messages: Any, output_type: Any = None, *, repairs: int = 1, **parameters: Any
-    ) -> Structured[Any]:
-        """Ask for an answer of one shape: a type, or a JSON Schema.
+        self,
+        model: str | ChatRequest,
+        messages: MessageInput | type[Any] | Mapping[str, Any],
+        output_type: type[Any] | Mapping[str, Any] | None = None,
+        *,
+        repairs: int = 1,
+        **parameters: Any,
+    ) -> tenuto.Structured[Any]:
+        """Send a chat and return the answer as a value of `output_type`: a type or a JSON Schema.
 
-        An answer that does not fit goes back with the reason, `repairs` times; then `SchemaMismatch` is raised.
+        An answer that does not match is sent back with the reason, at most `repairs` times; then `SchemaMismatch` is
+        raised.
         """
         from tenuto.client.structured import ask_structured, takes_schemas
 
+        chat_messages: Any = messages
         if output_type is None:
-            messages, output_type = None, messages
-        waits = _waits(parameters.pop("timeout", None), self._waits)
-        request = self._request(model, messages, parameters, stream=False)
-        native = takes_schemas(self._door.target(request.model))
+            chat_messages, output_type = None, chat_messages
+        timeouts = _to_timeouts(parameters.pop("timeout", None), self._timeouts)
+        request = self._build_request(model, chat_messages, parameters, stream=False)
+        native = takes_schemas(self._router.target(request.model))
+        deadline = _deadline(timeouts)
 
-        total_at = _total_at(waits)
-
-        async def chat(request: ChatRequest) -> Reply:
-            return await self._call(request, waits, total_at).drain()
+        async def chat(request: ChatRequest) -> tenuto.Reply:
+            return await self._begin_call(request, timeouts, deadline).drain()
 
         return await ask_structured(chat, request, output_type, native=native, repairs=repairs)
 
@@ -180,51 +201,62 @@ class AsyncClient:
     ) -> EmbedResponse: ...
     async def embed(
         self,
-        model: Any,
-        input: Any = None,
+        model: str | EmbedRequest | Mapping[str, Any],
+        input: str | Iterable[str] | None = None,
         *,
         dimensions: int | None = None,
         timeout: float | Timeouts | None = None,
     ) -> EmbedResponse:
-        """Turn texts into vectors, in the order of the texts; long lists go out in batches."""
+        """Return one embedding per text, in order. Many texts are sent in batches."""
         from tenuto.client.batches import embed
-        from tenuto.core.embedding import EmbedRequest
 
         request = model
         if not isinstance(request, EmbedRequest):
-            request = EmbedRequest.of(model, input, dimensions)
-        return await embed(self._sender(timeout), self._door.target(request.model), request)
+            request = EmbedRequest.of(request, input, dimensions)
+        return await embed(self._call_runner(timeout), self._router.target(request.model), request)
 
+    @expand_parameters(ChatParameters)
     async def count_tokens(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> int:
-        """Ask the provider how many tokens a question has. Raise `UnsupportedModel` where nobody can be asked."""
-        from tenuto.wire.count_tokens import decode, encode
+        """Return the number of input tokens of a chat, counted by the provider.
 
-        given: Any = dict(parameters)
-        send = self._sender(given.pop("timeout", None))
-        request = self._request(model, messages, given, stream=False)
-        target = self._door.target(request.model)
-        return decode(await send(target, encode(request, target)), target)
+        Raise `UnsupportedModel` if the provider does not count tokens.
+        """
+        from tenuto.client.batches import count_tokens
+        from tenuto.client.middleware.base import OperationCall
+
+        options: dict[str, Any] = {**parameters}
+        run = self._call_runner(options.pop("timeout", None))
+        request = self._build_request(model, messages, options, stream=False)
+        tokens: int = await run(OperationCall("count_tokens", request.model, request), count_tokens)
+        return tokens
 
     async def models(self, provider: str, /, *, timeout: float | Timeouts | None = None) -> tuple[ModelInfo, ...]:
-        """Ask a provider which models it serves."""
+        """Return the models that a provider serves."""
         from tenuto.client.batches import models
 
-        return await models(self._sender(timeout), self._door.row(provider))
+        return await models(self._call_runner(timeout), provider)
 
     async def fetch(self, value: T, /, *, timeout: float = 60.0) -> T:
-        """Return a picture, sound, document, message or transcript with the data of its web addresses in it.
+        """Return an image, audio, document, message or transcript with the data of its URLs in it.
 
-        Only public addresses are fetched, and no key goes there; `FetchRefused` says why one was not.
+        Only public addresses are fetched, and no key is sent; `FetchRefused` has the reason for a refusal.
         """
         from tenuto.client.fetch import fetch_public
 
         return await fetch_public(value, timeout)
 
-    def use(self, *middleware: Middleware) -> None:
+    def use(self, *middleware: tenuto.client.Middleware) -> None:
         """Add middleware to every later call: innermost, closest to the provider."""
-        self._added = (*self._added, *middleware)
+        self._added_middleware = (*self._added_middleware, *middleware)
 
-    # --- lifetime -----------------------------------------------------------------------------------------------------
+    async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
+        """Raise `MissingKey` if a request to the model would have no key.
+
+        Nothing is sent, and no key function is called. `headers` are names of headers that the request will have.
+        """
+        target = self._router.target(model)
+        if not self._router.needs_await(target):
+            await self._router.endpoint(target, {name.lower() for name in headers})
 
     async def __aenter__(self) -> Self:
         return self
@@ -235,118 +267,129 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close every line. Calls that are under way fail."""
+        """Close every connection. Running calls fail."""
         self.closed = True
-        line, self._line = self._line, None
-        if line is not None:
-            line.close()
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.close()
         for call in tuple(self._calls):
             call.stop(ConnectionFailed("the client was closed", retryable=False))
         for limit in tuple(self._limits):
-            limit.reschedule(0.0)  # at once
+            limit.reschedule(0.0)  # expires at once
         if self._transport is not None:
             await self._transport.close()
-        await self._door.close()
+        await self._router.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "closed", True) and self._line is not None:
+        if not getattr(self, "closed", True) and self._sender is not None:
             warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}{' closed' if self.closed else ''}>"
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    def _full_name(self, model: str) -> str:
+        """Return a model name with its provider, if the provider is known."""
+        return self._router.qualify(model)
 
-    def _start(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> Callable[[], ChatCall]:
-        waits = _waits(parameters.pop("timeout", None), self._waits)
-        return partial(self._call, self._request(asked, messages, parameters, stream=stream), waits)
+    def _target(self, model: str) -> Target:
+        """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown."""
+        return self._router.target(model)
 
-    def _request(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
-        import tenuto.client.request as reading  # for each question: a `from` would cost five times as much
+    def _prepare_call(
+        self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool
+    ) -> Callable[[], ChatCall]:
+        timeouts = _to_timeouts(parameters.pop("timeout", None), self._timeouts)
+        return partial(self._begin_call, self._build_request(model, messages, parameters, stream=stream), timeouts)
 
-        return reading.build_checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
+    def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
+        from tenuto.client.request import build_checked_request
 
-    def _call(
-        self, request: ChatRequest, waits: Timeouts, total_at: float | None = None, before: BeforeSend | None = None
+        return build_checked_request(model, messages, parameters, self._router.qualify, stream=stream)
+
+    def _begin_call(
+        self,
+        request: ChatRequest,
+        timeouts: Timeouts,
+        deadline: float | None = None,
+        before_send: BeforeSend | None = None,
     ) -> ChatCall:
-        line = self._opened()
-        import tenuto.client.exchange as asking
-        import tenuto.client.pipeline as layers
-        import tenuto.client.stream as answering
+        sender = self._open_sender()
+        from tenuto.client.stream import ChatCall
 
-        question = asking.Attempt(line, waits, total_at, before)
-        handler = layers.stacked(self._layers(), question.ask)
-        return answering.ChatCall(request, question, handler, self._now, self._calls)
+        return ChatCall(sender, request, self._all_middleware(), timeouts, deadline, before_send, self._calls)
 
-    def _layers(self) -> tuple[Middleware, ...]:
-        if self._given is None:
-            from tenuto.client.middleware import retry
+    def _all_middleware(self) -> tuple[tenuto.client.Middleware, ...]:
+        if self._middleware is None:
+            from tenuto.client.middleware.retry import retry
 
-            self._given = (retry(2),)
-        return (*self._given, *self._added)
+            self._middleware = (retry(2),)
+        return (*self._middleware, *self._added_middleware)
 
-    def _opened(self) -> Sender:
+    def _open_sender(self) -> Sender:
         if self.closed:
             raise ClosedError("the client is closed")
-        if self._line is None:
+        if self._sender is None:
             from tenuto.client.exchange import Sender
 
             if self._transport is None:
                 from tenuto.client.transport import AiohttpTransport
 
                 self._transport = AiohttpTransport()
-            self._line = Sender(self._door, self._transport, self._now, self._on_loss)
-        return self._line
+            self._sender = Sender(self._router, self._transport, self._now, self._on_loss)
+        return self._sender
 
-    def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
-        """Return what sends a plain request, with those layers of the middleware around it that know how."""
+    def _call_runner(self, timeout: float | Timeouts | None) -> Run:
+        """Return a function that sends a `OperationCall` through the middleware and returns its result."""
         import asyncio
 
         from tenuto.client.deadlines import out_of_time
+        from tenuto.client.middleware.base import OperationDone, closing, compose, split_model
 
-        line, waits = self._opened(), _waits(timeout, self._waits)
-        total_at = _total_at(waits)
+        sender, timeouts = self._open_sender(), _to_timeouts(timeout, self._timeouts)
+        deadline = _deadline(timeouts)
 
         async def send(target: Target, wire: WireRequest) -> bytes:
-            line.losses.report(target, wire.losses, once=True)
-            act: Callable[[], Awaitable[bytes]] = partial(line.ask, target, wire, waits, total_at)
-            for layer in reversed(self._layers()):
-                around = getattr(layer, "plain", None)
-                if around is not None:
-                    act = partial(around, act)
+            sender.losses.report(target, wire.losses, once=True)
+            return await sender.ask(target, wire, timeouts, deadline)
+
+        async def run(call: OperationCall, perform: Perform) -> object:
+            async def handler(call: OperationCall) -> AsyncIterator[OperationDone]:
+                provider, model = split_model(call.model)
+                target = self._router.target(call.model) if model else self._router.row(provider)
+                yield OperationDone(await perform(call, target, send))
+
+            done: OperationDone | None = None
             try:
-                async with asyncio.timeout_at(total_at) as limit:
+                async with asyncio.timeout_at(deadline) as limit:
                     self._limits.add(limit)
-                    return await act()
+                    async with closing(compose(self._all_middleware(), handler, call.operation)(call)) as events:
+                        async for event in events:
+                            done = event
             except TimeoutError:
                 if not limit.expired():
                     raise
+                provider = split_model(call.model)[0]
+                if self.closed:
+                    message = "the client was closed"
+                    raise ConnectionFailed(message, provider=provider, retryable=False) from None
+                raise out_of_time(timeouts, provider) from None
             finally:
                 self._limits.discard(limit)
-            name = target.provider.name
-            if self.closed:
-                raise ConnectionFailed("the client was closed", provider=name, retryable=False)
-            raise out_of_time(waits, name)
+            if done is None:
+                raise TenutoError("the middleware ended without a result: it must yield the event OperationDone")
+            return done.result
 
-        return send
-
-
-def _streamed(start: Callable[[], ChatCall]) -> AsyncStream:
-    from tenuto.client.stream import AsyncStream
-
-    return AsyncStream(start)
+        return run
 
 
-def _total_at(waits: Timeouts) -> float | None:
+def _deadline(timeouts: Timeouts) -> float | None:
     import asyncio
 
-    return None if waits.total is None else asyncio.get_running_loop().time() + waits.total
+    return None if timeouts.total is None else asyncio.get_running_loop().time() + timeouts.total
 
 
-def _waits(given: float | Timeouts | None, otherwise: Timeouts) -> Timeouts:
-    """Read a timeout: a number is a total."""
-    if given is None:
-        return otherwise
-    if isinstance(given, Timeouts):
-        return given
-    return msgspec.structs.replace(otherwise, total=float(given))
+def _to_timeouts(timeout: float | Timeouts | None, default: Timeouts) -> Timeouts:
+    """Return timeouts: a number is a total, None is the default."""
+    if timeout is None or isinstance(timeout, Timeouts):
+        return timeout or default
+    return msgspec.structs.replace(default, total=float(timeout))

@@ -1,214 +1,87 @@
-"""Deadlines of an answer, while it is waited for and while it is read: the clock is looked at when they ring, not at
-every byte.
-"""
+"""The deadlines of one HTTP exchange."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from tenuto.client.options import Timeouts
 from tenuto.errors import TimedOut
 
-__all__ = ["SETTLED", "Alarm", "Clock", "Deadlines", "StreamIdleAfterEnd", "out_of_time"]
-
-_NEVER = float("inf")
-
-
-class Alarm(Protocol):
-    """Who has a deadline."""
-
-    def ring(self, now: float, /) -> float | None:
-        """Do what is due, if anything is; return when to be rung again, None for never. Must not raise."""
-
-
-class Clock:
-    """Rings alarms, in one loop. It may ring early, and late by no more than the time it takes the loop to wake."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.time = loop.time
-        self._due: dict[Alarm, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._at = _NEVER
-
-    def set(self, alarm: Alarm, at: float) -> None:
-        """Ring at this time, or before it if so much was set already: only who is rung can put it off."""
-        if at < self._due.get(alarm, _NEVER):
-            self._due[alarm] = at
-            if at < self._at:
-                self._arm(at)
-
-    def drop(self, alarm: Alarm) -> None:
-        """Ring no more. The timer stays as it is: it will find out."""
-        self._due.pop(alarm, None)
-
-    def close(self) -> None:
-        """Ring nobody any more."""
-        self._due.clear()
-        self._arm(_NEVER)
-
-    def _arm(self, at: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._at = at
-        self._timer = None if at == _NEVER else self.loop.call_at(at, self._look)
-
-    def _look(self) -> None:
-        self._timer, self._at = None, _NEVER
-        now = self.time()
-        for alarm in [alarm for alarm, at in self._due.items() if at <= now]:
-            if alarm in self._due:  # one that rang may have silenced another
-                again = alarm.ring(now)
-                if again is None:
-                    self._due.pop(alarm, None)
-                else:
-                    self._due[alarm] = again
-        if self._due:
-            self._arm(min(self._due.values()))
-
-
 T = TypeVar("T")
-
-SETTLED = 30.0
-"""How long to wait for what may follow a finished answer: its usage, the end of the stream."""
-
-
-_AGAIN = 0.25
-"""How soon to look again if nobody waits."""
 
 
 class StreamIdleAfterEnd(Exception):
-    """The answer is whole, and what might have followed did not come."""
+    """The answer is complete, and the rest of the stream did not arrive in time."""
 
 
-def out_of_time(waits: Timeouts, provider: str = "") -> TimedOut:
-    """Say that the whole time of a call is over: none is left to try again."""
-    return TimedOut(f"the call took longer than {waits.total:g} s", provider=provider, retryable=False)
+def out_of_time(timeouts: Timeouts, provider: str = "") -> TimedOut:
+    """Return the error of a call that took longer than its total timeout. It is not retryable: no time is left."""
+    return TimedOut(f"the call took longer than {timeouts.total:g} s", provider=provider, retryable=False)
 
 
 class Deadlines:
-    """Guards one answer: first its head (`head`), then its body, once `begun` was told how to break it off.
+    """Limit the time that one HTTP exchange waits for the head of the response and for each read of the body.
 
-    `bytes` and `event` are told when something came. Silence is measured from the last sign of life, so it may ring early
-    and be asked again, but never late by more than the time it takes the loop to wake. What the reader does between two
-    reads is its own affair: the clocks stand still then, and nothing that came is thrown away.
+    Time passes only inside `wait`: deadlines are paused while the caller is not reading. Only `total` is a fixed time.
     """
 
-    __slots__ = (
-        "_abort",
-        "_clock",
-        "_heard",
-        "_late",
-        "_missing",
-        "_read",
-        "_settled_by",
-        "_still",
-        "_told",
-        "_total_at",
-        "waits",
-    )
-
-    def __init__(self, clock: Clock, waits: Timeouts, total_at: float | None) -> None:
-        self._clock = clock
-        self.waits = waits
+    def __init__(self, timeouts: Timeouts, total_at: float | None) -> None:
+        self._timeouts = timeouts
         self._total_at = total_at
-        self._abort: Callable[[BaseException], object]
-        self._late: BaseException | None = None
-        self._missing = "no answer began within"
-        self._read: float | None = None
-        self._heard = self._told = clock.time()
-        self._settled_by: float | None = None
-        self._still: float | None = None
+        self._in_body = False
+        self._event_left = timeouts.event
+        self._end_left: float | None = None
 
-    async def head(self, sent: Awaitable[T]) -> T:
-        """Wait for the head of the answer; raise `TimedOut` if it does not come in time."""
-        task = asyncio.current_task(self._clock.loop)
-        assert task is not None
-        cancelling = task.cancelling()
-        self._abort = lambda _: task.cancel()
-        event, first = self.waits.event, self._total_at
-        if event is not None and (first is None or self._told + event < first):
-            first = self._told + event
-        if first is not None:
-            self._clock.set(self, first)
-        try:
-            came = await sent
-        except BaseException as exc:
-            late = self._late
-            if late is not None and task.uncancel() <= cancelling and isinstance(exc, asyncio.CancelledError):
-                raise late from None
-            raise  # whoever else wanted the task to end gets what he wanted
-        if self._late is not None:  # it came all the same: the task is not to be cancelled any more
-            task.uncancel()
-        return came
-
-    def start_body(self, abort: Callable[[BaseException], None]) -> None:
-        """The head is there; past a deadline, `abort` is called from now on."""
-        self._abort = abort
-        self._missing = "no event came for"
-        self._read = self.waits.read
-        self._heard = self._told = now = self._clock.time()
-        if self._read is not None:
-            self._clock.set(self, now + self._read)
-
-    def resume(self) -> None:
-        """Somebody waits for bytes: the clocks run."""
-        if self._still is not None:
-            pause = self._clock.time() - self._still
-            self._heard += pause
-            self._told += pause
-            if self._settled_by is not None:
-                self._settled_by += pause
-            self._still = None
-
-    def got_bytes(self) -> None:
-        """Some bytes came, and nobody waits for more just now."""
-        self._heard = self._still = self._clock.time()
-
-    def event(self) -> None:
-        """An event came: a sign that the model lives, not only its server."""
-        self._told = self._clock.time()
-
-    def answer_complete(self) -> None:
-        """The answer is whole; from now on, only so long is waited for the end, whatever else comes."""
-        if self._settled_by is None:
-            self._settled_by = at = self._clock.time() + SETTLED
-            self._clock.set(self, at)
-
-    def close(self) -> None:
-        """Stop guarding."""
-        self._clock.drop(self)
-
-    def ring(self, now: float) -> float | None:
-        """Look which deadline has passed."""
-        if self._still is not None:  # nobody waits
-            return now + _AGAIN
-        for at, over in zip(self._deadlines(), (self._settle, self._total, self._silence, self._no_event), strict=True):
-            if at is not None and at <= now:
-                self._late = over()
-                self._abort(self._late)
-                return None
-        return min([at for at in self._deadlines() if at is not None], default=None)
-
-    def _deadlines(self) -> tuple[float | None, float | None, float | None, float | None]:
-        event = self.waits.event
-        return (
-            self._settled_by,
-            self._total_at,
-            None if self._read is None else self._heard + self._read,
-            None if event is None else self._told + event,
+    async def wait(self, operation: Awaitable[T]) -> T:
+        """Await an operation. If a deadline passes, cancel it and raise `TimedOut` or `StreamIdleAfterEnd`."""
+        now = asyncio.get_running_loop().time
+        start = now()
+        limits = (
+            ("end", self._end_left),
+            ("total", None if self._total_at is None else self._total_at - start),
+            ("read", self._timeouts.read if self._in_body else None),
+            ("event", self._event_left),
         )
+        name, seconds = min(limits, key=_seconds)
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                return await operation
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise self._error(name) from None
+        finally:
+            elapsed = now() - start
+            if self._event_left is not None:
+                self._event_left -= elapsed
+            if self._end_left is not None:
+                self._end_left -= elapsed
 
-    def _settle(self) -> BaseException:
-        return StreamIdleAfterEnd()
+    def start_body(self) -> None:
+        """Start the deadlines of the body: the head of the response has arrived."""
+        self._in_body = True
+        self.got_event()
 
-    def _total(self) -> BaseException:
-        return out_of_time(self.waits)
+    def got_event(self) -> None:
+        """Restart the wait for an event. Events come from the model; other bytes may come from its server alone."""
+        self._event_left = self._timeouts.event
 
-    def _silence(self) -> BaseException:
-        return TimedOut(f"nothing came for {self.waits.read:g} s")
+    def limit_end(self, seconds: float) -> None:
+        """Limit the wait for the rest of the stream, whatever arrives: the answer is complete."""
+        if self._end_left is None or seconds < self._end_left:
+            self._end_left = seconds
 
-    def _no_event(self) -> BaseException:
-        return TimedOut(f"{self._missing} {self.waits.event:g} s")
+    def _error(self, name: str) -> Exception:
+        if name == "end":
+            return StreamIdleAfterEnd()
+        if name == "total":
+            return out_of_time(self._timeouts)
+        if name == "read":
+            return TimedOut(f"no data for {self._timeouts.read:g} s")
+        return TimedOut(f"no {'event' if self._in_body else 'response'} within {self._timeouts.event:g} s")
+
+
+def _seconds(limit: tuple[str, float | None]) -> float:
+    return float("inf") if limit[1] is None else limit[1]

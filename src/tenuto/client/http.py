@@ -1,7 +1,7 @@
-"""What a transport is: it sends one HTTP request and hands out the bytes of the answer.
+"""The interface of a transport, which sends one HTTP request and returns the response.
 
-The client knows nothing else of the network, so a transport can be replaced: by a script in tests, by a recorder, by
-another HTTP library.
+The client uses the network only through this interface, so a transport can be replaced: by a script in tests, by a
+recorder, by another HTTP library.
 """
 
 from __future__ import annotations
@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import msgspec
 
-__all__ = ["HttpReply", "HttpRequest", "Transport"]
-
-_SECRET = ("auth", "key", "token", "secret", "cookie", "credential", "password")
-_MARKS = str.maketrans(dict.fromkeys(';,="', " "))
-"""What stands between the pieces of a header, besides space."""
-_SHORTEST = 8
-"""How long a secret is at least: shorter ones would be found in any text."""
+_SECRET_WORDS = ("auth", "key", "token", "secret", "cookie", "credential", "password")
+_SEPARATORS = str.maketrans(dict.fromkeys(';,="', " "))
+"""Characters between the parts of a header's value, besides space."""
+_MIN_SECRET = 8
+"""Shorter parts are not redacted: they would match in any text."""
 
 
 class Secret(str):
-    """A string whose `repr` is covered: error reporters show the `repr` of local variables."""
+    """A string with a masked `repr`: error reporters show the `repr` of local variables."""
 
     __slots__ = ()
 
@@ -33,55 +30,58 @@ class Secret(str):
 
 @lru_cache(maxsize=256)
 def _is_secret(name: str) -> bool:
-    small = name.casefold()
-    return any(word in small for word in _SECRET)
+    lowered = name.casefold()
+    return any(word in lowered for word in _SECRET_WORDS)
 
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with their secrets covered, to be shown."""
+    """Return the headers with their secrets replaced by `***`."""
     return {name: "***" if _is_secret(name) else value for name, value in headers.items()}
 
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what stands in the headers and must be shown to nobody, whoever quotes it."""
-    held = [piece for name, value in headers.items() if _is_secret(name) for piece in value.translate(_MARKS).split()]
-    if not held:
-        return ()
-    return tuple(sorted({Secret(piece) for piece in held if len(piece) >= _SHORTEST}, key=len, reverse=True))
+    """Return the parts of the headers that must not be shown, the longest first."""
+    values = [value.translate(_SEPARATORS) for name, value in headers.items() if _is_secret(name)]
+    parts = {Secret(part) for value in values for part in value.split() if len(part) >= _MIN_SECRET}
+    return tuple(sorted(parts, key=len, reverse=True))
 
 
-def with_secrets(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with a covered `repr` of their secrets."""
-    return {name: Secret(value) if _is_secret(name) else value for name, value in headers.items()}
+def wrap_secrets(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with lower-case names and a masked `repr` of their secrets."""
+    return {name.lower(): Secret(value) if _is_secret(name) else value for name, value in headers.items()}
 
 
 def safe_url(url: str) -> str:
-    """Show an address without the password and the query it may hold."""
+    """Return a URL without password, query and fragment."""
+    from urllib.parse import urlsplit  # `Client()` does not load it
+
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "an address that cannot be read"
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+        return "(invalid URL)"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """One request as it goes out, key and all. Its `repr` shows neither key nor query nor body."""
+    """An HTTP request with its key. Its `repr` shows neither key nor query nor body."""
 
     method: str
     url: str
     headers: dict[str, str]
     body: bytes = b""
     connect_timeout: float | None = None
+    """The seconds to wait for a connection; None: no limit."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         return [("method", self.method), ("url", safe_url(self.url)), ("headers", mask_headers(self.headers))]
 
     def __repr__(self) -> str:
-        return f"HttpRequest({self.method} {safe_url(self.url)}, headers={mask_headers(self.headers)!r}, {len(self.body)} bytes)"
+        headers = mask_headers(self.headers)
+        return f"HttpRequest({self.method} {safe_url(self.url)}, headers={headers!r}, {len(self.body)} bytes)"
 
 
 class HttpReply(Protocol):
-    """An answer that is being read. `headers` have lower-case names."""
+    """A response whose body is still to be read."""
 
     @property
     def status(self) -> int:
@@ -92,26 +92,23 @@ class HttpReply(Protocol):
         """The headers, with names in lower case."""
 
     async def read(self) -> bytes:
-        """Return the next bytes, as they come; empty at the end.
+        """Return the next bytes as soon as some arrive; empty at the end.
 
-        Raise `ConnectionFailed` if the line breaks, and whatever `abort` was given.
+        Raise `ConnectionFailed` if the connection breaks. A call may be cancelled; no other call follows then.
         """
 
-    def abort(self, error: BaseException) -> None:
-        """Break the line: a `read` that waits, and every later one, raises `error`."""
-
     def close(self) -> None:
-        """Let the line go: it is kept for the next request if the answer was read to its end, and cut off if not."""
+        """Release the connection: for the next request if the body was read to its end, otherwise close it."""
 
 
 class Transport(Protocol):
-    """Sends requests. One transport serves many requests at once."""
+    """Sends requests, several at the same time."""
 
     async def send(self, request: HttpRequest) -> HttpReply:
-        """Send a request and wait for the head of the answer. No redirect is followed.
+        """Send a request and wait for the head of the response. Do not follow redirects.
 
-        Raise `ConnectionFailed` if the line cannot be opened or breaks, `TimedOut` if it does not open in time.
+        Raise `ConnectionFailed` if there is no connection or it breaks, `TimedOut` if it is not opened in time.
         """
 
     async def close(self) -> None:
-        """Close every line."""
+        """Close all connections."""

@@ -1,4 +1,4 @@
-"""What a client does when a request cannot carry everything that was asked for."""
+"""Report what a request to a target cannot carry."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tenuto.core.loss import Loss
 from tenuto.core.provider import Target
 from tenuto.errors import LossError
 
-__all__ = ["LossReporter"]
-
 log = logging.getLogger("tenuto")
-_SHOWN = 5
-_LONGEST = 100
-_REMEMBERED = 1000
+_MAX_LOSSES = 5
+"""The number of losses in a message."""
+_MAX_DETAIL = 100
+"""The number of characters of one loss in a message."""
+_MAX_REMEMBERED = 1000
 
 
 class LossReporter:
@@ -23,10 +23,10 @@ class LossReporter:
 
     def __init__(self, on_loss: OnLoss) -> None:
         self._on_loss = on_loss
-        self._known: set[tuple[str, Loss]] = set()
+        self._reported: set[tuple[str, Loss]] = set()
 
     def report(self, target: Target, losses: Sequence[Loss], *, once: bool = False) -> None:
-        """Report what a request to a target loses. Raise `LossError` with `on_loss="raise"`.
+        """Report the losses of a request to a target. Raise `LossError` with `on_loss="raise"`.
 
         With `once`, losses that were reported before are not reported again: an agent sends its conversation with
         every turn.
@@ -36,15 +36,16 @@ class LossReporter:
         model = f"{target.provider.name}/{target.model}"
         if self._on_loss == "raise":
             raise LossError(model, tuple(losses))
-        new = [loss for loss in losses if not once or (model, loss) not in self._known]
-        if len(self._known) > _REMEMBERED:
-            self._known.clear()
-        self._known.update((model, loss) for loss in losses)
+        new = [loss for loss in losses if not once or (model, loss) not in self._reported]
+        if len(self._reported) > _MAX_REMEMBERED:
+            self._reported.clear()
+        self._reported.update((model, loss) for loss in losses)
         if new:
-            more = f"; and {len(new) - _SHOWN} more" if len(new) > _SHOWN else ""
-            log.warning("%s cannot take all of the request: %s%s", model, "; ".join(map(_line, new[:_SHOWN])), more)
+            more = f"; and {len(new) - _MAX_LOSSES} more" if len(new) > _MAX_LOSSES else ""
+            lines = "; ".join(map(_describe, new[:_MAX_LOSSES]))
+            log.warning("%s cannot take all of the request: %s%s", model, lines, more)
 
 
-def _line(loss: Loss) -> str:
-    what = loss.detail if len(loss.detail) <= _LONGEST else f"{loss.detail[:_LONGEST]}..."
-    return f"{loss.location}: {what} ({loss.kind})"
+def _describe(loss: Loss) -> str:
+    detail = loss.detail if len(loss.detail) <= _MAX_DETAIL else f"{loss.detail[:_MAX_DETAIL]}..."
+    return f"{loss.location}: {detail} ({loss.kind})"

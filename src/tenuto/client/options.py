@@ -1,4 +1,4 @@
-"""Options of a client that are values: how long it waits, and what it does about losses."""
+"""Options of a client that are values: timeouts, and the handling of losses."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-__all__ = ["OnLoss", "Timeouts", "checked_on_loss"]
-
 OnLoss: TypeAlias = Literal["warn", "raise", "keep"]
 
 
-def checked_on_loss(on_loss: OnLoss) -> OnLoss:
-    """Return the option; raise `ValueError` for another word."""
+def check_on_loss(on_loss: OnLoss) -> OnLoss:
+    """Return the option. Raise `ValueError` for an unknown value."""
     if on_loss not in get_args(OnLoss):
         raise ValueError(f"on_loss: expected {', '.join(map(repr, get_args(OnLoss)))}, got {on_loss!r}")
     return on_loss
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to wait, in seconds; None waits for ever.
-
-    `connect` is for opening a line. `read` is the longest silence inside an answer: any byte ends it. `event` is the
-    longest time to the head of an answer, and between two events of a stream: comments that a server sends to keep the
-    line open do not count. `total` is for the whole call.
-    """
+    """Timeouts in seconds; None waits without a limit."""
 
     connect: float | None = 10.0
+    """Open a connection."""
     read: float | None = 300.0
+    """The longest time without a byte inside a response."""
     event: float | None = 600.0
+    """The longest time until a response starts, and between two events of a stream. Keep-alive comments do not count."""
     total: float | None = 3600.0
+    """The whole call."""

@@ -1,8 +1,7 @@
-"""What a reply costs, in USD: from the dated table of `tenuto.catalog`, or from `genai-prices` where that is installed.
+"""The cost of a reply in USD, from the dated prices of `tenuto.catalog`, or from `genai-prices` if it is installed.
 
-An unknown cost is None, never 0. These are list prices on the standard tier: neither a discount, nor a premium for speed,
-nor the price of a provider's own tools (a search, a container) is in them, and what is written to a cache costs as much
-as the shortest keeping of it.
+An unknown cost is None, never 0. These are list prices of the standard tier, without discounts, premiums for speed and the
+prices of server tools (a search, a container). A cache write has the price of the shortest cache time.
 """
 
 from __future__ import annotations
@@ -14,20 +13,17 @@ from tenuto import catalog
 from tenuto.catalog import is_known_provider
 from tenuto.core.messages import Usage
 
-__all__ = ["FIRST_TIER", "cost", "price_of"]
-
 FIRST_TIER = 100_000
-"""Tokens of prompt below which no tiered price of the table rises. The table has only the lowest tier of each."""
+"""The number of prompt tokens from which a tiered price may be higher. The catalog has only the lowest tier."""
 _MILLION = 1_000_000
 
 
 def cost(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
-    """Return what this usage costs at `provider` (a row's own name) on a day; None if that is not known.
+    """Return the cost of a usage on a day at `provider` (its name in the catalog); None if it is unknown.
 
-    It is not known where the input or the output is not counted, where anything that was used has no price, and, from
-    the table, where a long prompt may cost more, or where sound or pictures are billed at a price of their own. Reasoning
-    is billed as output. With the extra `prices`, its prices stand before those of the table; it is never asked to load
-    new ones, and the price is that of noon (UTC).
+    It is unknown if input or output tokens are unknown, or if a used kind of token has no price; with the catalog's prices
+    also if a long prompt may cost more, or for audio and images, which have other prices. Reasoning is billed as output.
+    Prices of the extra `prices` win; they are not updated, and those of noon (UTC) are used.
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
@@ -35,17 +31,12 @@ def cost(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
     return listed if listed is not None else _from_table(usage, catalog.price_on(provider, model, on))
 
 
-def price_of(provider: str, model: str, on: date) -> bool:
-    """Tell whether a plain reply of this model has a known cost."""
-    return cost(Usage(input_tokens=1, output_tokens=1), provider, model, on) is not None
-
-
 def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
-    if price is None or price.input is None or price.output is None:
+    if price is None or price.input is None:
         return None
     if price.input == price.output == 0:
-        return Decimal(0)  # what is free is free from a cache, too
-    if _billed_apart(usage) or (price.tiered and (usage.prompt_tokens or 0) >= FIRST_TIER):
+        return Decimal(0)  # cached tokens are free, too
+    if _has_other_media(usage) or (price.tiered and (usage.prompt_tokens or 0) >= FIRST_TIER):
         return None
     total = Decimal(0)
     for count, each in (
@@ -61,19 +52,16 @@ def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
     return total / _MILLION
 
 
-def _billed_apart(usage: Usage) -> bool:
-    """Tell whether a part of this is no text and has, as a rule, a price of its own that the table does not hold."""
-    made = usage.output_by_modality or {}
-    return bool(
-        usage.audio_input_tokens
-        or usage.audio_output_tokens
-        or any(count for kind, count in made.items() if kind.lower() != "text")
-    )
+def _has_other_media(usage: Usage) -> bool:
+    """Return whether some tokens are not text: they have other prices, which the catalog does not have."""
+    output = usage.output_by_modality or {}
+    has_media = any(count for kind, count in output.items() if kind.lower() != "text")
+    return bool(usage.audio_input_tokens or usage.audio_output_tokens or has_media)
 
 
 def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
     if not is_known_provider(provider):
-        return None  # the library looks for names that look alike, and a server of one's own has its own prices
+        return None  # the library matches similar names, but a custom server has its own prices
     try:
         from genai_prices import Usage as Counts
         from genai_prices import calc_price
@@ -89,19 +77,19 @@ def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal 
         "output_audio_tokens": usage.audio_output_tokens,
     }
     try:
-        found = calc_price(
+        result = calc_price(
             Counts(**{name: count for name, count in counts.items() if count}),
             model,
             provider_id=provider,
             genai_request_timestamp=noon,
         )
-    except (LookupError, ValueError):  # it does not know the model, or the counts do not tell it enough
+    except (LookupError, ValueError):  # unknown model, or not enough counts
         return None
-    price = found.model_price
-    if price.input_mtok is None or price.output_mtok is None:
+    price = result.model_price
+    needed = [price.input_mtok]
+    needed += [price.output_mtok] if usage.completion_tokens else []
+    needed += [price.cache_read_mtok] if usage.cache_read_tokens else []
+    needed += [price.cache_write_mtok] if usage.cache_write_tokens else []
+    if None in needed:
         return None
-    if usage.cache_read_tokens and price.cache_read_mtok is None:
-        return None
-    if usage.cache_write_tokens and price.cache_write_mtok is None:
-        return None
-    return found.total_price
+    return result.total_price

@@ -1,59 +1,40 @@
-"""What an answered question gives: the response, the transcript to go on from, and what it took to get it."""
+"""The result of a chat."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+import tenuto  # annotations load `tenuto.ReasoningItem` when they are evaluated
 from tenuto.core.blocks import Audio, Block, Citation, Image
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage
-from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
 
-if TYPE_CHECKING:
-    from tenuto.reasoning.items import ReasoningItem
-
-__all__ = ["Exchange", "Reply"]
-
-
-class Exchange(msgspec.Struct):
-    """One request on the wire and the head of its answer. `raw` is the body of an answer that did not stream."""
-
-    target: Target
-    status: int = 0
-    headers: Mapping[str, str] = {}
-    raw: bytes | None = None
-
-    @property
-    def request_id(self) -> str | None:
-        """The provider's name for the request, to be quoted in a complaint."""
-        return self.headers.get("request-id") or self.headers.get("x-request-id")
-
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer. The shortcuts (`text`, `thinking`, ...) look at choice 0.
-
-    `transcript` holds the question and the answer: add to it to go on. `losses` says what could not be carried, there
-    or back. `headers` and `request_id` are the provider's, and `raw` is the body as it came, unless it streamed; a
-    reply that no provider was asked for (from a cache) has none of them. `asked_at` is when it was asked, in Unix seconds.
-    """
+    """The result of a chat. The properties `text`, `thinking`, `tool_calls`, ... are those of choice 0."""
 
     response: ChatResponse
     transcript: Transcript
+    """The messages of the request and the answer; add a message to it to continue."""
     asked_at: float | None = None
+    """The time of the request in Unix seconds; None without a request, as for a reply from a cache."""
     request_id: str | None = None
+    """The provider's id of the request."""
     headers: Mapping[str, str] = {}
+    """The headers of the HTTP response."""
     raw: bytes | None = None
+    """The body of the HTTP response; None if it was streamed."""
 
     @property
     def cost(self) -> Decimal | None:
-        """What the reply cost, in USD; None where the price or the usage is not known, 0 if nobody was asked."""
+        """The cost in USD; None if the price or the usage is unknown, 0 without a request, as for a reply from a cache."""
         from tenuto.client.prices import cost
 
         if self.asked_at is None:
@@ -65,12 +46,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """All the answers."""
+        """All choices."""
         return self.response.choices
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """What could not be carried, and why."""
+        """The parts of the request and the response that could not be carried, with the reasons."""
         return self.response.losses
 
     @property
@@ -85,72 +66,72 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What was said, refusals included, joined."""
+        """The text, with refusals."""
         return self.response.text
 
     @property
     def thinking(self) -> str:
-        """The readable reasoning, joined."""
-        return _first(self).thinking
+        """The readable reasoning."""
+        return self._first_choice.thinking
 
     @property
     def tool_calls(self) -> list[ToolCallView]:
-        """The calls to run, in order."""
-        return _first(self).tool_calls
+        """The tool calls to run, in order."""
+        return self._first_choice.tool_calls
 
     @property
     def images(self) -> list[Image]:
-        """The pictures the model made."""
-        return _first(self).images
+        """The images that the model made."""
+        return self._first_choice.images
 
     @property
     def audio(self) -> Audio | None:
-        """The first sound the model made, if any."""
-        return _first(self).audio
+        """The first audio that the model made."""
+        return self._first_choice.audio
 
     @property
     def citations(self) -> list[Citation]:
-        """Every citation, in order."""
-        return _first(self).citations
+        """All citations, in order."""
+        return self._first_choice.citations
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens used; None if unknown."""
+        return self.response.usage
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why the answer ended."""
+        return self.response.message.stop_reason
+
+    @property
+    def provider(self) -> str:
+        """The provider that answered, by its name in the catalog."""
+        return self.response.provider
+
+    @property
+    def model(self) -> str:
+        """The model that answered, as the provider reported it."""
+        return self.response.model
+
+    @property
+    def _first_choice(self) -> Choice:
+        return self.choices[0] if self.choices else Choice(AssistantMessage(()))
 
     def to_message(self) -> dict[str, Any]:
-        """Write the answer as a message in the shape of Chat Completions, its blocks beside: given back, nothing is lost."""
+        """Return the answer as a message in the form of Chat Completions, with its blocks: sent again, it is the same."""
         from tenuto.client.chat_dicts import to_message
 
         return to_message(self.message)
 
     def to_unified(self) -> dict[str, Any]:
-        """Write the reply as the unified response document; `tenuto.interop.from_unified` reads it."""
+        """Return the reply as the unified response document; `tenuto.interop.from_unified` reads it."""
         from tenuto.interop.unified import to_unified
 
         return to_unified(self.response)
 
-    def reasoning_details(self) -> list[ReasoningItem]:
+    def reasoning_details(self) -> list[tenuto.ReasoningItem]:
         """Return the reasoning and the signatures of the first choice as items of `reasoning_details`."""
         from tenuto.reasoning.views import to_details
 
         return to_details(self.message)
-
-    @property
-    def usage(self) -> Usage | None:
-        """What was used, in tokens; None if nobody said."""
-        return self.response.usage
-
-    @property
-    def stop_reason(self) -> StopReason | None:
-        """Why the answer ended, in our words."""
-        return self.response.message.stop_reason
-
-    @property
-    def provider(self) -> str:
-        """The row that answered."""
-        return self.response.provider
-
-    @property
-    def model(self) -> str:
-        """The model that answered, by its own word."""
-        return self.response.model
-
-
-def _first(reply: Reply) -> Choice:
-    return reply.choices[0] if reply.choices else Choice(AssistantMessage(()))

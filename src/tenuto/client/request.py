@@ -1,13 +1,15 @@
-"""What is asked, however it was written: strings, dictionaries and values become messages, tools and one request."""
+"""Build a `ChatRequest` from the arguments of a call: strings, dictionaries and values become messages and tools."""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from tenuto.client.parameters import ChatParameters, MessageInput, Tools
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.messages import (
@@ -22,238 +24,11 @@ from tenuto.core.messages import (
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
+from tenuto.schema.from_types import is_pydantic_model
 
-if TYPE_CHECKING:
-    from tenuto.client.parameters import ChatParameters, Tools
-
-__all__ = [
-    "PARAMETERS",
-    "MessageInput",
-    "build_checked_request",
-    "build_request",
-    "check_newest",
-    "open_calls",
-    "request_of_dict",
-    "to_message",
-    "to_messages",
-    "to_tools",
-    "with_system",
-]
-
-MessageItem: TypeAlias = "str | Message | ToolResult | Mapping[str, Any]"
-MessageInput: TypeAlias = "MessageItem | Transcript | Iterable[MessageItem]"
-"""What can be said: a user's words, a message, a dictionary in the shape of Chat Completions, or several of them."""
-
-
-def _is_model(value: object) -> bool:
-    from tenuto.schema.from_types import is_pydantic_model
-
-    return is_pydantic_model(type(value))
-
-
-def to_messages(messages: MessageInput) -> tuple[Message, ...]:
-    """Return messages, whichever way they were given. Neighbouring results of tools make one message.
-
-    Raise `TranscriptError` for a dictionary that cannot be read, with its place, and `TypeError` for what is neither a
-    string, a message nor a dictionary.
-    """
-    if isinstance(messages, str):
-        return (UserMessage(messages),)
-    if isinstance(messages, Transcript):
-        return messages.messages
-    if messages is None:
-        raise TypeError("messages are missing: they are None")
-    if isinstance(messages, Message | ToolResult | Mapping):
-        messages = (messages,)
-    if not isinstance(messages, list | tuple) and (
-        isinstance(messages, bytes | bytearray | msgspec.Struct)
-        or _is_model(messages)
-        or not isinstance(messages, Iterable)
-    ):
-        raise TypeError(f"messages: {_no_message(messages)}")
-    reading = _Reading()
-    for at, item in enumerate(messages):
-        reading.take(item, at)
-    return reading.messages()
-
-
-class _Reading:
-    """Messages on their way in, with what later ones must know of earlier ones."""
-
-    def __init__(self) -> None:
-        self._found: list[Message] = []
-        self._results: list[ToolResult] = []
-        self._names: dict[str, str] = {}
-        self._unnamed: list[ToolUse] = []
-
-    def messages(self) -> tuple[Message, ...]:
-        self._settle()
-        return tuple(self._found)
-
-    def take(self, item: object, at: int) -> None:
-        place = f"messages[{at}]"
-        if isinstance(item, ToolResult):
-            self._results.append(item)
-            return
-        if isinstance(item, Mapping):
-            found = self._read(item, at, place)
-            if isinstance(found, ToolResult):
-                self._results.append(found)
-                return
-            item = found
-        elif isinstance(item, str):
-            item = UserMessage(item)
-        if not isinstance(item, Message):
-            raise TypeError(f"{place}: {_no_message(item)}")
-        self._settle()
-        self._found.append(item)
-        if isinstance(item, AssistantMessage):
-            self._names |= {call.id: call.name for call in item.tool_calls()}
-            self._unnamed = [block for block in item.blocks if isinstance(block, ToolUse) and block.id_generated]
-
-    def _settle(self) -> None:
-        if self._results:
-            self._found.append(ToolResults(tuple(self._results)))
-            self._results = []
-
-    def _read(self, document: Mapping[str, Any], at: int, place: str) -> Message | ToolResult:
-        from tenuto.client import chat_dicts  # most questions are strings, and need none of it
-
-        role = chat_dicts.role_of(document, place)
-        if role in ("system", "developer"):
-            return chat_dicts.parse_system(document, place)
-        if role == "user":
-            return chat_dicts.parse_user(document, place)
-        if role == "assistant":
-            return chat_dicts.parse_assistant(document, place, lambda ordinal: _minted(at, ordinal))
-        unnamed = self._unnamed if role == "function" else None
-        return chat_dicts.parse_result(document, self._names, unnamed, place)
-
-
-def _minted(at: int, ordinal: int) -> str:
-    from tenuto.wire.decoder import new_id
-
-    return new_id("messages", str(at), 0, ordinal)
-
-
-def _no_message(item: object) -> str:
-    hint = ""
-    if isinstance(item, msgspec.Struct):
-        hint = "; its `message` or `transcript` is one" if hasattr(item, "message") else "; wrap it in user(...)"
-    elif _is_model(item):
-        hint = "; its model_dump() is a dictionary"
-    return f"expected a string, a message or a dictionary, got {type(item).__name__}{hint}"
-
-
-def to_message(message: AssistantMessage) -> dict[str, Any]:
-    """Write a reply as a dictionary in the shape of Chat Completions, for code that keeps such dictionaries.
-
-    `content`, `refusal` and `tool_calls` show what that shape can say; `blocks` and what stands beside them hold
-    everything, so that `to_messages` makes the same message of it.
-    """
-    from tenuto.client import chat_dicts
-
-    return chat_dicts.to_message(message)
-
-
-def with_system(messages: tuple[Message, ...], system: str | None) -> tuple[Message, ...]:
-    """Put instructions first, in place of those that the messages begin with; None leaves them as they are."""
-    if system is None:
-        return messages
-    rest = messages[1:] if messages and isinstance(messages[0], SystemMessage) else messages
-    return (SystemMessage(system), *rest)
-
-
-def open_calls(messages: Iterable[Message]) -> None:
-    """Raise `TranscriptError` if calls are left unanswered; it names them.
-
-    Those of a reply that was cut off do not count, for nobody could run them, nor do those whose provider takes the
-    answer in a later turn.
-    """
-    whole = tuple(m for m in messages if not (isinstance(m, AssistantMessage) and m.incomplete))
-    left = Transcript(whole).open_calls()
-    if left:
-        later = {id for m in whole if isinstance(m, AssistantMessage) for id in _answered_later(m)}
-        left = tuple(call for call in left if call.id not in later)
-    if left:
-        named = ", ".join(f"{call.name} ({call.id})" for call in left)
-        raise TranscriptError(
-            f"calls left unanswered: {named}; add a result for each, as in transcript + call.answer(...)"
-        )
-
-
-def _answered_later(message: AssistantMessage) -> list[str]:
-    held = [
-        (block.id, jsonio.members(block.extra))
-        for block in message.blocks
-        if isinstance(block, ToolUse) and block.extra
-    ]
-    return [id for id, fields in held if bytes(fields.get("async", b"")) == b"true"]
-
-
-# --- tools ------------------------------------------------------------------------------------------------------------
-
-
-def to_tools(tools: Tools | None) -> tuple[ToolDefinition | ServerTool, ...]:
-    """Return definitions, whichever way the tools were given.
-
-    Raise `TypeError` for what is no tool, and `ValueError` for a dictionary that cannot be read or a name given twice.
-    """
-    if tools is None:
-        return ()
-    if isinstance(tools, str | bytes | Mapping) or not (isinstance(tools, Iterable) or hasattr(tools, "definitions")):
-        raise TypeError(f"tools: expected a list of tools, got {type(tools).__name__}")
-    items: Iterable[object] = [tools] if hasattr(tools, "definitions") else tools
-    found = tuple(tool for at, item in enumerate(items) for tool in _tools(item, f"tools[{at}]"))
-    names = [tool.name for tool in found if isinstance(tool, ToolDefinition)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"tools: two are called {', '.join(map(repr, twice))}")
-    return found
-
-
-def _tools(item: Any, place: str) -> Sequence[ToolDefinition | ServerTool]:
-    if isinstance(item, ToolDefinition | ServerTool):
-        return (item,)
-    if isinstance(item, Mapping):
-        return (_tool(item, place),)
-    several = getattr(item, "definitions", None)
-    found = tuple(several()) if callable(several) else (getattr(item, "definition", None),)
-    if not all(isinstance(tool, ToolDefinition | ServerTool) for tool in found):
-        hint = "; put @tool on it" if callable(item) else ""
-        raise TypeError(f"{place}: expected a tool or its definition, got {type(item).__name__}{hint}")
-    return found
-
-
-def _tool(document: Mapping[str, Any], place: str) -> ToolDefinition:
-    """Read a definition: its fields in an object of their own, as in Chat Completions, or beside, as in Responses."""
-    outer = {name: value for name, value in document.items() if value is not None}
-    kind = outer.pop("type", None)
-    if kind not in ("function", "custom"):
-        raise ValueError(
-            f"{place}: expected {{'type': 'function', 'function': {{'name': ..., 'parameters': ...}}}}, got the type "
-            f"{kind!r}; a tool that the provider runs is a ServerTool"
-        )
-    inner = outer.pop(kind, None)
-    if inner is not None and not isinstance(inner, Mapping):
-        raise ValueError(f"{place}.{kind}: expected an object, got {type(inner).__name__}")
-    fields = outer if inner is None else {name: value for name, value in inner.items() if value is not None}
-    known = {name: fields.pop(name) for name in ("name", "description", "parameters", "strict") if name in fields}
-    options = fields if inner is None else {**outer, **({kind: fields} if fields else {})}
-    hint = options.get("cache_control")
-    if hint in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"}, {"type": "ephemeral", "ttl": "1h"}):
-        known["cache"] = options.pop("cache_control").get("ttl", "5m")
-    try:
-        return msgspec.convert({**known, "kind": kind, "options": options}, ToolDefinition)
-    except msgspec.ValidationError as exc:
-        raise ValueError(f"{place}: {exc}") from None
-
-
-# --- the request ------------------------------------------------------------------------------------------------------
-
-_NO_PARAMETERS = ("model", "messages", "stream", "omit_blocks")
-PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in _NO_PARAMETERS))
-_ELSEWHERE = {
+_NOT_PARAMETERS = ("model", "messages", "stream", "omit_blocks")
+PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in _NOT_PARAMETERS))
+_OTHER_NAMES = {
     "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
     "reasoning_effort": "effort",
@@ -264,78 +39,196 @@ _ELSEWHERE = {
     "headers": "extra_headers",
     "body": "extra_body",
 }
-"""What others call our parameters."""
+"""Names of parameters in other APIs."""
+
+
+def build_checked_request(
+    model: str | ChatRequest | Mapping[str, Any],
+    messages: MessageInput | None,
+    parameters: Mapping[str, object],
+    add_provider: Callable[[str], str],
+    *,
+    stream: bool,
+) -> ChatRequest:
+    """Return the request of a call: from a model, messages and parameters, or from a complete request.
+
+    `add_provider` returns a model name with its provider. Raise `TypeError` for arguments of a wrong type, and
+    `TranscriptError` if tool calls have no result.
+    """
+    if isinstance(model, str):
+        if messages is None:
+            raise TypeError("messages are missing: chat(model, messages)")
+        _check_stream(parameters, stream=stream)
+        parameters = {name: value for name, value in parameters.items() if name != "stream"}
+        request = build_request(model, messages, parameters)
+    elif not isinstance(model, ChatRequest | Mapping):
+        if model is None or messages is not None:
+            raise TypeError(f"the model is {_type_name(model)}: expected a string, provider/model")
+        raise TypeError(f"expected a model, a ChatRequest or a dictionary, got {_type_name(model)}")
+    elif messages is not None or parameters:
+        extra = ", ".join(parameters) or "messages"
+        raise TypeError(f"the first argument is a complete request: put {extra} into it")
+    elif isinstance(model, ChatRequest):
+        request = model
+    else:
+        _check_stream(model, stream=stream)
+        request = request_from_dict(model)
+    check_open_calls(request.transcript)
+    check_newest(request.transcript)
+    return msgspec.structs.replace(request, model=add_provider(request.model), stream=stream)
 
 
 def build_request(model: str, messages: MessageInput, parameters: Mapping[str, object] | ChatParameters) -> ChatRequest:
-    """Make a request. Parameters that are None count as not given.
+    """Return a request. Parameters that are None count as absent.
 
-    Raise `TypeError` for a parameter that nobody knows, with the name that was probably meant, and `ValueError` for a
-    value that does not fit.
+    Raise `TypeError` for an unknown parameter, with the name that was probably meant, and `ValueError` for a wrong value.
     """
     if not isinstance(model, str):
         raise TypeError(f"model: expected provider/model, a string, got {type(model).__name__}")
     given = {name: value for name, value in parameters.items() if value is not None}
     for name in given:
         if name not in PARAMETERS:
-            raise TypeError(f"no parameter is called {name!r}{_near(name)}")
+            raise TypeError(f"unknown parameter {name!r}{_suggestion(name)}")
     system = given.pop("system", None)
     if system is not None and not isinstance(system, str):
         raise TypeError(f"system: expected a string, got {type(system).__name__}")
-    said = with_system(to_messages(messages), system)
-    if not said:
-        raise TranscriptError("messages: there is nothing to ask")
-    if isinstance(said[-1], UserMessage):
-        check_parts(said[-1])
-    values = {name: _value(name, value) for name, value in given.items()}
-    whole = msgspec.structs.replace(messages, messages=said) if isinstance(messages, Transcript) else said
+    items = with_system(to_messages(messages), system)
+    if not items:
+        raise TranscriptError("messages: expected at least one message, got none")
+    if isinstance(items[-1], UserMessage):
+        check_parts(items[-1])
+    values = {name: _convert(name, value) for name, value in given.items()}
+    whole = msgspec.structs.replace(messages, messages=items) if isinstance(messages, Transcript) else items
     return msgspec.structs.replace(ChatRequest(model=model, messages=whole), **values)
 
 
-def request_of_dict(document: Mapping[str, Any]) -> ChatRequest:
-    """Make a request of one dictionary, which holds its model and messages beside the parameters."""
-    given = dict(document)
-    options = given.pop("stream_options", None)
+def request_from_dict(document: Mapping[str, Any]) -> ChatRequest:
+    """Return the request of a dictionary with `model`, `messages` and parameters."""
+    fields = dict(document)
+    options = fields.pop("stream_options", None)
     if options not in (None, {}, {"include_usage": True}, {"include_usage": False}):
-        raise ValueError(f"stream_options: usage is always asked for, and there is nothing else to ask: {options!r}")
+        raise ValueError(f"stream_options: only include_usage is supported (it is always on), got {options!r}")
     for name in ("model", "messages"):
-        if given.get(name) is None:
-            raise TypeError(f"a request has a {name}; this one has {', '.join(map(str, document)) or 'nothing'}")
-    stream = bool(given.pop("stream", None))
-    request = build_request(given.pop("model"), given.pop("messages"), given)
+        if fields.get(name) is None:
+            raise TypeError(f"the request has no {name}; its fields: {', '.join(map(str, document)) or 'none'}")
+    stream = bool(fields.pop("stream", None))
+    request = build_request(fields.pop("model"), fields.pop("messages"), fields)
     return msgspec.structs.replace(request, stream=stream)
 
 
-def build_checked_request(
-    asked: str | ChatRequest | Mapping[str, Any],
-    messages: MessageInput | None,
-    parameters: Mapping[str, object],
-    qualified: Callable[[str], str],
-    *,
-    stream: bool,
-) -> ChatRequest:
-    """Make the request of a call: a model, messages and parameters, or a request that is one already.
+# --- messages ---------------------------------------------------------------------------------------------------------
 
-    `qualified` puts the provider before the model. Raise `TypeError` for what is neither, and `TranscriptError` if calls
-    are left unanswered.
+
+def to_messages(messages: MessageInput) -> tuple[Message, ...]:
+    """Return messages in any form as a tuple. Adjacent tool results become one message.
+
+    Raise `TranscriptError` for an invalid dictionary, with its path, and `TypeError` for a value of another type.
     """
-    if isinstance(asked, str):
-        if messages is None:
-            raise TypeError("messages are missing: chat(model, messages)")
-        _check_stream(parameters, stream=stream)
-        request = build_request(
-            asked, messages, {name: given for name, given in parameters.items() if name != "stream"}
+    if isinstance(messages, str):
+        return (UserMessage(messages),)
+    if isinstance(messages, Transcript):
+        return messages.messages
+    if messages is None:
+        raise TypeError("messages are missing: they are None")
+    if isinstance(messages, Message | ToolResult | Mapping):
+        messages = (messages,)
+    is_value = isinstance(messages, bytes | bytearray | msgspec.Struct) or is_pydantic_model(type(messages))
+    if is_value or not isinstance(messages, Iterable):
+        raise TypeError(f"messages: {_wrong_type(messages)}")
+    reader = _MessageReader()
+    for index, item in enumerate(messages):
+        reader.add(item, index)
+    return reader.finish()
+
+
+class _MessageReader:
+    """Reads messages in order; a tool result may need the names of earlier calls."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._results: list[ToolResult] = []
+        self._names: dict[str, str] = {}
+        self._calls_without_id: list[ToolUse] = []
+
+    def finish(self) -> tuple[Message, ...]:
+        self._end_results()
+        return tuple(self._messages)
+
+    def add(self, item: object, index: int) -> None:
+        path = f"messages[{index}]"
+        if isinstance(item, Mapping):
+            item = self._parse(item, index, path)
+        elif isinstance(item, str):
+            item = UserMessage(item)
+        if isinstance(item, ToolResult):
+            self._results.append(item)
+            return
+        if not isinstance(item, Message):
+            raise TypeError(f"{path}: {_wrong_type(item)}")
+        self._end_results()
+        self._messages.append(item)
+        if isinstance(item, AssistantMessage):
+            self._names |= {call.id: call.name for call in item.tool_calls()}
+            blocks = [block for block in item.blocks if isinstance(block, ToolUse)]
+            self._calls_without_id = [block for block in blocks if block.id_generated]
+
+    def _end_results(self) -> None:
+        if self._results:
+            self._messages.append(ToolResults(tuple(self._results)))
+            self._results = []
+
+    def _parse(self, document: Mapping[str, Any], index: int, path: str) -> Message | ToolResult:
+        from tenuto.client import chat_dicts  # most messages are strings
+        from tenuto.wire.decoder import new_id
+
+        role = chat_dicts.parse_role(document, path)
+        if role in ("system", "developer"):
+            return chat_dicts.parse_system(document, path)
+        if role == "user":
+            return chat_dicts.parse_user(document, path)
+        if role == "assistant":
+            return chat_dicts.parse_assistant(document, path, lambda call: new_id("messages", str(index), 0, call))
+        calls = self._calls_without_id if role == "function" else None
+        return chat_dicts.parse_result(document, self._names, calls, path)
+
+
+def _wrong_type(item: object) -> str:
+    hint = ""
+    if isinstance(item, msgspec.Struct):
+        hint = "; use its `message` or `transcript`" if hasattr(item, "message") else "; wrap it in user(...)"
+    elif is_pydantic_model(type(item)):
+        hint = "; use its model_dump()"
+    return f"expected a string, a message or a dictionary, got {type(item).__name__}{hint}"
+
+
+def with_system(messages: tuple[Message, ...], system: str | None) -> tuple[Message, ...]:
+    """Put a system message first; it replaces one at the start. None changes nothing."""
+    if system is None:
+        return messages
+    rest = messages[1:] if messages and isinstance(messages[0], SystemMessage) else messages
+    return (SystemMessage(system), *rest)
+
+
+def check_open_calls(messages: Iterable[Message]) -> None:
+    """Raise `TranscriptError` if tool calls have no result.
+
+    Calls of an incomplete reply do not count, nor calls that the provider allows to be answered in a later turn.
+    """
+    complete = tuple(m for m in messages if not (isinstance(m, AssistantMessage) and m.incomplete))
+    calls = Transcript(complete).open_calls()
+    if not calls:
+        return
+    blocks = [block for m in complete if isinstance(m, AssistantMessage) for block in m.blocks]
+    later = {block.id for block in blocks if isinstance(block, ToolUse) and _is_async(block)}
+    names = ", ".join(f"{call.name} ({call.id})" for call in calls if call.id not in later)
+    if names:
+        raise TranscriptError(
+            f"tool calls without a result: {names}; add a result for each, as in transcript + call.answer(...)"
         )
-    else:
-        if asked is None or (messages is not None and not isinstance(asked, ChatRequest | Mapping)):
-            raise TypeError(f"the model is {_type(asked)}: expected a string, provider/model")
-        if messages is not None or parameters:
-            extra = ", ".join(parameters) or "messages"
-            raise TypeError(f"a whole request was given: {extra} cannot stand beside it")
-        request = asked if isinstance(asked, ChatRequest) else _dictionary(asked, stream=stream)
-    open_calls(request.transcript)
-    check_newest(request.transcript)
-    return msgspec.structs.replace(request, model=qualified(request.model), stream=stream)
+
+
+def _is_async(block: ToolUse) -> bool:
+    return bool(block.extra) and bytes(jsonio.members(block.extra).get("async", b"")) == b"true"
 
 
 def check_newest(transcript: Sequence[Message]) -> None:
@@ -343,73 +236,124 @@ def check_newest(transcript: Sequence[Message]) -> None:
     newest = transcript[-1] if transcript else None
     if not isinstance(newest, UserMessage):
         return
-    content = newest.content
-    if isinstance(content, str):
-        empty = not content.strip()
-    else:
-        empty = all(isinstance(part, Text) and not part.text.strip() for part in content)
-    if empty:
+    parts = [Text(newest.content)] if isinstance(newest.content, str) else newest.content
+    if all(isinstance(part, Text) and not part.text.strip() for part in parts):
         raise TranscriptError("the newest message is empty: give a text, an image or another content")
 
 
-def _type(value: object) -> str:
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def to_tools(tools: Tools | None) -> tuple[ToolDefinition | ServerTool, ...]:
+    """Return tools in any form as definitions.
+
+    Raise `TypeError` for a value that is not a tool, and `ValueError` for an invalid dictionary or a duplicate name.
+    """
+    if tools is None:
+        return ()
+    if isinstance(tools, str | bytes | Mapping) or not (isinstance(tools, Iterable) or hasattr(tools, "definitions")):
+        raise TypeError(f"tools: expected a list of tools, got {type(tools).__name__}")
+    items: Iterable[object] = [tools] if hasattr(tools, "definitions") else tools
+    definitions = tuple(tool for index, item in enumerate(items) for tool in _definitions(item, f"tools[{index}]"))
+    names = [tool.name for tool in definitions if isinstance(tool, ToolDefinition)]
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise ValueError(f"tools: duplicate names: {', '.join(map(repr, duplicates))}")
+    return definitions
+
+
+def _definitions(item: Any, path: str) -> Sequence[ToolDefinition | ServerTool]:
+    if isinstance(item, ToolDefinition | ServerTool):
+        return (item,)
+    if isinstance(item, Mapping):
+        return (_parse_tool(item, path),)
+    list_definitions = getattr(item, "definitions", None)
+    tools = tuple(list_definitions()) if callable(list_definitions) else (getattr(item, "definition", None),)
+    if not all(isinstance(tool, ToolDefinition | ServerTool) for tool in tools):
+        hint = "; put @tool on it" if callable(item) else ""
+        raise TypeError(f"{path}: expected a tool or its definition, got {type(item).__name__}{hint}")
+    return tools
+
+
+def _parse_tool(document: Mapping[str, Any], path: str) -> ToolDefinition:
+    """Read a definition with its fields in an inner object, as in Chat Completions, or next to `type`, as in Responses."""
+    outer = {name: value for name, value in document.items() if value is not None}
+    kind = outer.pop("type", None)
+    if kind not in ("function", "custom"):
+        raise ValueError(
+            f"{path}: expected {{'type': 'function', 'function': {{'name': ..., 'parameters': ...}}}}, got the type "
+            f"{kind!r}; a tool that the provider runs is a ServerTool"
+        )
+    inner = outer.pop(kind, None)
+    if inner is not None and not isinstance(inner, Mapping):
+        raise ValueError(f"{path}.{kind}: expected an object, got {type(inner).__name__}")
+    fields = outer if inner is None else {name: value for name, value in inner.items() if value is not None}
+    known = {name: fields.pop(name) for name in ("name", "description", "parameters", "strict") if name in fields}
+    options = fields if inner is None else {**outer, **({kind: fields} if fields else {})}
+    hint = options.get("cache_control")
+    if hint in ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "5m"}, {"type": "ephemeral", "ttl": "1h"}):
+        known["cache"] = options.pop("cache_control").get("ttl", "5m")
+    try:
+        return msgspec.convert({**known, "kind": kind, "options": options}, ToolDefinition)
+    except msgspec.ValidationError as exc:
+        raise ValueError(f"{path}: {exc}") from None
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def _type_name(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _dictionary(asked: object, *, stream: bool) -> ChatRequest:
-    if not isinstance(asked, Mapping):
-        raise TypeError(f"expected a model, a ChatRequest or a dictionary, got {type(asked).__name__}")
-    _check_stream(asked, stream=stream)
-    return request_of_dict(asked)
-
-
-def _check_stream(given: Mapping[str, Any], *, stream: bool) -> None:
-    """Raise `TypeError` if the field `stream` asks for something else than the method does."""
-    if given.get("stream") is not None and bool(given["stream"]) is not stream:
+def _check_stream(fields: Mapping[str, Any], *, stream: bool) -> None:
+    """Raise `TypeError` if the field `stream` does not match the method."""
+    if fields.get("stream") is not None and bool(fields["stream"]) is not stream:
         raise TypeError("stream=False: use chat()" if stream else "stream=True: use stream()")
 
 
-def _near(name: str) -> str:
-    import difflib
-
-    near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, PARAMETERS, 1)), "")
-    remedy = "did you mean" if near else "what only one provider knows goes into extra_body; there are"
-    return f"; {remedy} {repr(near) + '?' if near else ', '.join(PARAMETERS)}"
+def _suggestion(name: str) -> str:
+    match = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, PARAMETERS, 1)), None)
+    if match is not None:
+        return f": did you mean {match!r}?"
+    return f": provider-specific fields go into extra_body; the parameters are {', '.join(PARAMETERS)}"
 
 
 @cache
-def _types() -> dict[str, Any]:
-    return {found.name: found.type for found in msgspec.structs.fields(ChatRequest)}
+def _field_types() -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(ChatRequest)}
 
 
-def _words(name: str) -> tuple[str, ...]:
-    """Return the words that a parameter accepts, if it accepts nothing else."""
-    members = [one for one in get_args(_types()[name]) if one is not type(None)]
-    literal = members[0] if len(members) == 1 else _types()[name]
+def _literal_values(name: str) -> tuple[str, ...]:
+    """Return the values of a parameter that takes only certain words; otherwise ()."""
+    field_type = _field_types()[name]
+    members = [member for member in get_args(field_type) if member is not type(None)]
+    literal = members[0] if len(members) == 1 else field_type
     return get_args(literal) if get_origin(literal) is Literal else ()
 
 
-def _value(name: str, value: Any) -> Any:
-    read = _READ.get(name)
-    if read is not None:
-        return read(value)
+def _convert(name: str, value: Any) -> Any:
+    """Return the value of a parameter as a request has it; raise `ValueError` if it does not fit."""
+    converter = _CONVERTERS.get(name)
+    if converter is not None:
+        return converter(value)
     if isinstance(value, str | float):
-        value = str.__str__(value) if isinstance(value, str) else float(value)  # of an enumeration, of NumPy
+        value = str.__str__(value) if isinstance(value, str) else float(value)  # a string enum, a number of NumPy
     elif name in ("stop", "modalities") and isinstance(value, Iterable):
         value = tuple(value)
     elif name == "logit_bias" and isinstance(value, Mapping):
         value = {str(token): bias for token, bias in value.items()}
     try:
-        fitting = msgspec.convert(value, _types()[name])
+        converted = msgspec.convert(value, _field_types()[name])
     except msgspec.ValidationError as exc:
-        words = _words(name)
+        words = _literal_values(name)
         if words:
             raise ValueError(f"{name}: expected {', '.join(map(repr, words))}, got {value!r}") from None
         raise ValueError(f"{name}: {exc}") from None
-    return fitting if isinstance(value, Mapping) and name != "logit_bias" else value
+    return converted if isinstance(value, Mapping) and name != "logit_bias" else value
 
 
-def _tool_choice(value: Any) -> object:
+def _to_tool_choice(value: Any) -> object:
     if isinstance(value, Mapping):
         inner = value.get(value.get("type"), value) if value.get("type") in ("function", "custom") else {}
         name = inner.get("name") if isinstance(inner, Mapping) else None
@@ -423,7 +367,7 @@ def _tool_choice(value: Any) -> object:
     )
 
 
-def _response_format(value: Any) -> object:
+def _to_response_format(value: Any) -> object:
     kind = value.get("type") if isinstance(value, Mapping) else value
     if kind in ("text", "json_object") and (kind is value or value.keys() == {"type"}):
         return kind
@@ -436,13 +380,13 @@ def _response_format(value: Any) -> object:
             f"{{'type': 'json_schema', 'json_schema': {{'name': ..., 'schema': ...}}}}, got {value!r}"
         )
     try:
-        return msgspec.convert({name: held for name, held in inner.items() if held is not None}, JsonSchema)
+        return msgspec.convert({name: field for name, field in inner.items() if field is not None}, JsonSchema)
     except msgspec.ValidationError as exc:
         raise ValueError(f"response_format.json_schema: {exc}") from None
 
 
-_READ: dict[str, Callable[[Any], Any]] = {
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "tools": to_tools,
-    "tool_choice": _tool_choice,
-    "response_format": _response_format,
+    "tool_choice": _to_tool_choice,
+    "response_format": _to_response_format,
 }

@@ -1,24 +1,26 @@
-"""Where requests go out: whose row it is, at which address, with which key.
+"""Find the provider row, the base URL and the key of a request.
 
-A key is bound to its endpoint. One from the environment goes to the address of its own row, or to the one that the
-environment names beside it, and to no other; one that was passed goes where its row's requests go.
+A key is bound to a URL. A key from the environment is sent only to the URL of its own row, or to the URL that the
+environment names for this row. A key that the caller passes is sent to the URL of its provider, whatever that is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tenuto import settings
-from tenuto.core.provider import Provider, Target
+from tenuto.client.http import Secret, safe_url
+from tenuto.core.provider import Dialect, Provider, Target
+from tenuto.errors import LLMError, MissingKey, TenutoError
 
+# Imports inside functions: `Client()` loads neither the catalog nor asyncio nor urllib.
 if TYPE_CHECKING:
     from tenuto.client.parameters import Key, ProviderConfig
     from tenuto.client.simulator import LocalSimulator
-
-__all__ = ["SETTINGS", "Endpoint", "Router"]
 
 SETTINGS = ("api_key", "base_url", "dialect", "headers")
 """The names in `ProviderConfig`."""
@@ -30,26 +32,27 @@ _HEADERS = {
     "x-goog-api-key": "x-goog-api-key",
     "api-key": "api-key",
 }
+"""The header for each value of `Provider.auth`."""
 
+_MAX_TARGETS = 1000
+"""The number of model names whose targets are cached."""
 
-_TARGETS = 1000
-"""So many models are remembered; whoever asks more looks them up each time."""
+_PLACEHOLDER = r"\{(\w+)\}"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """How to reach a target: its address, the header that pays, and what tells the account and the host from others."""
+    """The URL and the headers that reach a target."""
 
     base_url: str
     auth: dict[str, str]
-    secret: str
+    """The header with the key; empty without a key."""
     account: str
+    """The fingerprint of URL and key: tokens of one account are not valid in another."""
     platform: str = ""
-    header: str = ""
-    row: Provider | None = None
-    """Whose way it is: a simulator is another for each part that it plays."""
+    """Host and port; empty for a simulator, which imitates other hosts."""
 
     def url(self, path: str) -> str:
-        """Put a path below the address; a query that the address ends in stays at the end."""
+        """Append a path to the base URL. A query of the base URL stays at the end."""
         base, mark, query = self.base_url.partition("?")
         joined = base.rstrip("/") + path
         if not mark:
@@ -57,17 +60,14 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"{joined}{'&' if '?' in joined else '?'}{query}"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        from tenuto.client.http import safe_url
-
         return [("base_url", safe_url(self.base_url)), ("account", self.account)]
 
     def __repr__(self) -> str:
-        (_, base_url), (_, account) = self.__rich_repr__()
-        return f"Way({base_url!r}, account={account!r})"
+        return f"Endpoint({safe_url(self.base_url)!r}, account={self.account!r})"
 
 
 class Router:
-    """The rows, keys and addresses of one client."""
+    """The providers, keys and URLs of one client."""
 
     def __init__(
         self,
@@ -77,14 +77,12 @@ class Router:
     ) -> None:
         self._default = default_provider
         self._keys: dict[str, Key] = {}
-        self._own: dict[str, Provider] = {}
-        self._placed: set[str] = set()
-        self._simulator = ""
-        """The address of the simulator, if one was given."""
-        self._simulated: LocalSimulator | None = None
+        self._custom: dict[str, Provider] = {}
+        self._explicit_urls: set[str] = set()
+        """Names of the providers whose base URL the caller passed."""
+        self._simulator_url = ""
+        self._simulator: LocalSimulator | None = None
         self._targets: dict[str, Target] = {}
-        self._ways: dict[str, Endpoint] = {}
-        """The last way to each row: it is the same as long as address and key are."""
         if isinstance(providers, Mapping):
             for name, config in providers.items():
                 self._configure(name, config)
@@ -92,151 +90,246 @@ class Router:
             for row in providers:
                 self._add(row)
         if not isinstance(keys, Mapping):
-            raise TypeError(f"keys= is a dictionary, a key for each provider; not {type(keys).__name__}")
+            raise TypeError(f"keys= must be a dictionary with a key for each provider, not {type(keys).__name__}")
         for name, key in keys.items():
-            self._keys[self._row(name).name] = _checked(key, name)
+            self._add_key(self._row(name), key)
         if default_provider is not None:
             self._row(default_provider)
 
     def __repr__(self) -> str:
-        return f"Door(own={sorted(self._own)!r}, keys={sorted(self._keys)!r})"
+        return f"Router(custom={sorted(self._custom)!r}, keys={sorted(self._keys)!r})"
 
-    def qualified(self, model: str) -> str:
-        """Return a model name with its provider in front, as far as one is clear."""
+    def qualify(self, model: str) -> str:
+        """Return a model name with its provider in front, unless the provider is ambiguous."""
         from tenuto.catalog import qualify_model
 
-        return qualify_model(model, self._default, self._own)
+        return qualify_model(model, self._default, self._custom)
 
     def target(self, model: str) -> Target:
-        """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or not clear."""
-        found = self._targets.get(model)
-        if found is None:
+        """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or ambiguous."""
+        target = self._targets.get(model)
+        if target is None:
             from tenuto.catalog import resolve
 
-            found = resolve(model, default_provider=self._default, custom=self._own)
-            if len(self._targets) < _TARGETS:
-                self._targets[model] = found
-        return found
+            target = resolve(model, default_provider=self._default, custom=self._custom)
+            if len(self._targets) < _MAX_TARGETS:
+                self._targets[model] = target
+        return target
 
     def row(self, name: str) -> Target:
-        """Return the target for what is asked of a provider, not of a model."""
+        """Return the target of requests that concern a provider and no model."""
         from tenuto import catalog
 
         row = self._row(name)
         return Target(row, "", row.dialect if name in (row.name, *row.aliases) else catalog.find_provider(name).dialect)
 
     def needs_await(self, target: Target) -> bool:
-        """Tell whether finding the way takes time."""
+        """Tell whether `endpoint` may have to wait for a key function or for the start of a simulator."""
         return bool(target.provider.plays) or callable(self._keys.get(target.provider.name))
 
-    async def endpoint(self, target: Target, given: Collection[str]) -> Endpoint:
-        """Find the address and the key for a target. `given` names headers that the caller wrote: one may hold the key.
+    async def endpoint(self, target: Target, header_names: Collection[str]) -> Endpoint:
+        """Return the endpoint of a target. `header_names` are the caller's headers: one of them may contain the key.
 
-        Raise `MissingKey`, which names the variable, or `TenutoError` for an address with a gap.
+        Raise `MissingKey`, which names the variable, or `TenutoError` for an incomplete URL.
         """
-        import tenuto.client.endpoints as places  # who only makes a client needs none of it
-
         row = target.provider
-        written = row.base_urls.get(target.dialect, row.base_url)
-        if row.plays and places.has_gaps(written):
-            base_url, bound = places.joined(written, await self._simulators().address()), True
-        else:
-            base_url, bound = places.address(row, target.dialect, placed=row.name in self._placed)
-        held, bearer = self._key(row, bound=bound)
-        key = places.clean(await places.called(held, row.name) if callable(held) else held, row.name)
-        header = "authorization" if bearer else _HEADERS[row.auth]
-        if not key and header not in given and (row.key_env or row.bearer_env) and row.auth != "none":
-            raise places.missing(row, base_url, bound=bound)
-        last = self._ways.get(row.name)
-        if last is None or (last.base_url, last.secret, last.header, last.row) != (base_url, key, header, row):
-            last = self._ways[row.name] = _endpoint(row, base_url, key, header)
-        return last
+        base_url = await self._base_url(row, target.dialect)
+        key, header = await self._key(row, target.dialect)
+        if not key and row.auth != "none" and (row.key_env or row.bearer_env):
+            accepted = {header, "authorization"} if row.bearer_env else {header}
+            if accepted.isdisjoint(map(str.lower, header_names)):
+                raise self._missing_key(row, target.dialect)
+        from urllib.parse import urlsplit
+
+        from tenuto.catalog import fingerprint
+
+        auth: dict[str, str] = {header: Secret(f"Bearer {key}" if header == "authorization" else key)} if key else {}
+        host = "" if row.plays else urlsplit(base_url).netloc.rpartition("@")[2].lower()
+        return Endpoint(base_url, auth, fingerprint(row, base_url, key), host)
 
     async def close(self) -> None:
-        """Stop what was started to be asked."""
-        if self._simulated is not None:
-            await self._simulated.close()
+        """Stop the simulator, if this router started one."""
+        if self._simulator is not None:
+            await self._simulator.close()
 
-    # --- rows ---------------------------------------------------------------------------------------------------------
+    # --- provider rows ------------------------------------------------------------------------------------------------
 
     def _row(self, name: str) -> Provider:
         from tenuto.catalog import find_provider
 
-        return self._own[name] if name in self._own else find_provider(name, self._own)
+        return self._custom[name] if name in self._custom else find_provider(name, self._custom)
 
     def _add(self, row: Provider) -> None:
         if not isinstance(row, Provider):
-            raise TypeError(f"providers= takes Provider rows, or settings by name; not {type(row).__name__}")
-        if row.name in self._own:
-            raise ValueError(f"two providers are called {row.name!r}")
+            raise TypeError(f"providers= takes Provider rows, or settings by name, not {type(row).__name__}")
+        if row.name in self._custom:
+            raise ValueError(f"two providers have the name {row.name!r}")
         if "/" in row.name or not row.name:
-            raise ValueError(f"{row.name!r} is no name for a provider: it stands before the slash of provider/model")
-        self._own[row.name] = row
-        self._placed.add(row.name)
+            raise ValueError(f"invalid provider name {row.name!r}: a name is not empty and has no slash")
+        self._custom[row.name] = row
+        self._explicit_urls.add(row.name)
         for alias in row.aliases:
-            self._own.setdefault(alias, row)
+            self._custom.setdefault(alias, row)
 
     def _configure(self, name: str, config: ProviderConfig) -> None:
         from tenuto.catalog import find_provider, is_known_provider, provider_or_default
         from tenuto.wire.registry import dialect_names
 
         if not isinstance(config, Mapping):
-            raise TypeError(
-                f"providers[{name!r}] is a dictionary of settings, such as base_url; not {type(config).__name__}"
-            )
-        strange = set(config) - set(SETTINGS)
-        if strange:
-            raise TypeError(f"providers[{name!r}] has no setting {min(strange)!r}; there are {', '.join(SETTINGS)}")
+            raise TypeError(f"providers[{name!r}] must be settings such as base_url, not {type(config).__name__}")
+        if unknown := set(config) - set(SETTINGS):
+            raise TypeError(f"providers[{name!r}]: unknown setting {min(unknown)!r}; known: {', '.join(SETTINGS)}")
         base_url, dialect = config.get("base_url", ""), config.get("dialect")
         if dialect is not None and dialect not in dialect_names():
             raise ValueError(f"providers[{name!r}]: unknown dialect {dialect!r}; known: {', '.join(dialect_names())}")
         if is_known_provider(name):
             row = find_provider(name)
-            if row.plays:  # its address depends on whose part it plays
-                self._simulator, base_url = base_url, ""
-            changed = {"base_url": base_url, "base_urls": {}} if base_url else {}
-            row = msgspec.structs.replace(row, **changed, **({"dialect": dialect} if dialect else {}))
+            if row.plays:  # the row's own URL has a placeholder for the simulator's
+                self._simulator_url, base_url = base_url, ""
+            urls = {"base_url": base_url, "base_urls": {}} if base_url else {}
+            row = msgspec.structs.replace(row, **urls, **({"dialect": dialect} if dialect else {}))
         elif base_url:
             row = msgspec.structs.replace(provider_or_default(name, dialect or "openai-chat"), base_url=base_url)
         else:
-            raise ValueError(f"{name!r} is no known provider: give its base_url")
+            raise ValueError(f"unknown provider {name!r}: pass its base_url")
         self._add(msgspec.structs.replace(row, headers={**row.headers, **config.get("headers", {})}))
-        if not base_url:  # where it is, is left to the environment and the table
-            self._placed.discard(row.name)
+        if not base_url:
+            self._explicit_urls.discard(row.name)
         if "api_key" in config:
-            self._keys[row.name] = _checked(config["api_key"], name)
+            self._add_key(row, config["api_key"])
 
-    # --- addresses and keys -------------------------------------------------------------------------------------------
+    def _add_key(self, row: Provider, key: Key) -> None:
+        if not callable(key) and not isinstance(key, str):
+            raise TypeError(f"the key of {row.name!r} must be a string or a function, not {type(key).__name__}")
+        self._keys[row.name] = key
 
-    def _simulators(self) -> LocalSimulator:
-        if self._simulated is None:
-            from tenuto.client.simulator import LocalSimulator
+    # --- keys ---------------------------------------------------------------------------------------------------------
 
-            self._simulated = LocalSimulator()
-            self._simulated.given = self._simulator
-        return self._simulated
+    async def _key(self, row: Provider, dialect: Dialect) -> tuple[str, str]:
+        """Return the key, empty without one, and the name of its header."""
+        key, header = self._keys.get(row.name, ""), _HEADERS[row.auth]
+        if callable(key):
+            key = await _call_key(key, row.name)
+        elif row.name not in self._keys and (row.key_env or row.bearer_env) and self._is_trusted(row, dialect):
+            key = settings.first_set(row.key_env)
+            if not key and (key := settings.first_set(row.bearer_env)):
+                header = "authorization"
+        key = key.strip()
+        if not key.isascii() or not key.isprintable():
+            message = f"the key of {row.name!r} has characters that are not printable ASCII; check that it is the key"
+            raise LLMError(message, provider=row.name)
+        return key, header
 
-    def _key(self, row: Provider, *, bound: bool) -> tuple[Key, bool]:
-        """Return the key, empty if there is none, and whether it goes out as a bearer token whatever the row says."""
-        key = self._keys.get(row.name)
-        if key is not None:
-            return key, False
-        if not bound or (row.name in self._own and not row.key_env):
-            return "", False
-        held = settings.first_set(row.key_env)
-        return held or settings.first_set(row.bearer_env), not held
+    def _is_trusted(self, row: Provider, dialect: Dialect) -> bool:
+        """Tell whether keys from the environment may be sent to the base URL of a row."""
+        return row.name not in self._explicit_urls or _origin(_written_url(row, dialect)) in _trusted_origins(row)
+
+    def _missing_key(self, row: Provider, dialect: Dialect) -> MissingKey:
+        variables = (*row.key_env, *row.bearer_env)
+        variable = next((name for name in variables if settings.getenv(name)), "")
+        if not variable or self._is_trusted(row, dialect):
+            return MissingKey(row.name, variables)
+        reason = (
+            f"the one in {variable} belongs to another URL than {safe_url(_written_url(row, dialect))}; pass "
+            f"keys={{{row.name!r}: ...}} to send it there"
+        )
+        return MissingKey(row.name, variables, reason=reason)
+
+    # --- URLs ---------------------------------------------------------------------------------------------------------
+
+    async def _base_url(self, row: Provider, dialect: Dialect) -> str:
+        """Return the base URL. Raise `TenutoError` if a placeholder has no value."""
+        url = _written_url(row, dialect)
+        if row.plays and "{" in url:
+            if self._simulator is None:
+                from tenuto.client.simulator import LocalSimulator
+
+                self._simulator = LocalSimulator(self._simulator_url)
+            simulator_url = await self._simulator.url()
+            return re.sub(_PLACEHOLDER, lambda _: simulator_url, url)
+        if row.name in self._explicit_urls or dialect in row.base_urls:
+            return _checked_url(row, url)
+        variable = settings.first_set(row.base_url_env)
+        return _checked_url(row, _complete_url(variable, row) if variable else url)
 
 
-def _endpoint(row: Provider, base_url: str, key: str, header: str) -> Endpoint:
-    from tenuto.catalog import fingerprint
-    from tenuto.client.endpoints import host
-
-    auth = {header: f"Bearer {key}" if header == "authorization" else key} if key else {}
-    platform = "" if row.plays else host(base_url)  # a simulator is whom it plays
-    return Endpoint(base_url, auth, key, fingerprint(row, base_url, key), platform, header, row)
+def _written_url(row: Provider, dialect: Dialect) -> str:
+    return row.base_urls.get(dialect, row.base_url)
 
 
-def _checked(key: Key, name: str) -> Key:
-    if not callable(key) and not isinstance(key, str):
-        raise TypeError(f"the key for {name!r} is a string, or a function that gives one; not {type(key).__name__}")
+async def _call_key(function: Callable[[], str | Awaitable[str]], name: str) -> str:
+    """Return the key that a function returns or awaits. A plain function runs in a thread, because it may block."""
+    import asyncio
+    import inspect
+
+    def call() -> str | Awaitable[str]:
+        try:
+            return function()
+        except StopIteration as exc:  # a coroutine cannot raise StopIteration
+            raise LLMError(f"the key function of {name!r} has no more keys", provider=name) from exc
+
+    result = function() if inspect.iscoroutinefunction(function) else await asyncio.to_thread(call)
+    key = await result if inspect.isawaitable(result) else result
+    if not isinstance(key, str):
+        raise TypeError(f"the key function of {name!r} returned {type(key).__name__}, not a string")
     return key
+
+
+def _trusted_origins(row: Provider) -> set[str]:
+    """Return the origins that keys from the environment may be sent to.
+
+    For a custom row these are its own: it names its variables for its own URLs. For a row with the name of a catalog row
+    they are those of the catalog row.
+    """
+    from tenuto.catalog import find_provider, is_known_provider
+
+    if not is_known_provider(row.name):
+        return {_origin(url) for url in (row.base_url, *row.base_urls.values())}
+    known = find_provider(row.name)
+    urls = [_fill_placeholders(known, url) for url in (known.base_url, *known.base_urls.values())]
+    if variable := settings.first_set(known.base_url_env):
+        urls.append(_complete_url(variable, known))
+    return set(map(_origin, urls))
+
+
+def _origin(url: str) -> str:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port and (parts.scheme, parts.port) not in (("https", 443), ("http", 80)) else ""
+    return f"{parts.scheme}://{parts.hostname}{port}".lower()
+
+
+def _complete_url(url: str, row: Provider) -> str:
+    """Complete a URL from the environment with scheme, port, and the path that the vendor's SDK adds."""
+    from urllib.parse import urlsplit
+
+    url = url.rstrip("/")
+    if "://" not in url:
+        own = urlsplit(row.base_url)
+        host, slash, path = url.partition("/")
+        port = "" if urlsplit(f"//{host}").port or not own.port else f":{own.port}"
+        url = f"{own.scheme}://{host}{port}{slash}{path}"
+    return url if url.endswith(row.base_url_path) else url + row.base_url_path
+
+
+def _fill_placeholders(row: Provider, url: str) -> str:
+    """Fill the placeholders in braces from the environment; those without a value stay."""
+    for name in re.findall(_PLACEHOLDER, url):
+        if value := settings.first_set(row.fill.get(name, ())):
+            url = url.replace(f"{{{name}}}", value)
+    return url
+
+
+def _checked_url(row: Provider, url: str) -> str:
+    """Return a URL with its placeholders filled. Raise `TenutoError` if it is incomplete or not an HTTP URL."""
+    url = _fill_placeholders(row, url)
+    if missing := dict.fromkeys(re.findall(_PLACEHOLDER, url)):
+        variables = " and ".join(" or ".join(row.fill.get(name, (name.upper(),))) for name in missing)
+        raise TenutoError(
+            f"the base URL of {row.name!r} is {url}: set {variables}, or pass "
+            f"providers={{{row.name!r}: {{'base_url': ...}}}}"
+        )
+    if not url.lower().startswith(("http://", "https://")):
+        raise TenutoError(f"the base URL of {row.name!r}, {safe_url(url)!r}, must start with http:// or https://")
+    return url

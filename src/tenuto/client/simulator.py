@@ -1,9 +1,10 @@
-"""The simulator that a client asks: one that runs elsewhere, or one of its own that it starts when it is first asked."""
+"""The simulator that a client sends requests to: a running one, or one that the first request starts."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from tenuto import settings
@@ -12,85 +13,41 @@ from tenuto.errors import TenutoError
 if TYPE_CHECKING:
     from tenuto.sim.simulator import Simulator
 
-__all__ = ["LocalSimulator"]
-
-_ADDED = ("/v1", "/v1beta")
-"""What some SDKs want at the end of an address."""
-
 
 class LocalSimulator:
-    """Finds the simulator: at the address that was given, at `TENUTO_SIM_URL`, or in this process.
+    """Find the simulator: at the URL that was passed, at `TENUTO_SIM_URL`, or in a thread of this process."""
 
-    One's own belongs to the loop in which it was started; in another loop, another one is started. That makes no
-    difference to who asks: what it answers depends on its seed and the request.
-    """
+    def __init__(self, url: str = "") -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._simulator: Simulator | None = None
+        self._pid = 0
 
-    def __init__(self) -> None:
-        self.given = ""
-        self._own: dict[asyncio.AbstractEventLoop, _Own] = {}
-
-    async def address(self) -> str:
-        """Return where it is. Raise `TenutoError` if it cannot be started as the environment says."""
-        named = self.given or settings.getenv("TENUTO_SIM_URL")
-        if named:
-            return _bare(named)
-        loop = asyncio.get_running_loop()
-        if loop not in self._own:
-            for other in [other for other, own in self._own.items() if own.orphaned]:
-                self._own.pop(other).leave()
-            self._own[loop] = _Own(loop)
-        return await self._own[loop].address()
+    async def url(self) -> str:
+        """Return the URL. Raise `TenutoError` if the simulator cannot start with the settings of the environment."""
+        if url := self._url or settings.getenv("TENUTO_SIM_URL"):
+            url = url.rstrip("/").removesuffix("/v1").removesuffix("/v1beta")  # some SDKs need these
+            return url if "://" in url else f"http://{url}"
+        if self._simulator is None or self._pid != os.getpid():  # a forked process has no threads of its parent
+            await asyncio.to_thread(self._start)
+        assert self._simulator is not None
+        return self._simulator.base_url
 
     async def close(self) -> None:
-        """Stop those that were started here."""
-        here = asyncio.get_running_loop()
-        while self._own:
-            loop, own = self._own.popitem()
-            if loop is here:
-                await own.stop()
-            else:
-                own.leave()
+        """Stop the simulator, if it was started here."""
+        simulator, self._simulator = self._simulator, None
+        if simulator is not None and self._pid == os.getpid():
+            await asyncio.to_thread(simulator.__exit__, None, None, None)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._simulator is None or self._pid != os.getpid():
+                simulator = _create_simulator()
+                simulator.__enter__()
+                self._simulator, self._pid = simulator, os.getpid()
 
 
-class _Own:
-    """The simulator of one loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._pid = os.getpid()
-        self._lock = asyncio.Lock()
-        self._simulator: Simulator | None = None
-        self._ending: asyncio.Task[None] | None = None
-
-    @property
-    def orphaned(self) -> bool:
-        """Whether its loop will never run again: it was closed, or is that of the process this one was forked off."""
-        return self._loop.is_closed() or self._pid != os.getpid()
-
-    async def address(self) -> str:
-        async with self._lock:
-            if self._simulator is None:
-                made = _simulator()
-                await made.__aenter__()
-                self._simulator = made
-            return self._simulator.base_url
-
-    async def stop(self) -> None:
-        if self._simulator is not None:
-            await self._simulator.__aexit__(None, None, None)
-
-    def leave(self) -> None:
-        """Stop it from outside its loop. A socket that a loop still waits for can only be closed by that loop."""
-        if not self.orphaned:
-            self._loop.call_soon_threadsafe(self._end)
-        elif self._simulator is not None:
-            self._simulator.leave()
-
-    def _end(self) -> None:
-        self._ending = self._loop.create_task(self.stop())
-
-
-def _simulator() -> Simulator:
+def _create_simulator() -> Simulator:
     from pathlib import Path
 
     from tenuto.sim.script import load
@@ -100,17 +57,10 @@ def _simulator() -> Simulator:
     try:
         script = load(Path(path).read_bytes()) if path else ()
     except (OSError, ValueError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else exc
-        raise TenutoError(f"TENUTO_SIM_SCRIPT names {path}: {why}") from exc
+        reason = exc.strerror if isinstance(exc, OSError) else exc
+        raise TenutoError(f"TENUTO_SIM_SCRIPT: cannot load {path}: {reason}") from exc
     try:
         pace = parse_pace(settings.getenv("TENUTO_SIM_PACE"))
     except ValueError as exc:
         raise TenutoError(f"TENUTO_SIM_PACE: {exc}") from exc
     return Simulator(settings.getenv("TENUTO_SIM_SEED") or "tenuto", script, pace)
-
-
-def _bare(address: str) -> str:
-    address = address.rstrip("/")
-    for ending in _ADDED:
-        address = address.removesuffix(ending)
-    return address if "://" in address else f"http://{address}"

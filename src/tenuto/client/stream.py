@@ -1,211 +1,326 @@
-"""A reply while it arrives."""
+"""A chat call, and the stream of its events."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from functools import partial
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self, TypeAlias
 
-from tenuto.client.pipeline import Lists
+import msgspec
+
+from tenuto.client.deadlines import StreamIdleAfterEnd, out_of_time
+from tenuto.client.exchange import MAX_STREAM, Attempt, Sender
+from tenuto.client.middleware.base import Middleware, compose
+from tenuto.client.options import Timeouts
 from tenuto.client.reply import Reply
-from tenuto.core.events import ContentDelta, MessageDone, StreamEvent, TextDelta
+from tenuto.client.routing import Endpoint
+from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, StreamEvent, TextDelta
+from tenuto.core.loss import Loss
+from tenuto.core.messages import AssistantMessage, UserMessage
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.response import ChatResponse
+from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
-from tenuto.errors import ClosedError, LLMError, TenutoError
+from tenuto.errors import (
+    ClosedError,
+    ConnectionFailed,
+    IncompleteResponse,
+    LLMError,
+    ProtocolError,
+    TenutoError,
+    TimedOut,
+    UnsupportedContent,
+)
+from tenuto.wire.decoder import MOST_CHOICES, Decoder
+from tenuto.wire.registry import codec_for
+from tenuto.wire.write import write_request
 
-if TYPE_CHECKING:
-    from tenuto.client.exchange import Attempt
+BeforeSend: TypeAlias = Callable[[Target, WireRequest], Awaitable[None]]
+"""Called before each request is sent. If it raises, the request is not sent."""
 
-__all__ = ["AsyncStream", "ChatCall"]
-
-
-def _nothing() -> None:
-    return None
-
-
-def _current_task() -> Callable[[], asyncio.Task[Any] | None]:
-    """Return what tells the current task of the running loop: it is asked for each event, so it has to be quick."""
-    loop = asyncio.get_running_loop()
-    if sys.version_info < (3, 12):  # there it is written in Python, and costs as much as all the layers together
-        tasks: dict[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = getattr(
-            asyncio.tasks, "_current_tasks", None
-        )
-        if tasks is not None:
-            return partial(tasks.get, loop)
-    return partial(asyncio.current_task, loop)
+USAGE_WAIT = 30.0
+"""Seconds to wait for the usage, or for the end of the stream, after the answer is complete."""
+_SLICE = 16 * 1024
+"""The number of bytes that are decoded at a time, about a hundred events: the first need not wait for the last."""
 
 
 class ChatCall:
-    """One call through the middleware: yields the events, keeps the reply. While it runs, it stands in `calls`."""
+    """One chat call with all of its attempts. `calls` contains it while it runs."""
 
     def __init__(
-        self, request: ChatRequest, question: Attempt, handler: Lists, now: Callable[[], float], calls: set[ChatCall]
+        self,
+        sender: Sender,
+        request: ChatRequest,
+        middleware: tuple[Middleware, ...],
+        timeouts: Timeouts,
+        total_at: float | None,
+        before_send: BeforeSend | None,
+        calls: set[ChatCall],
     ) -> None:
+        self._sender = sender
         self._request = request
-        self._handler = handler
-        self._now = now
+        self._middleware = middleware
+        self._timeouts = timeouts
+        self._total_at = total_at
+        self._before_send = before_send
         self._calls = calls
-        self.question = question
-        self.response: ChatResponse | None = None
         self._asked_at = 0.0
-        self._generator: Callable[[], AsyncGenerator[StreamEvent, None] | None] = _nothing
-        self._drains = False
+        self._reported: tuple[Loss, ...] = ()
+        self._decoder: Decoder | None = None
+        self._in_attempt = False
         self._reader: asyncio.Task[Any] | None = None
         self._cancelling = 0
-        self._ended: TenutoError | None = None
+        self._stop_reason: TenutoError | None = None
+        self.attempt: Attempt | None = None
+        """The last attempt that got a response."""
+        self.response: ChatResponse | None = None
+        self.is_reading = False
+        """Whether a task waits for the next event."""
+        self.done = False
+        """Whether the events have ended."""
 
-    def events(self) -> AsyncGenerator[StreamEvent, None]:
-        """Yield the events; the reply is there when they have ended."""
-        generator = self._run()
-        self._generator = weakref.ref(generator)  # it holds this call already
-        return generator
+    # --- the whole call -----------------------------------------------------------------------------------------------
 
-    async def _run(self) -> AsyncGenerator[StreamEvent, None]:
-        current = _current_task()
-        stream = self._begin(current())
+    async def events(self) -> AsyncGenerator[StreamEvent, None]:
+        """Send the request through the middleware and yield the events. After the last one the reply is complete."""
+        stream = compose(self._middleware, self._send)(self._request)
+        loop = asyncio.get_running_loop()
+        self._asked_at = self._sender.now()
+        if self._total_at is None and self._timeouts.total is not None:
+            self._total_at = loop.time() + self._timeouts.total
+        timer = None if self._total_at is None else loop.call_at(self._total_at, self._on_deadline)
+        self._calls.add(self)
         try:
-            async for events in stream:
-                last = events[-1] if events else None
-                for event in events:
-                    if event is last and type(event) is MessageDone:  # to ask each for its type: 3 bytecodes of 106
-                        self.response = event.response
-                    yield event
-                    if self._ended is not None:
-                        break
-                if self._ended is not None:
+            self._set_reader(asyncio.current_task())
+            async for event in stream:
+                if type(event) is MessageDone:
+                    self.response = event.response
+                self.is_reading = False
+                yield event
+                self.is_reading = True
+                if self._stop_reason is not None:
                     break
-                events.clear()  # layers further in hold it while they wait for the next
-                if (task := current()) is not self._reader:
+                if (task := asyncio.current_task(loop)) is not self._reader:
                     self._set_reader(task)
         except asyncio.CancelledError:
-            if not self._stopped():
+            if not self._was_stopped():
                 raise
         except LLMError as exc:
             self._add_transcript(exc)
             raise
         finally:
-            await self._close(stream)
-        self._conclude()
+            self.is_reading, self.done = False, True
+            if timer is not None:
+                timer.cancel()
+            self._calls.discard(self)
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+            if self.attempt is not None:  # middleware need not close the iterator that it gets
+                self.attempt.close()
+        self._raise_stop_reason()
 
     async def drain(self) -> Reply:
-        """Read to the end."""
-        stream = self._begin(asyncio.current_task())
-        self._drains = True
-        try:
-            async for events in stream:
-                last = events[-1] if events else None
-                if type(last) is MessageDone:
-                    self.response = last.response
-                if self._ended is not None:
-                    break
-        except asyncio.CancelledError:
-            if not self._stopped():
-                raise
-        except LLMError as exc:
-            self._add_transcript(exc)
-            raise
-        finally:
-            self._drains = False
-            await self._close(stream)
-        self._conclude()
+        """Read to the end and return the reply."""
+        async for _ in self.events():
+            pass
         return self.reply()
 
-    def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[list[StreamEvent]]:
-        stream = self._handler(self._request)  # first: a layer that raises at once leaves nothing behind
-        self._asked_at = self._now()
-        self._set_reader(reader)
-        self._calls.add(self)
-        self.question.begin(self)
-        return stream
-
-    async def _close(self, stream: AsyncIterator[list[StreamEvent]]) -> None:
-        self._calls.discard(self)
-        self.question.over(self)
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
-        self.question.close()
-
-    def _set_reader(self, task: asyncio.Task[Any] | None) -> None:
-        """Remember who waits for the next event, and how often that task was to be cancelled already."""
-        self._reader = task
-        self._cancelling = 0 if task is None else task.cancelling()
-
-    def _stopped(self) -> bool:
-        """Whether the reader was cancelled by `stop`, and by nobody else: whoever else wanted it gets what he wanted."""
-        return self._ended is not None and self._reader is not None and self._reader.uncancel() <= self._cancelling
-
-    def _conclude(self) -> None:
-        """Raise what is to be said of a call that ended; whatever ended it, a reply that was there is no error."""
-        if self.response is not None:
+    def stop(self, reason: TenutoError) -> None:
+        """End the call from outside. An `LLMError` is raised in the reader; any other reason ends its events."""
+        if self._stop_reason is not None:
             return
-        if isinstance(self._ended, LLMError):
-            self._add_transcript(self._ended)
-            raise self._ended
-        if self._ended is None:
-            raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
-
-    def _add_transcript(self, error: LLMError) -> None:
-        if error.partial is not None and error.transcript is None:
-            error.transcript = Transcript((*self._request.transcript, error.partial.message))
-
-    def ring(self, _now: float) -> None:
-        """The whole time is over: it also bounds what middleware waits for, its pauses and its queues."""
-        if not (self.is_reading and self.question.asking):  # what is being read has deadlines of its own
-            self.stop(self.question.late())
-
-    @property
-    def done(self) -> bool:
-        """Whether the events have ended, one way or another."""
-        return self._generator is not _nothing and getattr(self._generator(), "ag_frame", None) is None
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether somebody waits for the next event at this moment."""
-        return self._drains or bool(getattr(self._generator(), "ag_running", False))
-
-    def stop(self, why: TenutoError) -> None:
-        """End the call, from outside. An `LLMError` is raised where the events are read; anything else ends them."""
-        if self._ended is not None:
-            return
-        self._ended = why
+        self._stop_reason = reason
         reader = self._reader
         if self.is_reading and reader is not None and reader is not asyncio.current_task():
             reader.cancel()
 
     def reply(self) -> Reply:
-        """Return the reply, or what has come of it."""
-        response = self.response or self.question.partial()
+        """Return the reply, or the part of it that has arrived."""
+        response = self.response
+        if response is None and self._decoder is not None:
+            response = self._decoder.partial()
+        if response is None:
+            response = ChatResponse("", "", "", (Choice(AssistantMessage((), incomplete=True)),))
         transcript = Transcript((*self._request.transcript, response.message))
-        exchange = self.question.exchange
-        if exchange is None:  # nobody was asked
+        attempt = self.attempt
+        if attempt is None:  # no provider has responded
             return Reply(response=response, transcript=transcript)
         return Reply(
             response=response,
             transcript=transcript,
             asked_at=self._asked_at,
-            request_id=exchange.request_id,
-            headers=exchange.headers,
-            raw=exchange.raw,
+            request_id=attempt.request_id,
+            headers=attempt.headers,
+            raw=attempt.raw,
         )
+
+    def _set_reader(self, task: asyncio.Task[Any] | None) -> None:
+        """Store the task that waits for the next event, and the number of its pending cancellations."""
+        self.is_reading = True
+        self._reader = task
+        self._cancelling = 0 if task is None else task.cancelling()
+
+    def _was_stopped(self) -> bool:
+        """Tell whether only `stop` cancelled the reader. A cancellation from anyone else is propagated."""
+        return (
+            self._stop_reason is not None and self._reader is not None and self._reader.uncancel() <= self._cancelling
+        )
+
+    def _raise_stop_reason(self) -> None:
+        """Raise the error that ended the call, unless the reply is complete."""
+        if self.response is not None:
+            return
+        if isinstance(self._stop_reason, LLMError):
+            self._add_transcript(self._stop_reason)
+            raise self._stop_reason
+        if self._stop_reason is None:
+            raise TenutoError("the middleware ended without a reply: it must yield the last event, MessageDone")
+
+    def _add_transcript(self, error: LLMError) -> None:
+        if error.partial is not None and error.transcript is None:
+            error.transcript = Transcript((*self._request.transcript, error.partial.message))
+
+    def _on_deadline(self) -> None:
+        """Stop the call at its total timeout, also in the pauses of middleware. An attempt has its own deadline."""
+        if not (self.is_reading and self._in_attempt):
+            self.stop(out_of_time(self._timeouts))
+
+    # --- one attempt --------------------------------------------------------------------------------------------------
+
+    async def _send(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
+        """Send a request once. Yield the events, of which the last is `MessageDone`; raise the typed error.
+
+        Each attempt writes the request again, so that a fallback never sends the bytes of another provider.
+        """
+        router = self._sender.router
+        target = router.target(request.model)
+        endpoint = await router.endpoint(target, request.extra_headers)
+        self._in_attempt = True
+        try:
+            async with aclosing(self._attempt_events(request, target, endpoint)) as stream:
+                async for events in stream:
+                    self._in_attempt = False
+                    for event in events:
+                        yield event
+                    events.clear()  # not held while the next bytes are awaited
+                    self._in_attempt = True
+        finally:
+            self._in_attempt = False
+
+    async def _attempt_events(
+        self, request: ChatRequest, target: Target, endpoint: Endpoint
+    ) -> AsyncGenerator[list[StreamEvent], None]:
+        """Write and send a request, and decode the response. The events before an error are yielded before it."""
+        target = msgspec.structs.replace(target, account=endpoint.account, platform=endpoint.platform)
+        wire = write_request(request, target)
+        losses = wire.losses
+        _check_content(request, target, losses)
+        if losses and losses != self._reported:  # once for all attempts
+            self._reported = losses
+            self._sender.losses.report(target, losses, once=self._before_send is not None)
+        if self._before_send is not None:
+            await self._before_send(target, wire)
+        self._decoder = decoder = _create_decoder(request, target, wire.body)
+        with Attempt(self._sender, target.provider.name, self._timeouts, self._total_at) as attempt:
+            await attempt.send(endpoint, wire)
+            del wire  # its body may be large
+            self.attempt = attempt
+            await attempt.check_status()
+            events, at_end = list[StreamEvent](), False
+            if request.stream or attempt.is_stream:
+                attempt.max_size = MAX_STREAM
+                while not (at_end or decoder.ended or decoder.error):
+                    chunk = await _read(attempt.read, decoder)
+                    at_end = not chunk
+                    for start in range(0, len(chunk), _SLICE):
+                        frame_count = decoder.frame_count
+                        yield _redact_errors(decoder.feed(chunk[start : start + _SLICE]), decoder, attempt)
+                        if decoder.frame_count != frame_count:
+                            attempt.deadlines.got_event()
+                    del chunk  # do not hold it while waiting for the next one
+                    if decoder.only_usage_missing:
+                        attempt.deadlines.limit_end(USAGE_WAIT)
+            else:
+                attempt.raw = await _read(attempt.read_all, decoder)
+                at_end = True
+                if not attempt.raw.strip():
+                    raise ProtocolError(f"a response without a body (HTTP {attempt.status})")
+                events = decoder.feed_body(attempt.raw)
+            yield _redact_errors([*events, *decoder.drain()], decoder, attempt)
+            events = decoder.finish()
+            if losses and isinstance(done := events[-1], MessageDone):
+                response = msgspec.structs.replace(done.response, losses=(*losses, *done.response.losses))
+                events[-1] = MessageDone(response)
+            yield events
+            if not at_end:
+                await attempt.read_rest()
+
+
+async def _read(read: Callable[[], Awaitable[bytes]], decoder: Decoder) -> bytes:
+    """Read bytes of a response. If only the usage is missing, an error is the end of the response."""
+    try:
+        return await read()
+    except StreamIdleAfterEnd:
+        return b""
+    except (ConnectionFailed, TimedOut, ProtocolError) as exc:
+        if decoder.only_usage_missing:
+            return b""
+        if not isinstance(exc, ConnectionFailed):
+            decoder.fail(exc)
+            raise
+        error = IncompleteResponse(f"the reply was interrupted: {exc}")
+        decoder.fail(error)
+        raise error from exc
+
+
+def _redact_errors(events: list[StreamEvent], decoder: Decoder, attempt: Attempt) -> list[StreamEvent]:
+    """Return the events without the keys that an error inside the stream quotes."""
+    error = decoder.error
+    if error is None:
+        return events
+    attempt.annotate(error)
+    return [ErrorEvent(str(error), error.raw) if isinstance(event, ErrorEvent) else event for event in events]
+
+
+def _create_decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
+    audio_format = request.audio.get("format", "") if request.audio else ""
+    decoder = codec_for(target.dialect).decoder(
+        target,
+        seed=hashlib.sha256(body).hexdigest(),
+        audio_format=audio_format if isinstance(audio_format, str) else "",
+    )
+    if target.traits.prefix_bound:
+        decoder.request_body = body
+    decoder.most_choices = MOST_CHOICES + (request.n or 0)
+    return decoder
+
+
+def _check_content(request: ChatRequest, target: Target, losses: tuple[Loss, ...]) -> None:
+    """Raise `UnsupportedContent` if the newest user message has content that the target does not accept."""
+    transcript = request.transcript
+    if not losses or not isinstance(transcript[-1], UserMessage):
+        return
+    newest = len(transcript) - 1
+    for loss in losses:
+        if loss.kind in ("content-refused", "unsupported-content") and loss.location.message == newest:
+            raise UnsupportedContent(f"{target.provider.name}/{target.model}", loss.detail)
 
 
 class AsyncStream:
-    """A reply while it arrives: `async with` it and iterate over its events.
+    """A reply while it arrives: use it in an `async with`, and iterate over its events.
 
-    The request goes out with the first event that is asked for. Leaving the `async with` early closes the connection.
+    The request is sent when the first event is requested. Leaving the `async with` early closes the connection.
     """
 
     def __init__(self, start: Callable[[], ChatCall]) -> None:
         self._start = start
         self._call: ChatCall | None = None
         self._events: AsyncGenerator[StreamEvent, None] | None = None
-        self._closed = self._cut_short = False
+        self._closed = self._interrupted = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -224,40 +339,40 @@ class AsyncStream:
         return self._events
 
     async def text_deltas(self) -> AsyncIterator[str]:
-        """Yield only the text of the first answer, piece by piece."""
+        """Yield only the text of the first choice, delta by delta."""
         async for event in self:
             if type(event) is ContentDelta and type(event.delta) is TextDelta and event.choice_index == 0:
                 yield event.delta.text
 
     async def drain(self) -> Reply:
-        """Read what is left, and return the reply."""
+        """Read the remaining events and return the reply."""
         async for _ in self:
             pass
         return self.reply
 
     @property
     def reply(self) -> Reply:
-        """The reply, once the events have ended; what arrived of it, if the stream was cancelled or closed.
+        """The reply, after the last event; the part that arrived, if the stream was cancelled or closed.
 
-        Raise `TenutoError` before the end, and if the stream failed: then the error has `partial` and `transcript`.
+        Raise `TenutoError` before the end, and if the stream failed: then its error has `partial` and `transcript`.
         """
         call = self._call
-        if call is not None and (call.response is not None or self._cut_short):
+        if call is not None and (call.response is not None or self._interrupted):
             return call.reply()
         if call is not None and call.done:
-            raise TenutoError("no reply: the stream failed, and its error has what arrived")
-        raise TenutoError("the stream has not ended: read on, drain() or cancel() it")
+            raise TenutoError("no reply: the stream failed; its error has the part that arrived")
+        raise TenutoError("the stream has not ended: read on, or call drain() or cancel()")
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of the provider's answer, as soon as it began."""
-        exchange = self._call.question.exchange if self._call is not None else None
-        return exchange.headers if exchange is not None else {}
+        """The headers of the provider's response, as soon as it starts."""
+        attempt = self._call.attempt if self._call is not None else None
+        return attempt.headers if attempt is not None else {}
 
     async def cancel(self) -> Reply:
-        """Stop, and return what has come: an incomplete reply, whose unfinished blocks carry no token.
+        """Stop and return the part that has arrived: an incomplete reply whose unfinished blocks have no signature.
 
-        Whoever iterates over the stream at that moment sees it end.
+        A task that iterates over the stream at that moment sees it end.
         """
         await self.close()
         if self._call is None:
@@ -265,13 +380,15 @@ class AsyncStream:
         return self._call.reply()
 
     async def close(self) -> None:
-        """Close the connection. To do so twice is harmless."""
-        again, self._closed = self._closed, True
-        if again or self._call is None or self._events is None:
+        """Close the connection. A second call has no effect."""
+        was_closed, self._closed = self._closed, True
+        call = self._call
+        if was_closed or call is None or self._events is None:
             return
-        self._cut_short = not self._call.done
-        if self._call.is_reading:
-            self._call.stop(TenutoError("the stream was closed"))
-            self._call.question.close()
+        self._interrupted = not call.done
+        if call.is_reading:
+            call.stop(TenutoError("the stream was closed"))
+            if call.attempt is not None:
+                call.attempt.close()
         else:
             await self._events.aclose()

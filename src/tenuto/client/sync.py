@@ -1,83 +1,103 @@
-"""The door for code that does not await: the same client, on a loop of its own in the background.
+"""The synchronous client: `AsyncClient` on an event loop in a background thread.
 
-Nothing is written twice: each method here runs the coroutine of its namesake. Any thread may call, also one whose own
-loop is running (a notebook). Ctrl-C cancels the request and is raised when it has let go of its line.
+Each method runs the coroutine of the same name. Any thread may call, also one with a running event loop (a notebook).
+Ctrl-C cancels the request and is raised when its connection is closed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+import tenuto  # annotations load `tenuto.Reply` when they are evaluated: creating a client must not load asyncio
 from tenuto.client.client import AsyncClient
+from tenuto.client.options import OnLoss, Timeouts
+from tenuto.client.parameters import ChatParameters, Key, MessageInput, ProviderConfig
+from tenuto.client.signatures import mirror_methods
+from tenuto.core.embedding import EmbedRequest, EmbedResponse
+from tenuto.core.provider import ModelInfo, Provider
+from tenuto.core.request import ChatRequest
 
 if TYPE_CHECKING:
     from tenuto.client.background_loop import BackgroundLoop
-    from tenuto.client.options import Timeouts
-    from tenuto.client.parameters import ChatParameters, ClientOptions
-    from tenuto.client.pipeline import Middleware
-    from tenuto.client.reply import Reply
-    from tenuto.client.request import MessageInput
-    from tenuto.client.structured import Structured
-    from tenuto.client.sync_stream import Stream
-    from tenuto.core.embedding import EmbedRequest, EmbedResponse
-    from tenuto.core.provider import ModelInfo
-    from tenuto.core.request import ChatRequest
-
-__all__ = ["Client"]
 
 T = TypeVar("T")
 
 
+@mirror_methods(AsyncClient)
 class Client:
-    """Asks every provider. The methods are those of `AsyncClient`, without the `await`.
+    """The synchronous client, with the methods of `AsyncClient`.
 
     Keys come from the environment unless they are passed. Close it with `with` or `close()`. Several threads may share
     one client.
     """
 
-    def __init__(self, **options: Unpack[ClientOptions]) -> None:
-        self._async = AsyncClient(**options)
+    def __init__(
+        self,
+        *,
+        keys: Mapping[str, Key] | None = None,
+        providers: Sequence[Provider] | Mapping[str, ProviderConfig] = (),
+        middleware: Iterable[tenuto.client.Middleware] | None = None,
+        default_provider: str | None = None,
+        timeout: float | Timeouts | None = None,
+        transport: tenuto.client.Transport | None = None,
+        on_loss: OnLoss = "warn",
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._async = AsyncClient(
+            keys=keys,
+            providers=providers,
+            middleware=middleware,
+            default_provider=default_provider,
+            timeout=timeout,
+            transport=transport,
+            on_loss=on_loss,
+            now=now,
+        )
         self._lock = threading.Lock()
-        self._begun: BackgroundLoop | None = None
+        self._loop: BackgroundLoop | None = None
 
     @overload
-    def chat(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...) -> Reply: ...
+    def chat(
+        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
+    ) -> tenuto.Reply: ...
     @overload
-    def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> Reply: ...
-    def chat(self, model: Any, messages: Any = None, **parameters: Any) -> Reply:
-        """Ask once and wait for the whole reply."""
-        return self._bridge.run(self._async.chat(model, messages, **parameters))
+    def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Reply: ...
+    def chat(self, model: Any, messages: Any = None, **parameters: Any) -> tenuto.Reply:
+        return self._background.run(self._async.chat(model, messages, **parameters))
 
     @overload
     def stream(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> Stream: ...
+    ) -> tenuto.Stream: ...
     @overload
-    def stream(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> Stream: ...
-    def stream(self, model: Any, messages: Any = None, **parameters: Any) -> Stream:
-        """Ask, and hand out the reply while it arrives."""
-        bridge = self._bridge
-        from tenuto.client.sync_stream import Stream
+    def stream(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Stream: ...
+    def stream(self, model: Any, messages: Any = None, **parameters: Any) -> tenuto.Stream:
+        return tenuto.Stream(self._background, self._async.stream(model, messages, **parameters))
 
-        return Stream(bridge, self._async.stream(model, messages, **parameters))
-
-    @overload
-    def chat_structured(
-        self, request: ChatRequest, kind: type[T], /, *, repairs: int = ..., timeout: float | Timeouts | None = ...
-    ) -> Structured[T]: ...
     @overload
     def chat_structured(
         self,
         request: ChatRequest,
-        kind: Mapping[str, Any],
+        output_type: type[T],
         /,
         *,
         repairs: int = ...,
         timeout: float | Timeouts | None = ...,
-    ) -> Structured[Any]: ...
+    ) -> tenuto.Structured[T]: ...
+    @overload
+    def chat_structured(
+        self,
+        request: ChatRequest,
+        output_type: Mapping[str, Any],
+        /,
+        *,
+        repairs: int = ...,
+        timeout: float | Timeouts | None = ...,
+    ) -> tenuto.Structured[Any]: ...
     @overload
     def chat_structured(
         self,
@@ -87,7 +107,7 @@ class Client:
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
-    ) -> Structured[T]: ...
+    ) -> tenuto.Structured[T]: ...
     @overload
     def chat_structured(
         self,
@@ -97,10 +117,11 @@ class Client:
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
-    ) -> Structured[Any]: ...
-    def chat_structured(self, model: Any, messages: Any, output_type: Any = None, **parameters: Any) -> Structured[Any]:
-        """Ask for an answer of one shape: a type, or a JSON Schema."""
-        return self._bridge.run(self._async.chat_structured(model, messages, output_type, **parameters))
+    ) -> tenuto.Structured[Any]: ...
+    def chat_structured(
+        self, model: Any, messages: Any, output_type: Any = None, **parameters: Any
+    ) -> tenuto.Structured[Any]:
+        return self._background.run(self._async.chat_structured(model, messages, output_type, **parameters))
 
     @overload
     def embed(
@@ -116,23 +137,18 @@ class Client:
         timeout: float | Timeouts | None = ...,
     ) -> EmbedResponse: ...
     def embed(self, model: Any, input: Any = None, **parameters: Any) -> EmbedResponse:
-        """Turn texts into vectors, in the order of the texts."""
-        return self._bridge.run(self._async.embed(model, input, **parameters))
+        return self._background.run(self._async.embed(model, input, **parameters))
 
     def count_tokens(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> int:
-        """Ask the provider how many tokens a question has."""
-        return self._bridge.run(self._async.count_tokens(model, messages, **parameters))
+        return self._background.run(self._async.count_tokens(model, messages, **parameters))
 
     def models(self, provider: str, /, *, timeout: float | Timeouts | None = None) -> tuple[ModelInfo, ...]:
-        """Ask a provider which models it serves."""
-        return self._bridge.run(self._async.models(provider, timeout=timeout))
+        return self._background.run(self._async.models(provider, timeout=timeout))
 
     def fetch(self, value: T, /, *, timeout: float = 60.0) -> T:
-        """Return a picture, sound, document, message or transcript with the data of its web addresses in it."""
-        return self._bridge.run(self._async.fetch(value, timeout=timeout))
+        return self._background.run(self._async.fetch(value, timeout=timeout))
 
-    def use(self, *middleware: Middleware) -> None:
-        """Add middleware to every later call: innermost, closest to the provider."""
+    def use(self, *middleware: tenuto.client.Middleware) -> None:
         self._async.use(*middleware)
 
     def __enter__(self) -> Self:
@@ -144,19 +160,19 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close every line and stop the thread."""
-        self._bridge.close()
+        """Close every connection and stop the thread."""
+        self._background.close()
         self._async.closed = True
 
     def __repr__(self) -> str:
         return repr(self._async).replace("AsyncClient", "Client")
 
     @property
-    def _bridge(self) -> BackgroundLoop:
-        """The loop in the background, loaded when something is first asked: a loop costs more to load than the client."""
-        if self._begun is None:
+    def _background(self) -> BackgroundLoop:
+        """The background loop, created at the first call: asyncio takes longer to load than the client."""
+        if self._loop is None:
             with self._lock:
                 from tenuto.client.background_loop import BackgroundLoop
 
-                self._begun = self._begun or BackgroundLoop(self._async.close)
-        return self._begun
+                self._loop = self._loop or BackgroundLoop(self._async.close)
+        return self._loop

@@ -1,4 +1,4 @@
-"""A reply while it arrives, for code that does not await: read in the background, handed over in handfuls."""
+"""A stream for code that does not await: a background loop reads it, and the events are passed on in batches."""
 
 from __future__ import annotations
 
@@ -12,60 +12,63 @@ from concurrent.futures import CancelledError, wait
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from tenuto.client.background_loop import CANCEL_GRACE, POLL, BackgroundLoop, Submitted, waited
+from tenuto.client.background_loop import CANCEL_GRACE, POLL, BackgroundLoop, Submitted, wait_for_result
+from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
 from tenuto.core.events import ContentDelta, StreamEvent, TextDelta
 from tenuto.errors import ClosedError, TenutoError
 
-if TYPE_CHECKING:
-    from tenuto.client.reply import Reply
-
-__all__ = ["EventSource", "Stream", "SyncStream"]
-
 T = TypeVar("T")
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
-_AHEAD = 4096
-"""How many events may wait for a reader before no more are read."""
+_MAX_AHEAD = 4096
+"""The number of events that may wait for the reader before the loop stops reading."""
 
 
 class EventSource(Protocol[E_co]):
-    """What can be read in the background: a stream, or a run of an agent."""
+    """What a background loop can read: a stream, or the run of an agent."""
 
     def __aiter__(self) -> AsyncIterator[E_co]: ...
 
     @property
     def reply(self) -> Reply:
-        """The whole reply, once the events have ended."""
+        """The complete reply, after the last event."""
 
     async def close(self) -> None:
-        """Close it."""
+        """End it."""
 
 
 class _EventPump(Generic[E]):
-    """Reads a stream in the background and hands its events over in handfuls. It knows nothing of who takes them.
+    """Reads a stream on the loop and puts its events into a queue; an empty batch is the end.
 
-    What comes in one turn of the loop is handed over when the turn ends; nothing at all is the end.
+    The events of one iteration of the loop are one batch: a batch costs a wake-up. The pump does not refer to the
+    `SyncStream`, which is closed when it is garbage collected.
     """
 
     def __init__(self, stream: EventSource[E]) -> None:
         self._stream = stream
-        self._room: asyncio.Event | None = None
-        self._read = self._handed = 0  # each is written by one thread only
+        self._has_room: asyncio.Event | None = None
+        self._read = self._taken = 0  # each is written by one thread only
         self.queue: SimpleQueue[list[E]] = SimpleQueue()
 
     def ahead(self) -> int:
-        """How many events were read that nobody took."""
-        return self._read - self._handed
+        """Return the number of events that wait for the reader."""
+        return self._read - self._taken
 
-    def handed(self, count: int, bridge: BackgroundLoop) -> None:
-        """Somebody took so many: there may be room for more."""
-        self._handed += count
-        room = self._room
-        if room is not None and self.ahead() < _AHEAD:
-            bridge.soon(room.set)
+    def take(self) -> list[E]:
+        """Wait for the next batch."""
+        while True:
+            with suppress(Empty):
+                return self.queue.get(timeout=POLL)
+
+    def resume(self, count: int, loop: BackgroundLoop) -> None:
+        """Continue to read if there is room after the reader took `count` events."""
+        self._taken += count
+        has_room = self._has_room
+        if has_room is not None and self.ahead() < _MAX_AHEAD:
+            loop.call_soon(has_room.set)
 
     async def run(self) -> None:
         """Read to the end."""
@@ -82,29 +85,29 @@ class _EventPump(Generic[E]):
                     loop.call_soon(flush)
                 batch.append(event)
                 self._read += 1
-                if self.ahead() > _AHEAD:
-                    await self._made_room()
+                if self.ahead() > _MAX_AHEAD:
+                    await self._wait_for_room()
         finally:
             flush()
 
-    async def _made_room(self) -> None:
-        self._room = asyncio.Event()
-        if self.ahead() > _AHEAD:
-            await self._room.wait()
-        self._room = None
+    async def _wait_for_room(self) -> None:
+        self._has_room = asyncio.Event()
+        if self.ahead() > _MAX_AHEAD:  # the reader may have taken some before it could see the event
+            await self._has_room.wait()
+        self._has_room = None
 
 
 class SyncStream(Generic[E]):
-    """What happens, while it happens: use it in a `with`, and iterate over its events.
+    """Events while they happen: use it in a `with`, and iterate over it.
 
-    It begins with the first event that is asked for. Leaving the `with` early ends it.
+    It starts when the first event is requested. Leaving the `with` early ends it.
     """
 
-    def __init__(self, bridge: BackgroundLoop, stream: EventSource[E]) -> None:
-        self._bridge = bridge
+    def __init__(self, loop: BackgroundLoop, stream: EventSource[E]) -> None:
+        self._loop = loop
         self._stream = stream
         self._pump = _EventPump(stream)
-        self._running: Submitted[None] | None = None
+        self._submitted: Submitted[None] | None = None
         self._pending: deque[E] = deque()
         self._ended = self._closed = False
         self._lock = threading.RLock()
@@ -123,121 +126,113 @@ class SyncStream(Generic[E]):
 
     def __next__(self) -> E:
         while True:
-            with suppress(IndexError):  # another thread may take what this one waited for
+            with suppress(IndexError):  # another thread may take the event that this thread waited for
                 return self._pending.popleft()
             self._fill()
 
     def text_deltas(self) -> Iterator[str]:
-        """Yield only the text of the first answer, piece by piece."""
+        """Yield only the text of the first choice, delta by delta."""
         for event in self:
             if isinstance(event, ContentDelta) and type(event.delta) is TextDelta and event.choice_index == 0:
                 yield event.delta.text
 
     def drain(self) -> Reply:
-        """Read what is left, and return the reply."""
+        """Read the remaining events and return the reply."""
         for _ in self:
             pass
         return self.reply
 
     @property
     def reply(self) -> Reply:
-        """The reply, once the events have ended; what arrived of it, if the stream was cancelled or closed.
+        """The reply, after the last event; the part that arrived, if the stream was cancelled or closed.
 
         Raise `TenutoError` before the end, and if the stream failed.
         """
         return self._stream.reply
 
     def close(self) -> None:
-        """Close the connection. To do so twice is harmless."""
+        """Close the connection. A second call has no effect."""
         self._closed = True
-        running = self._running
-        under_way = running is not None and not running.future.done() and not self._bridge.closed
-        if under_way and self._pid == os.getpid():  # in a process that was forked off, the line is the parent's
-            self._bridge.run(self._stopped(self._stream.close))
+        submitted = self._submitted
+        is_running = submitted is not None and not submitted.future.done() and not self._loop.closed
+        if is_running and self._pid == os.getpid():  # in a forked process, the connection belongs to the parent
+            self._loop.run(self._stop(self._stream.close))
 
     def _fill(self) -> None:
+        """Wait for the next batch. At the end, raise the error of the stream or `StopIteration`."""
         if self._ended:
             raise StopIteration
-        running = self._started()
+        submitted = self._start()
         try:
-            came = self._taken()
-        except BaseException:  # an interrupt; there may be no `with` that would close the stream
+            batch = self._pump.take()
+        except BaseException:  # an interrupt; without a `with`, nothing else closes the stream
             self._closed = True
-            running.cancel()
-            wait((running.future,), CANCEL_GRACE)
+            submitted.cancel()
+            wait((submitted.future,), CANCEL_GRACE)
             raise
-        if came:
-            self._pending.extend(came)
-            self._pump.handed(len(came), self._bridge)
+        if batch:
+            self._pending.extend(batch)
+            self._pump.resume(len(batch), self._loop)
             return
         self._ended = True
         self._pump.queue.put([])  # another thread may wait for the end, too
         try:
-            waited(running.future)  # raises what the stream ended with
+            wait_for_result(submitted.future)
         except CancelledError:
-            if self._bridge.closed and not self._closed:
-                raise self._bridge.gone() from None
+            if self._loop.closed and not self._closed:
+                raise self._loop.closed_error() from None
             if not self._closed:
-                raise TenutoError("the stream was cancelled from inside, by a middleware") from None
+                raise TenutoError("a middleware cancelled the stream") from None
         raise StopIteration
 
-    def _started(self) -> Submitted[None]:
-        self._own()
+    def _start(self) -> Submitted[None]:
+        self._check_process()
         with self._lock:
-            if self._running is None:
+            if self._submitted is None:
                 if self._closed:
                     raise ClosedError("the stream is closed")
-                self._running = running = self._bridge.start(self._pump.run())
+                self._submitted = submitted = self._loop.submit(self._pump.run())
                 queue = self._pump.queue
-                running.future.add_done_callback(lambda _: queue.put([]))
-                weakref.finalize(self, _abandon, running, self._bridge).atexit = False
-            return self._running
+                submitted.future.add_done_callback(lambda _: queue.put([]))
+                weakref.finalize(self, _on_collected, submitted, self._loop).atexit = False
+            return self._submitted
 
-    def _own(self) -> None:
+    def _check_process(self) -> None:
         if self._pid != os.getpid():
-            raise TenutoError("the stream belongs to the process that this one was forked off from")
+            raise TenutoError("the stream belongs to the parent of this forked process")
 
-    def _taken(self) -> list[E]:
-        while True:
-            try:
-                return self._pump.queue.get(timeout=POLL)
-            except Empty:
-                continue
-
-    async def _stopped(self, act: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        result = await act()
-        if self._running is not None:
-            self._running.cancel()
+    async def _stop(self, stop: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        result = await stop()
+        if self._submitted is not None:
+            self._submitted.cancel()
         return result
 
 
-def _abandon(running: Submitted[None], bridge: BackgroundLoop) -> None:
-    """End a stream that was dropped without `close`, and wait for its end unless this is the loop's own thread."""
-    running.cancel()
-    if not bridge.is_own_thread():
-        wait((running.future,), CANCEL_GRACE)
+def _on_collected(submitted: Submitted[None], loop: BackgroundLoop) -> None:
+    """End a stream that was not closed, and wait for its end unless this is the thread of the loop."""
+    submitted.cancel()
+    if not loop.is_own_thread():
+        wait((submitted.future,), CANCEL_GRACE)
 
 
 class Stream(SyncStream[StreamEvent]):
     """A reply while it arrives: use it in a `with`, and iterate over its events.
 
-    The request goes out with the first event that is asked for. Leaving the `with` early closes the connection.
+    The request is sent when the first event is requested. Leaving the `with` early closes the connection.
     """
 
-    def __init__(self, bridge: BackgroundLoop, stream: AsyncStream) -> None:
-        super().__init__(bridge, stream)
-        self._replying = stream
+    _stream: AsyncStream
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers of the provider's answer, as soon as it began."""
-        return self._replying.headers
+        """The headers of the provider's response, as soon as it starts."""
+        return self._stream.headers
 
     def cancel(self) -> Reply:
-        """Stop, and return what has come: an incomplete reply, whose unfinished blocks carry no token.
+        """Stop and return the part that has arrived: an incomplete reply whose unfinished blocks have no signature.
 
-        Any thread may do so; whoever iterates over the stream at that moment sees it end.
+        Any thread may call it. A thread that iterates over the stream at that moment sees it end.
         """
-        self._own()
+        self._check_process()
         self._closed = True
-        return self._bridge.run(self._stopped(self._replying.cancel))
+        return self._loop.run(self._stop(self._stream.cancel))

@@ -5,12 +5,10 @@ The stored transcript and the unified response use the same blocks. A block is e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+from os import PathLike
+from typing import Annotated, Any, Self, TypeAlias
 
 import msgspec
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 __all__ = [
     "AnthropicMeta",

@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+import tenuto  # annotations load `tenuto.ReasoningItem`, of a higher layer, when they are evaluated
 from tenuto.core.blocks import ToolUse, Value
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, UserMessage
-
-if TYPE_CHECKING:
-    from tenuto.reasoning.items import ReasoningItem
 
 Appendable: TypeAlias = "str | Message | ToolResult | Sequence[ToolResult]"
 
@@ -71,7 +69,7 @@ class Transcript(Value, frozen=True):
 
         return load_transcript(text)
 
-    def reasoning_details(self) -> dict[int, list[ReasoningItem]]:
+    def reasoning_details(self) -> dict[int, list[tenuto.ReasoningItem]]:
         """Return the `reasoning_details` items of each reply that has any, by the index of its message."""
         from tenuto.reasoning.views import to_details
 

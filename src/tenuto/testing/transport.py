@@ -88,7 +88,6 @@ class ScriptedReply:
         self._transport = transport
         self._pieces = answer.pieces()
         self._answer = answer
-        self._aborted: asyncio.Future[None] | None = None
         self._closed = False
         self.status = answer.status
         self.headers = {name.lower(): value for name, value in answer.headers.items()}
@@ -100,22 +99,11 @@ class ScriptedReply:
         if self._answer.error is not None:
             raise self._answer.error
         if self._answer.hang:
-            await self._waiting()
+            await asyncio.get_running_loop().create_future()
         return b""
-
-    def abort(self, error: BaseException) -> None:
-        """Break off: whoever waits, and every later `read`, gets the error."""
-        waiting = self._waiting()
-        if not waiting.done():
-            waiting.set_exception(error)
 
     def close(self) -> None:
         """Let go."""
         if not self._closed:
             self._closed = True
             self._transport.open -= 1
-
-    def _waiting(self) -> asyncio.Future[None]:
-        if self._aborted is None:
-            self._aborted = asyncio.get_running_loop().create_future()
-        return self._aborted

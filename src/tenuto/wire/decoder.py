@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Block
+from tenuto.core.blocks import Block, Reasoning
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, MessageStart, StreamEvent
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
@@ -27,6 +27,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.framing import FrameReader, Framing
+from tenuto.wire.prefix_binding import prefix_of
 
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""
@@ -67,8 +68,8 @@ class Decoder(ABC):
         self.target = target
         self.seed = seed
         """Part of generated ids. Pass the digest of the request, so that two replies never share an id."""
-        self.prefix = ""
-        """The digest of the messages that the tokens of the reply are bound to; empty if they are not bound."""
+        self.request_body = b""
+        """The body of the request. It is needed if the model binds its reasoning to the messages before it."""
         self.audio_format = audio_format
         """The requested format, if the reply is speech."""
         self.most_choices = MOST_CHOICES
@@ -108,6 +109,16 @@ class Decoder(ABC):
     def only_usage_missing(self) -> bool:
         """Whether every choice has ended, and only the usage may still follow."""
         return self.ended
+
+    @property
+    def prefix(self) -> str:
+        """The digest of the messages that the reasoning of the reply is bound to; empty without bound reasoning."""
+        slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)
+        if not self.request_body or not any(isinstance(slot.block, Reasoning) for slot in slots):
+            return ""
+        return prefix_of(self.request_body, self.target)
+
+    # --- for the client ---------------------------------------------------------------------------------------------------
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
         """Read the next bytes and return the events that they complete. After an `ErrorEvent` nothing is read."""

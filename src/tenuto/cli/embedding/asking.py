@@ -57,7 +57,7 @@ def asked(ai: AsyncClient, kept: Kept | None, model: str | None, dimensions: int
 
 def _full_name(ai: AsyncClient, model: str) -> str:
     try:
-        target = ai.target(model)
+        target = ai._target(model)
     except UnknownProvider as exc:
         if not exc.bare:
             raise

@@ -1,16 +1,16 @@
-"""A whole reply as the events that would have told it, and the way back.
+"""Convert a complete response to stream events and back.
 
-Whoever has a response instead of a stream (a cache, a middleware that thinks in responses) hands it out through here, so
-that streamed and drained callers see what they always see.
+A cache and a middleware over responses use it, so that streamed and drained callers get the usual events.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
-from tenuto.client.pipeline import closing
+from tenuto.client.middleware.base import Middleware, Next, closing
 from tenuto.core.blocks import (
     AnthropicMeta,
     Audio,
@@ -47,12 +47,13 @@ from tenuto.core.events import (
     TranscriptDelta,
     UsageUpdate,
 )
+from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.errors import IncompleteResponse
 
-__all__ = ["events_of", "response_of"]
+NextResponse: TypeAlias = Callable[[ChatRequest], Awaitable[ChatResponse]]
 
-_GROWS: dict[type[Block], tuple[str, Callable[[str], Delta]]] = {
+_STREAMED_FIELDS: dict[type[Block], tuple[str, Callable[[str], Delta]]] = {
     Text: ("text", TextDelta),
     Reasoning: ("text", ThinkingDelta),
     Refusal: ("text", TextDelta),
@@ -62,19 +63,19 @@ _GROWS: dict[type[Block], tuple[str, Callable[[str], Delta]]] = {
     Image: ("data", ImageDelta),
     Audio: ("data", AudioDelta),
 }
-"""The field that grows while a block arrives, and the delta that tells of it."""
+"""The field of a block that is streamed, and its delta."""
 
 
-def events_of(response: ChatResponse) -> Iterator[StreamEvent]:
-    """Yield the events of a reply, choice by choice and block by block; the last is `MessageDone(response)`.
+def replay_events(response: ChatResponse) -> Iterator[StreamEvent]:
+    """Yield the events of a response, choice by choice and block by block; the last is `MessageDone(response)`.
 
-    Each block begins without what grows in it, gets that in one delta (then its citations and its token, if it has any),
-    and is done as it stands in the response. Usage is told if it is known.
+    The streamed field of each block comes in one delta, then its citations and its token. `UsageUpdate` comes if the usage
+    is known.
     """
     yield MessageStart(response.id, response.model)
     for choice in response.choices:
         for index, block in enumerate(choice.message.blocks):
-            yield ContentStart(choice.index, index, _bare(block))
+            yield ContentStart(choice.index, index, _without_streamed_fields(block))
             for delta in _deltas(block):
                 yield ContentDelta(choice.index, index, delta)
             yield ContentDone(choice.index, index, block)
@@ -84,11 +85,8 @@ def events_of(response: ChatResponse) -> Iterator[StreamEvent]:
     yield MessageDone(response)
 
 
-async def response_of(events: AsyncIterator[StreamEvent]) -> ChatResponse:
-    """Drain a stream of events and return the reply it ends with.
-
-    Raise what the stream raises, and `IncompleteResponse` if it ends without `MessageDone`.
-    """
+async def collect_response(events: AsyncIterator[StreamEvent]) -> ChatResponse:
+    """Read all events and return the response. Raise `IncompleteResponse` if they end without `MessageDone`."""
     response: ChatResponse | None = None
     async with closing(events):
         async for event in events:
@@ -99,22 +97,38 @@ async def response_of(events: AsyncIterator[StreamEvent]) -> ChatResponse:
     return response
 
 
-def _bare(block: Block) -> Block:
-    emptied: dict[str, object] = {"meta": None} if block.meta is not None else {}
-    if type(block) in _GROWS:
-        emptied[_GROWS[type(block)][0]] = ""
+def response_middleware(function: Callable[[ChatRequest, NextResponse], Awaitable[ChatResponse]]) -> Middleware:
+    """Make a middleware from `async (request, next) -> ChatResponse`, where `await next(request)` gives the response.
+
+    A streamed chat is read to its end first; then all its events come at once. May be used as a decorator.
+    """
+
+    async def adapter(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
+        async def next_response(request: ChatRequest) -> ChatResponse:
+            return await collect_response(next(request))
+
+        for event in replay_events(await function(request, next_response)):
+            yield event
+
+    return adapter
+
+
+def _without_streamed_fields(block: Block) -> Block:
+    changes: dict[str, object] = {"meta": None} if block.meta is not None else {}
+    if type(block) in _STREAMED_FIELDS:
+        changes[_STREAMED_FIELDS[type(block)][0]] = ""
     if isinstance(block, Text) and block.citations:
-        emptied["citations"] = ()
+        changes["citations"] = ()
     elif isinstance(block, Audio) and block.transcript:
-        emptied["transcript"] = None
-    return msgspec.structs.replace(block, **emptied) if emptied else block
+        changes["transcript"] = None
+    return msgspec.structs.replace(block, **changes) if changes else block
 
 
 def _deltas(block: Block) -> Iterator[Delta]:
-    if type(block) in _GROWS:
-        field, delta = _GROWS[type(block)]
-        if grown := getattr(block, field):
-            yield delta(grown)
+    if type(block) in _STREAMED_FIELDS:
+        field, delta = _STREAMED_FIELDS[type(block)]
+        if value := getattr(block, field):
+            yield delta(value)
     if isinstance(block, Audio) and block.transcript:
         yield TranscriptDelta(block.transcript)
     elif isinstance(block, Text):
@@ -125,7 +139,7 @@ def _deltas(block: Block) -> Iterator[Delta]:
 
 
 def _token(meta: ProviderMeta | None) -> str | None:
-    """Return what streams tell of a token; ciphertexts that stand for a whole block are in the block alone."""
+    """Return the token that streams send as a delta; the ciphertext of a redacted block is only in the block."""
     match meta:
         case AnthropicMeta(signature=token) | GeminiMeta(thought_signature=token) | ChatMeta(signature=token):
             return token

@@ -1,0 +1,150 @@
+"""Retries.
+
+A retry must not repeat events that the caller has seen. So the events that come before the content of a streamed reply
+(`MessageStart`, `UsageUpdate`, and an `ErrorEvent`, which precedes an error) are held back until content arrives: a
+provider that answers 200 and then reports that it is overloaded can be tried again. The caller of a drained call sees only
+the end, so its events pass at once and it can be retried at any time; only an `ErrorEvent` is held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tenuto.client.middleware.base import ALL_OPERATIONS, AnyNext, AnyRequest, closing, handles
+from tenuto.core.events import ErrorEvent, MessageStart, UsageUpdate
+from tenuto.errors import LLMError, TenutoError
+
+Sleep: TypeAlias = Callable[[float], Awaitable[object]]
+Decide: TypeAlias = Callable[[AnyRequest, Exception], tuple[AnyRequest, float] | None]
+"""Return the next request and the seconds to wait before it, or None to raise the error."""
+
+_log = logging.getLogger("tenuto")
+
+
+class _Times(msgspec.Struct, frozen=True):
+    """The one parameter of `Retry` that may be positional."""
+
+    times: int = 3
+    """The maximum number of retries."""
+
+
+@handles(*ALL_OPERATIONS)
+class Retry(_Times, frozen=True, kw_only=True):
+    """Retry a call after a transient error, with growing pauses.
+
+    The pause before retry n is a random part of `base * 2**(n-1)` seconds ("full jitter"), at most `max_delay`. With a
+    `jitter` below 1 it is that power plus at most `jitter * base`. If the provider says how long to wait, the pause is that
+    long and a little more; if that exceeds `max_delay`, the error is raised at once, with `retry_after`.
+
+    An `LLMError` is retried if it is `retryable`; any other `TenutoError` is raised at once (waiting does not create a
+    missing key); every other exception is retried. A streamed call is not retried after its first content. The last error
+    has a note with the number of attempts.
+    """
+
+    base: float = 1.0
+    max_delay: float = 60.0
+    budget: float = 180.0
+    """The maximum of all pauses of one call, in seconds."""
+    jitter: float = 1.0
+    sleep: Sleep = asyncio.sleep
+    random: Callable[[], float] = random.random
+
+    def __post_init__(self) -> None:
+        if self.times < 0 or min(self.base, self.max_delay, self.budget) < 0:
+            raise ValueError("retry takes no negative numbers")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter is {self.jitter}: use a number from 0 to 1")
+
+    def __call__(self, request: AnyRequest, next: AnyNext) -> AsyncIterator[Any]:
+        state = RetryState(self)
+
+        def decide(failed: AnyRequest, error: Exception) -> tuple[AnyRequest, float] | None:
+            delay = state.after(error)
+            return None if delay is None else (failed, delay)
+
+        return retry_events(request, next, decide, self.sleep)
+
+
+retry = Retry
+"""The name for use in a list of middleware: `retry()`, `retry(2)`, `retry(jitter=0.1)`."""
+
+
+class RetryState:
+    """The retries of one call so far."""
+
+    def __init__(self, retry: Retry) -> None:
+        self._retry = retry
+        self._failures = 0
+        self._waited = 0.0
+
+    def after(self, error: Exception) -> float | None:
+        """Return the seconds to wait before the next attempt, or None if the error must be raised."""
+        self._failures += 1
+        delay = self._delay(error) if self._failures <= self._retry.times and _is_transient(error) else None
+        if delay is not None and self._waited + delay <= self._retry.budget:
+            self._waited += delay
+            _log.info("retry in %.1f s after %s, %d of %d", delay, error_name(error), self._failures, self._retry.times)
+            return delay
+        if self._failures > 1:
+            error.add_note(f"gave up after {self._failures} attempts")
+        return None
+
+    def _delay(self, error: Exception) -> float | None:
+        retry, draw = self._retry, self._retry.random
+        retry_after = error.retry_after if isinstance(error, LLMError) else None
+        if retry_after is not None:
+            return retry_after + draw() * 0.1 * retry.base if retry_after <= retry.max_delay else None
+        power = min(retry.max_delay, retry.base * 2.0 ** min(self._failures - 1, 64))
+        return draw() * power if retry.jitter == 1 else power + draw() * retry.jitter * retry.base
+
+
+async def retry_events(request: AnyRequest, next: AnyNext, decide: Decide, sleep: Sleep) -> AsyncIterator[Any]:
+    """Yield the events of the first attempt that does not fail; `decide` chooses what follows a failure.
+
+    After the first content of a streamed reply, an error is raised without asking `decide`.
+    """
+    while True:
+        held_types = (MessageStart, UsageUpdate, ErrorEvent) if request.stream else (ErrorEvent,)
+        held: list[Any] = []
+        has_content = False
+        try:
+            async with closing(next(request)) as events:
+                async for event in events:
+                    if has_content:
+                        yield event
+                    elif isinstance(event, held_types):
+                        held.append(event)
+                    else:
+                        has_content = request.stream
+                        for earlier in held:
+                            yield earlier
+                        held.clear()
+                        yield event
+            for event in held:
+                yield event
+            return
+        except Exception as error:
+            attempt = None if has_content else decide(request, error)
+            if attempt is None:
+                for event in held:
+                    yield event
+                raise
+        request, delay = attempt
+        if delay > 0:
+            await sleep(delay)
+
+
+def error_name(error: Exception) -> str:
+    """Return the type of an error and its HTTP status. Texts of a provider do not belong in a log."""
+    status = error.status if isinstance(error, LLMError) else None
+    return type(error).__name__ + (f" ({status})" if status else "")
+
+
+def _is_transient(error: Exception) -> bool:
+    return error.retryable if isinstance(error, LLMError) else not isinstance(error, TenutoError)
