@@ -108,7 +108,6 @@ __all__ = [name for names in _NAMES_BY_MODULE.values() for name in names.split()
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from its module."""
     import importlib
 
     module = _MODULES.get(name)

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies as say
+from agent.journals import entries_of
 from tenuto import Agent, Client, user
 from tenuto.agent.config import make_config, stored_parameters, tool_names
 from tenuto.core import jsonio
-from tenuto.core.next_request import request_from_config
+from tenuto.core.journal import MessageAdded
+from tenuto.core.next_request import NextRequest
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.core.stored import dump_payload, load_payload
 
@@ -36,7 +38,10 @@ def test_every_parameter_survives_its_journal(request, system):
     """Whatever a question may carry: written, stored, read, and asked with."""
     parameters, headers = stored_parameters({**said_in(request), "extra_headers": {"x": "y"}})
     act = make_config("sim/anthropic", system, parameters, request.tools or (), agent="a", allow_unverified=False)
-    asked = request_from_config(load_payload(dump_payload(act)), request.messages, request.tools or (), headers)
+    following = NextRequest()
+    for entry in entries_of([load_payload(dump_payload(act)), *map(MessageAdded, request.messages)]):
+        following.apply(entry)
+    asked = following.request(request.tools or (), headers)
 
     assert load_payload(dump_payload(act)) == act
     assert said_in(asked) == said_in(request)

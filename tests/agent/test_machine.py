@@ -36,8 +36,8 @@ from tenuto.core.journal import (
     RunEnded,
     SteeringAdded,
     SubSessionLinked,
+    TranscriptFold,
     UnknownPayload,
-    fold_entries,
     transcript_of,
 )
 
@@ -446,6 +446,6 @@ def test_a_model_that_is_asked_finds_every_call_answered(acts):
     faults = transcript.check()
 
     assert not [fault for fault in faults if "answers no open call" in fault]
-    assert [call.view for call in machine.open_calls] == list(fold_entries(entries).open_calls())
+    assert [call.view for call in machine.open_calls] == list(TranscriptFold(entries).open_calls())
     if isinstance(machine.next_step(), AskModel | TurnBoundary | RetryRequest):
         assert not faults

@@ -47,8 +47,8 @@ from tenuto.core.journal import (
     SessionState,
     SteeringAdded,
     SubSessionLinked,
+    TranscriptFold,
     UnknownPayload,
-    fold_entries,
     payload_kind,
     session_meta_of,
     sha256_hex,
@@ -195,7 +195,7 @@ def test_repeated_call_ids_are_separate_calls():
     first, second = ToolResult("x", "one"), ToolResult("x", "two")
     payloads = [QUESTION, twice, CallFinished(second, 1)]
 
-    assert [call.args for call in fold_entries(entries_of(payloads)).open_calls()] == ["1"]
+    assert [call.args for call in TranscriptFold(entries_of(payloads)).open_calls()] == ["1"]
     assert messages_after(*payloads, CallFinished(first, 0))[-1] == ToolResults((first, second))
 
 
@@ -218,10 +218,10 @@ def test_result_without_call_is_ignored(call_index):
 def test_later_message_closes_open_calls():
     payloads = [TWO_CALLS, CallFinished(RESULT_A, 0)]
 
-    assert [call.id for call in fold_entries(entries_of(payloads)).open_calls()] == ["b"]
+    assert [call.id for call in TranscriptFold(entries_of(payloads)).open_calls()] == ["b"]
     for closing in (QUESTION, SteeringAdded(UserMessage("Hurry.")), ANSWER):
         entries = entries_of([*payloads, closing, CallFinished(RESULT_B, 1)])
-        assert fold_entries(entries).open_calls() == ()
+        assert TranscriptFold(entries).open_calls() == ()
         assert transcript_of(entries)[1] == ToolResults((RESULT_A,))
     for other in (
         RequestStarted("m"),
@@ -230,7 +230,7 @@ def test_later_message_closes_open_calls():
         Configured("m"),
         LossRecorded(journal.Loss("r", Location(path="p"), "w")),
     ):
-        assert [call.id for call in fold_entries(entries_of([*payloads, other])).open_calls()] == ["b"]
+        assert [call.id for call in TranscriptFold(entries_of([*payloads, other])).open_calls()] == ["b"]
 
 
 @settings(max_examples=25)
@@ -267,7 +267,7 @@ def test_open_calls_have_no_result(payloads):
     calls = list(turn[0].message.tool_calls()) if turn and isinstance(turn[0], ReplyReceived) else []
     results = {payload.call_index for payload in turn if isinstance(payload, CallFinished)}
 
-    assert list(fold_entries(entries_of(payloads)).open_calls()) == [
+    assert list(TranscriptFold(entries_of(payloads)).open_calls()) == [
         call for index, call in enumerate(calls) if index not in results
     ]
 
@@ -277,12 +277,12 @@ def test_open_calls_have_no_result(payloads):
 def test_fold_of_prefix_can_continue(payloads, data):
     entries = entries_of(payloads)
     cut = data.draw(st.integers(0, len(entries)))
-    fold = journal.fold_entries(entries[:cut])
+    fold = journal.TranscriptFold(entries[:cut])
     for entry in entries[cut:]:
         fold.apply(entry)
 
     assert fold.transcript() == transcript_of(entries)
-    assert fold.open_calls() == fold_entries(entries).open_calls()
+    assert fold.open_calls() == TranscriptFold(entries).open_calls()
     assert [*unknown_payloads_in(entries)] == [*unknown_payloads_in(entries[:cut]), *unknown_payloads_in(entries[cut:])]
 
 
@@ -317,7 +317,7 @@ def test_open_calls_survive_compaction():
     payloads = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), Compacted(3, (SUMMARY,))]
 
     assert messages_after(*payloads) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_B,))]
-    assert [call.id for call in fold_entries(entries_of(payloads)).open_calls()] == ["a"]
+    assert [call.id for call in TranscriptFold(entries_of(payloads)).open_calls()] == ["a"]
     assert messages_after(*payloads, CallFinished(RESULT_A, 0)) == [
         SUMMARY,
         TWO_CALLS.message,

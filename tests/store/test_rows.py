@@ -12,7 +12,7 @@ import pytest
 
 import tenuto
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning, ToolUse
-from tenuto.core.journal import ReplyReceived, fold_entries, transcript_of
+from tenuto.core.journal import ReplyReceived, TranscriptFold, transcript_of
 from tenuto.interop.tool_call_rows import from_data_json, to_data_json
 from tenuto.store.open import open_store
 
@@ -82,7 +82,7 @@ def test_the_request_is_the_same_after_a_kill(killed):
     entries = entries_at(place)
     asked = tenuto.ChatRequest(model="anthropic/claude-opus-4-6", messages=transcript_of(entries))
 
-    assert fold_entries(entries).open_calls() == ()
+    assert TranscriptFold(entries).open_calls() == ()
     assert tenuto.encode("anthropic-messages", asked).body == request
     content = json.loads(request)["messages"][1]["content"]
     assert content == json.loads(BODY)["content"]

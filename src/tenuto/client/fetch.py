@@ -238,9 +238,8 @@ def _fill(block: Media, data: bytes, content_type: str) -> Media:
         mime = block.mime or media_types.type_from_name(urlsplit(block.url).path.rpartition("/")[2])
     if isinstance(block, Document):
         return _fill_document(block, data, mime, parameters)
-    make = files.read_image if isinstance(block, Image) else files.read_audio
-    media = make(data, mime) if mime else make(data)
-    return msgspec.structs.replace(block, data=media.data, mime=media.mime, url="")
+    kind = "image" if isinstance(block, Image) else "audio"
+    return msgspec.structs.replace(block, **files.read_content(kind, data, mime), url="")
 
 
 def _fill_document(block: Document, data: bytes, mime: str, parameters: str) -> Document:
@@ -249,8 +248,9 @@ def _fill_document(block: Document, data: bytes, mime: str, parameters: str) -> 
     if codec and media_types.is_text(mime):
         with suppress(UnicodeDecodeError):  # the server may name a wrong charset
             data = data.decode(codec).encode()
-    document = files.read_document(data, mime)
-    if document.data and document.mime != "application/pdf" and not media_types.is_text(document.mime):
-        raise ValueError(f"a document of type {document.mime} cannot be read")
-    mime = "text/plain" if document.text else document.mime  # the only type of text that every provider accepts
-    return msgspec.structs.replace(block, data=document.data, mime=mime, text=document.text, url="")
+    content = files.read_content("document", data, mime)
+    if content["data"] and content["mime"] != "application/pdf" and not media_types.is_text(content["mime"]):
+        raise ValueError(f"a document of type {content['mime']} cannot be read")
+    if content["text"]:
+        content["mime"] = "text/plain"  # the only type of text that every provider accepts
+    return msgspec.structs.replace(block, **content, url="")

@@ -5,7 +5,6 @@ The stored transcript and the unified response use the same blocks. A block is e
 
 from __future__ import annotations
 
-import functools
 from os import PathLike
 from typing import Annotated, Any, Self, TypeAlias
 
@@ -41,9 +40,16 @@ __all__ = [
     "Value",
 ]
 
-_SECRET_FIELDS = frozenset(
-    ("data", "details", "encrypted_content", "extra", "raw", "signature", "thought_signature", "unknown_fields")
-)
+_SECRET_FIELDS = [
+    "data",
+    "details",
+    "encrypted_content",
+    "extra",
+    "raw",
+    "signature",
+    "thought_signature",
+    "unknown_fields",
+]
 """Fields that may hold a token or a file: `repr` shortens them."""
 
 
@@ -60,7 +66,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     """
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
-        fields = [(name, getattr(self, name), default) for name, default in _defaults(type(self))]
+        fields = [(field.name, getattr(self, field.name), field.default) for field in msgspec.structs.fields(self)]
         return [(name, self._display(name, value)) for name, value, default in fields if value != default]
 
     def __repr__(self) -> str:
@@ -70,11 +76,6 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         if name not in _SECRET_FIELDS or not isinstance(value, str) or len(value) <= 16:
             return value
         return f"{value[:8]}…{value[-4:]}({len(value)})"  # distinguishes it from others
-
-
-@functools.cache
-def _defaults(kind: type[Value]) -> list[tuple[str, Any]]:
-    return [(field.name, field.default) for field in msgspec.structs.fields(kind)]
 
 
 class Meta(Value, frozen=True, tag_field="provider"):
@@ -204,8 +205,6 @@ _PART_TYPES = {
 
 
 class Text(BlockBase, frozen=True, tag="text"):
-    """Text of the model or of the user."""
-
     text: str
     citations: tuple[Citation, ...] = ()
     cache: str = ""
@@ -213,8 +212,6 @@ class Text(BlockBase, frozen=True, tag="text"):
 
 
 class Reasoning(BlockBase, frozen=True, tag="reasoning"):
-    """Reasoning of the model."""
-
     text: str = msgspec.field(default_factory=str)
     """The readable reasoning. May be empty while `meta` is not. The stored form always has it."""
 
@@ -231,8 +228,6 @@ class Refusal(BlockBase, frozen=True, tag="refusal"):
 
 
 class ToolUse(BlockBase, frozen=True, tag="tool_use"):
-    """A tool call of the model."""
-
     id: str
     name: str
     args: str
@@ -260,8 +255,7 @@ class _Media(BlockBase, frozen=True):
         """
         from tenuto.core import files
 
-        data, name = files.read(path)
-        return cls(*files.read_media(str(cls.__struct_config__.tag), data, mime, name)[:2])
+        return cls._from_data(*files.read(path), mime)
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "") -> Self:
@@ -269,9 +263,7 @@ class _Media(BlockBase, frozen=True):
 
         Raise `ValueError` if they are empty or of another kind.
         """
-        from tenuto.core import files
-
-        return cls(*files.read_media(str(cls.__struct_config__.tag), data, mime)[:2])
+        return cls._from_data(data, "", mime)
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "") -> Self:
@@ -286,6 +278,12 @@ class _Media(BlockBase, frozen=True):
             return cls.from_bytes(*content)
         reference: dict[str, Any] = {"url": files.check_url(url), "mime": mime}
         return cls(**reference)
+
+    @classmethod
+    def _from_data(cls, data: bytes, name: str, mime: str) -> Self:
+        from tenuto.core import files
+
+        return cls(**files.read_content(str(cls.__struct_config__.tag), data, mime, name))
 
 
 class Image(_Media, frozen=True, tag="image"):
@@ -333,7 +331,7 @@ class Document(_Media, frozen=True, tag="document"):
         from tenuto.core import files
 
         data, name = files.read(path)
-        return cls(*files.read_document(data, mime, name), title=title or name)
+        return msgspec.structs.replace(cls._from_data(data, name, mime), title=title or name)
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "", *, title: str = "") -> Self:
@@ -341,18 +339,11 @@ class Document(_Media, frozen=True, tag="document"):
 
         Raise `ValueError` if they are empty, an image or audio.
         """
-        from tenuto.core import files
-
-        return cls(*files.read_document(data, mime, title), title=title)
+        return msgspec.structs.replace(cls._from_data(data, title, mime), title=title)
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "", title: str = "") -> Self:
-        from tenuto.core import files, media_types
-
-        content = media_types.parse_data_url(url, mime)
-        if content:
-            return cls.from_bytes(*content, title=title)
-        return cls(url=files.check_url(url), mime=mime, title=title)
+        return msgspec.structs.replace(super().from_url(url, mime=mime), title=title)
 
 
 class CodeExecution(BlockBase, frozen=True, tag="code_execution"):
@@ -364,8 +355,6 @@ class CodeExecution(BlockBase, frozen=True, tag="code_execution"):
 
 
 class CodeResult(BlockBase, frozen=True, tag="code_result"):
-    """The result of code that the provider ran."""
-
     outcome: str
     """The provider's own word for the outcome."""
     output: str = ""
@@ -384,8 +373,6 @@ class ServerToolUse(BlockBase, frozen=True, tag="server_tool_use"):
 
 
 class ServerToolResult(BlockBase, frozen=True, tag="server_tool_result"):
-    """The result of a server tool."""
-
     tool_use_id: str
     content: str = ""
     """The exact JSON text, including tokens."""

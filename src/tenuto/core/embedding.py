@@ -11,8 +11,6 @@ from tenuto.core.loss import Loss
 
 
 class EmbedRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Texts to embed."""
-
     model: str
     """The model as `provider/model`."""
     input: str | Sequence[str]
@@ -36,22 +34,22 @@ class EmbedRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
         Raise `TypeError` for a value of the wrong type and for an unknown field.
         """
-        if not isinstance(model, Mapping):
-            if not isinstance(model, str):
-                raise TypeError(f"the model is {_type_name(model)}: expected a string, provider/model")
-            return cls(model=model, input=input if isinstance(input, str) else _texts(input), dimensions=dimensions)
-        if input is not None or dimensions is not None:
+        arguments = {"input": input, "dimensions": dimensions}
+        if isinstance(model, Mapping) and any(value is not None for value in arguments.values()):
             raise TypeError("pass input and dimensions in the dictionary of the request")
-        unknown = [name for name in model if name not in cls.__struct_fields__]
-        if unknown:
-            raise TypeError(f"unknown field {unknown[0]!r}: provider-specific fields go into extra_body")
-        fields = {name: value for name, value in model.items() if value is not None}
-        request = cls.of(fields.pop("model", None), fields.pop("input", None))
+        document = model if isinstance(model, Mapping) else {"model": model, **arguments}
+        fields = {name: value for name, value in document.items() if value is not None}
+        for name in document:
+            if name not in cls.__struct_fields__:
+                raise TypeError(f"unknown field {name!r}: provider-specific fields go into extra_body")
+        if not isinstance(fields.get("model"), str):
+            raise TypeError(f"the model is {_type_name(fields.get('model'))}: expected a string, provider/model")
+        text = fields.pop("input", None)
+        texts = text if isinstance(text, str) else _texts(text)
         try:
-            options = msgspec.convert({"model": "", "input": "", **fields}, cls)
+            return msgspec.structs.replace(msgspec.convert({"input": "", **fields}, cls), input=texts)
         except msgspec.ValidationError as exc:
             raise TypeError(f"request: {exc}") from None
-        return msgspec.structs.replace(options, model=request.model, input=request.input)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -81,8 +79,6 @@ class EmbedUsage(msgspec.Struct, frozen=True):
 
 
 class EmbedResponse(msgspec.Struct, frozen=True):
-    """The embeddings of the texts."""
-
     model: str
     provider: str
     embeddings: tuple[tuple[float, ...], ...]
@@ -95,13 +91,8 @@ class EmbedResponse(msgspec.Struct, frozen=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         length = len(self.embeddings[0]) if self.embeddings else 0
-        return [
-            ("model", self.model),
-            ("provider", self.provider),
-            ("embeddings", f"{len(self.embeddings)} of {length} numbers"),
-            ("usage", self.usage),
-            ("losses", self.losses),
-        ]
+        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "extra"}
+        return [*{**fields, "embeddings": f"{len(self.embeddings)} of {length} numbers"}.items()]
 
     def __repr__(self) -> str:
         return f"EmbedResponse({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"

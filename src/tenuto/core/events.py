@@ -51,8 +51,6 @@ class TextDelta(_Event, frozen=True, tag="text", gc=False):
 
 
 class ThinkingDelta(_Event, frozen=True, tag="thinking", gc=False):
-    """More reasoning."""
-
     thinking: str
 
 
@@ -69,8 +67,6 @@ class ArgumentsDelta(_Event, frozen=True, tag="tool_call.arguments", gc=False):
 
 
 class CodeDelta(_Event, frozen=True, tag="code", gc=False):
-    """More of the code that the provider runs."""
-
     code: str
 
 
@@ -87,8 +83,6 @@ class AudioDelta(_Event, frozen=True, tag="audio", gc=False):
 
 
 class TranscriptDelta(_Event, frozen=True, tag="audio.transcript", gc=False):
-    """More of the transcript of audio."""
-
     transcript: str
 
 
@@ -132,16 +126,12 @@ class ContentStart(_Event, frozen=True, tag="content.start"):
 
 
 class ContentDelta(_Event, frozen=True, tag="content.delta", gc=False):
-    """A part grows."""
-
     choice_index: int
     part_index: int
     delta: Delta
 
 
 class ContentDone(_Event, frozen=True, tag="content.done"):
-    """A part is complete."""
-
     choice_index: int
     part_index: int
     part: Block

@@ -194,8 +194,6 @@ class RunEnded(_Payload, frozen=True, tag="run_ended"):
 
 
 class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
-    """A payload that this version does not know."""
-
     kind: str
     raw: str
     """The exact JSON text."""
@@ -223,7 +221,6 @@ class EntryDraft(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the body, in hex."""
         return sha256_hex(self.body)
 
 
@@ -265,12 +262,14 @@ class TranscriptFold:
     result loses its call. Each message therefore has the sequence number of the last entry of its turn.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._messages: list[tuple[int, Message]] = []
         self._reply: AssistantMessage | None = None  # the last reply, until another message follows
         self._call_count = 0  # of that reply
         self._results: dict[int, ToolResult] = {}  # by the index of the call
         self._turn_seq = 0  # of the last entry of this turn
+        for entry in entries:
+            self.apply(entry)
 
     def apply(self, entry: Entry) -> None:
         """Add an entry. The last result of a call wins; a result without a call is ignored."""
@@ -319,15 +318,8 @@ class TranscriptFold:
         return len(self._messages) + len(self._turn())
 
 
-def fold_entries(entries: Iterable[Entry]) -> TranscriptFold:
-    fold = TranscriptFold()
-    for entry in entries:
-        fold.apply(entry)
-    return fold
-
-
 def transcript_of(entries: Iterable[Entry]) -> Transcript:
-    return fold_entries(entries).transcript()
+    return TranscriptFold(entries).transcript()
 
 
 def unknown_payloads_in(entries: Iterable[Entry]) -> Iterator[Entry]:

@@ -128,26 +128,14 @@ def _slow_items(text: str, kind: str) -> list[tuple[str, Raw]]:
             if not text.startswith(",", offset):
                 raise JsonError(f"expected ',' or {closing!r} at character {offset}")
             offset = _skip_space(text, offset + 1)
-    _check_end(text, offset + 1)
+    if _skip_space(text, offset + 1) != len(text):
+        raise JsonError(f"trailing characters at character {offset + 1}")
     return items
 
 
 def _slow_check(text: str) -> Raw:
-    start = _skip_space(text, 0)
-    end = _scanner.raw_decode(text, start)[1]
-    _check_end(text, end)
-    return Raw(_bytes(text[start:end]))
-
-
-def _slow_parse(text: str) -> Any:
-    value, end = _plain.raw_decode(text, _skip_space(text, 0))
-    _check_end(text, end)
-    return value
-
-
-def _check_end(text: str, offset: int) -> None:
-    if _skip_space(text, offset) != len(text):
-        raise JsonError(f"trailing characters at character {offset}")
+    _scanner.decode(text)
+    return Raw(_bytes(text.strip(" \t\n\r")))
 
 
 def _skip_space(text: str, offset: int) -> int:
@@ -185,13 +173,13 @@ def parse(data: bytes | str | Raw) -> Any:
     try:
         return _any(data)
     except _FAST_PATH_ERRORS:
-        return _read(_any, _slow_parse, data)
+        return _read(_any, _plain.decode, data)
 
 
 def decode_as(data: bytes | str | Raw, kind: type[T]) -> T:
     """Decode to `kind`; raise `JsonError` if the text is not JSON or does not match."""
     return _read(
-        lambda raw: msgspec.json.decode(raw, type=kind), lambda text: msgspec.convert(_slow_parse(text), kind), data
+        lambda raw: msgspec.json.decode(raw, type=kind), lambda text: msgspec.convert(_plain.decode(text), kind), data
     )
 
 
@@ -220,7 +208,7 @@ def text_of(value: Raw | None, default: str = "") -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         if bytes(value) == b"null":
             return default
-    text = _read(_string, _slow_parse, value)
+    text = _read(_string, _plain.decode, value)
     if not isinstance(text, str):
         raise JsonError(f"Expected `str`, got `{bytes(value)[:40].decode('utf-8', 'replace')}`")
     return text
@@ -282,7 +270,9 @@ def _encode(value: Any) -> bytes:
         if not data.isascii():
             data.decode()  # inserted text may have surrogates as bytes
     except UnicodeError:
-        return _encode_with_escapes(value)
+        # Surrogates occur only inside strings, where the escape that Python writes is also JSON's.
+        plain = msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True)
+        return "".join(_iter_text(plain)).encode("utf-8", "backslashreplace")
     if data.find(b"null") >= 0:  # msgspec writes NaN as null, too; `find` is faster than `in` for bytes, measured
         _reject_infinite(value)
     return data
@@ -300,12 +290,6 @@ def _reject_infinite(value: Any) -> None:
             items.extend(item)
         elif isinstance(item, msgspec.Struct):
             items.extend(getattr(item, name) for name in item.__struct_fields__)
-
-
-def _encode_with_escapes(value: Any) -> bytes:
-    # Surrogates occur only inside strings, where the escape that Python writes is also JSON's.
-    plain = msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True)
-    return "".join(_iter_text(plain)).encode("utf-8", "backslashreplace")
 
 
 def _iter_text(value: Any) -> Iterable[str]:

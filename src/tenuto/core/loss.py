@@ -16,11 +16,9 @@ class Location(Value, frozen=True):
     """A field below the message or block, such as `content[2]`; without a message, a parameter such as `temperature`."""
 
     def within(self, block: int) -> Location:
-        """Return the location of a block of this message."""
         return Location(self.message, block)
 
     def field(self, name: str) -> Location:
-        """Return the location of a field of this message or block."""
         return Location(self.message, self.block, f"{self.path}.{name}" if self.path else name)
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from urllib.parse import unquote_to_bytes
 
 _PREFIXES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -68,7 +69,6 @@ _EXTENSIONS = {
     "epub": "application/epub+zip",
 }
 _TEXT_TYPES = ("application/json", "application/xml", "application/yaml", "application/javascript", "application/toml")
-_PERCENT_ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})")
 
 
 def detect_type(data: bytes) -> str:
@@ -138,7 +138,7 @@ def split_data_url(url: str) -> tuple[str, str] | None:
     mime, *parameters = head.split(";")
     if "base64" in parameters:
         return mime, body
-    return mime, to_base64(_unquote(body.encode("utf-8", "replace")))
+    return mime, to_base64(unquote_to_bytes(body.encode("utf-8", "replace")))
 
 
 def parse_data_url(url: str, mime: str = "") -> tuple[bytes, str] | None:
@@ -153,8 +153,7 @@ def parse_data_url(url: str, mime: str = "") -> tuple[bytes, str] | None:
         raise ValueError("invalid data: URL: it has no comma")
     url_type, *parameters = (word.strip().lower() for word in head.split(";"))
     mime = mime or ("" if url_type == "application/octet-stream" else url_type)
-    data = body.encode("utf-8", "replace")
-    data = _unquote(data)
+    data = unquote_to_bytes(body.encode("utf-8", "replace"))
     if "base64" not in parameters:
         return data, mime
     packed = b"".join(data.split())
@@ -162,7 +161,3 @@ def parse_data_url(url: str, mime: str = "") -> tuple[bytes, str] | None:
         return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True), mime
     except binascii.Error as exc:
         raise ValueError(f"invalid base64 in a data: URL: {exc}") from None
-
-
-def _unquote(data: bytes) -> bytes:
-    return _PERCENT_ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), data) if b"%" in data else data

@@ -63,7 +63,6 @@ class ToolCallView(msgspec.Struct, frozen=True):
         return jsonio.decode_as(jsonio.encode(self.args) if self.kind == "custom" else self.args or "{}", kind)
 
     def answer(self, content: str | tuple[Content, ...], *, is_error: bool = False) -> ToolResult:
-        """Make the result of this call."""
         return ToolResult(self.id, content, is_error=is_error)
 
 
@@ -97,13 +96,10 @@ class SystemMessage(_Message, frozen=True, tag="system"):
 
     @property
     def parts(self) -> tuple[Text, ...]:
-        """The content as a tuple of texts."""
         return (Text(self.content),) if isinstance(self.content, str) else self.content
 
 
 class UserMessage(_Message, frozen=True, tag="user"):
-    """A message of the user."""
-
     content: str | tuple[Content, ...]
     name: str = ""
 
@@ -112,7 +108,6 @@ class UserMessage(_Message, frozen=True, tag="user"):
 
     @property
     def parts(self) -> tuple[Content, ...]:
-        """The content as a tuple of blocks."""
         return (Text(self.content),) if isinstance(self.content, str) else self.content
 
 
@@ -135,19 +130,13 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     def tool_calls(self) -> Iterator[ToolCallView]:
-        """Yield the calls in block order."""
-        return (
-            ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
-            for block in self.blocks
-            if isinstance(block, ToolUse)
-        )
+        calls = (block for block in self.blocks if isinstance(block, ToolUse))
+        return (ToolCallView(call.id, call.name, call.args, call.kind, call.args_error) for call in calls)
 
     def has_tool_calls(self) -> bool:
-        """Tell whether the reply has calls for the caller to run."""
         return any(isinstance(block, ToolUse) for block in self.blocks)
 
     def get_tool_use(self, id: str) -> ToolCallView | None:
-        """Return the call with this id, or None."""
         return next((call for call in self.tool_calls() if call.id == id), None)
 
     @property
@@ -156,7 +145,6 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
         return self.raw_stop_reason == "pause_turn"
 
     def text_blocks(self) -> Iterator[str]:
-        """Yield the text of each text block."""
         return (block.text for block in self.blocks if isinstance(block, Text))
 
 

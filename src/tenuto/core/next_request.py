@@ -86,16 +86,23 @@ class NextRequest:
                 msgspec.convert(tool, ToolDefinition) if "name" in tool else msgspec.convert(tool, ServerTool)
                 for tool in definitions
             )
-        request = request_from_config(config, self.transcript().messages, tools, headers or {})
-        if not self._refused:
-            return request
+        system = (SystemMessage(config.system),) if config.system else ()
+        messages = (*system, *self.transcript())
         omit_blocks = [
             (index, block)
-            for index, message in enumerate(request.transcript)
+            for index, message in enumerate(messages)
             for reply, block in self._refused
             if reply is message
         ]
-        return msgspec.structs.replace(request, omit_blocks=tuple(omit_blocks))
+        return msgspec.structs.replace(
+            _parse_parameters(config.parameters),
+            model=config.model,
+            messages=messages,
+            tools=tools,
+            stream=True,
+            extra_headers=dict(headers or {}),
+            omit_blocks=tuple(omit_blocks),
+        )
 
 
 def config_after(config: Configured | None, payload: object) -> Configured | None:
@@ -105,21 +112,6 @@ def config_after(config: Configured | None, payload: object) -> Configured | Non
     if isinstance(payload, HandedOver) and config is not None:
         return msgspec.structs.replace(config, model=payload.model)
     return config
-
-
-def request_from_config(
-    config: Configured, messages: tuple[Message, ...], tools: Tools, headers: Mapping[str, str]
-) -> ChatRequest:
-    """Build a request from a configuration; raise `ConfigurationError` for an unknown parameter."""
-    system = (SystemMessage(config.system),) if config.system else ()
-    return msgspec.structs.replace(
-        _parse_parameters(config.parameters),
-        model=config.model,
-        messages=(*system, *messages),
-        tools=tools,
-        stream=True,
-        extra_headers=dict(headers),
-    )
 
 
 @lru_cache(maxsize=256)

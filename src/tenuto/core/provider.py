@@ -318,8 +318,6 @@ class Target(msgspec.Struct, frozen=True):
 
 
 class WireRequest(msgspec.Struct, frozen=True):
-    """An encoded request."""
-
     method: str
     path: str
     """The path below the provider's base URL."""

@@ -135,5 +135,4 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
     @property
     def transcript(self) -> tuple[Message, ...]:
-        """The messages as a tuple."""
         return self.messages.messages if isinstance(self.messages, Transcript) else self.messages

@@ -45,12 +45,10 @@ class Choice(Value, frozen=True):
 
     @property
     def tool_calls(self) -> list[ToolCallView]:
-        """The calls for the caller to run, in order."""
         return list(self.message.tool_calls())
 
     @property
     def images(self) -> list[Image]:
-        """The images that the model made."""
         return [block for block in self.content if isinstance(block, Image)]
 
     @property
@@ -60,13 +58,10 @@ class Choice(Value, frozen=True):
 
     @property
     def citations(self) -> list[Citation]:
-        """All citations, in order."""
         return [citation for block in self.content if isinstance(block, Text) for citation in block.citations]
 
 
 class ChatResponse(Value, frozen=True):
-    """One response."""
-
     id: str
     provider: str
     model: str

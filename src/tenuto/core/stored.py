@@ -84,11 +84,7 @@ def load_message(stored: Stored) -> Message:
 
 
 def dump_transcript(transcript: Transcript) -> bytes:
-    """Write a transcript. `messages` is there even if it is empty: it tells a transcript from other documents."""
-    if transcript.messages:
-        return _dump(transcript, load_transcript)
-    unknown = jsonio.members(transcript.unknown_fields) if transcript.unknown_fields else {}
-    return jsonio.encode({"messages": [], **unknown})
+    return _dump(transcript, load_transcript)
 
 
 def load_transcript(stored: Stored) -> Transcript:
@@ -319,7 +315,6 @@ _TYPE_READERS: dict[Any, Callable[[Raw], Any]] = {
     Location: _reader(Location),
     Loss: _reader(Loss),
     ToolResult: _reader(ToolResult),
-    tuple[Message, ...]: _each(_message),
     AssistantMessage: _reader(AssistantMessage),
     tuple[Choice, ...]: _each(_reader(Choice)),
     Usage | None: _optional(_reader(Usage)),

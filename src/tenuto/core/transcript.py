@@ -18,9 +18,8 @@ Appendable: TypeAlias = "str | Message | ToolResult | Sequence[ToolResult]"
 
 
 class Transcript(Value, frozen=True):
-    """Messages in order."""
-
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = msgspec.field(default_factory=lambda: ())
+    """The stored form always has it: it tells a transcript from other documents."""
 
     def __add__(self, message: Appendable) -> Transcript:
         """Append the text of a user message, a message, or tool results."""

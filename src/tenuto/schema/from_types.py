@@ -14,20 +14,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.schema.validate import resolve_ref
+from tenuto.schema.validate import Schema, resolve_ref
 
 T = TypeVar("T")
-Schema = dict[str, Any]
 
 _DEFINITIONS = "#/$defs/"
 
 
 def is_pydantic_model(python_type: Any) -> bool:
-    return (
-        isinstance(python_type, type)
-        and hasattr(python_type, "model_json_schema")
-        and hasattr(python_type, "model_validate_json")
-    )
+    methods = ("model_json_schema", "model_validate_json")
+    return isinstance(python_type, type) and all(hasattr(python_type, name) for name in methods)
 
 
 def schema_from_type(python_type: Any) -> Schema:

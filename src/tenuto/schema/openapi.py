@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.loss import Location, Loss
-from tenuto.schema.validate import resolve_ref
-
-Schema = dict[str, Any]
+from tenuto.schema.validate import Schema, resolve_ref
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _COPIED = (
@@ -46,9 +44,8 @@ class _OpenApiConverter:
         self.losses: list[Loss] = []
 
     def _lose(self, path: str, detail: str) -> None:
-        self.losses.append(
-            Loss("schema-lowered", Location(path=path), detail[:200], "use a host that accepts JSON Schema")
-        )
+        remedy = "use a host that accepts JSON Schema"
+        self.losses.append(Loss("schema-lowered", Location(path=path), detail[:200], remedy))
 
     def convert(self, node: Any, path: str, open_refs: tuple[str, ...]) -> Schema:
         self._nodes += 1

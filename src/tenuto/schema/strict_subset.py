@@ -15,9 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tenuto.schema.validate import resolve_ref
-
-Schema = dict[str, Any]
+from tenuto.schema.validate import Schema, resolve_ref
 
 VALUE_PROPERTY = "value"
 """Property that contains the answer if the original schema does not describe an object."""
@@ -38,8 +36,6 @@ _ARRAY_KEYWORDS = ("items", "prefixItems")
 
 
 class StrictSchema(msgspec.Struct, frozen=True):
-    """A schema in the strict subset."""
-
     schema: Schema
     strict: bool
     """Every object requires all its properties, as the strictest modes demand."""

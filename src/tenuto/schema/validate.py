@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
@@ -29,7 +30,6 @@ INVALID_SCHEMA = "invalid schema"
 _MAX_TEXT = 60
 _INFINITY = float("inf")
 _JSON_TYPES = {bool: "boolean", str: "string", int: "number", float: "number", dict: "object", list: "array"}
-_PERCENT_CODES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def find_problems(value: Any, schema: Schema | bool) -> tuple[str, ...]:
@@ -54,9 +54,7 @@ def resolve_ref(root: Any, reference: Any) -> Schema | bool | None:
     """
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    pointer = _PERCENT_CODES.sub(
-        lambda match: bytes.fromhex(match.group().replace("%", "")).decode("utf-8", "replace"), reference[1:]
-    )
+    pointer = unquote(reference[1:])
     if pointer and not pointer.startswith("/"):
         return None
     node: Any = root
@@ -136,8 +134,6 @@ class _Validator:
                 self._patterns[text] = None
         return self._patterns[text]
 
-    # --- any value ----------------------------------------------------------------------------------------------------
-
     def ref(self, value: Any, reference: str, _: Schema, pointer: str) -> list[_Problem]:
         target = resolve_ref(self._root, reference)
         if target is None:
@@ -152,7 +148,10 @@ class _Validator:
 
     def type(self, value: Any, names: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
         allowed = [names] if isinstance(names, str) else names
-        if not any(isinstance(name, str) and _has_type(value, name) for name in allowed):
+        types = [_json_type(value)]
+        if types == ["number"] and value == value // 1:
+            types.append("integer")
+        if not any(name in types for name in allowed):
             yield _Problem(pointer, f"expected {' or '.join(map(str, allowed))}, got {_describe(value)}", 2)
 
     def enum(self, value: Any, options: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
@@ -192,8 +191,6 @@ class _Validator:
         branch = "else" if self.check(value, part, pointer) else "then"
         return self.check(value, schema[branch], pointer) if branch in schema else ()
 
-    # --- numbers and strings ------------------------------------------------------------------------------------------
-
     def multiple_of(self, value: Any, step: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
         if not 0 < step < _INFINITY:
             yield _Problem(pointer, f"{INVALID_SCHEMA}: multipleOf cannot be {_to_text(step)}")
@@ -206,8 +203,6 @@ class _Validator:
             yield _invalid_pattern(pointer, text)
         elif not pattern.search(value):
             yield _Problem(pointer, f"expected text that matches {_to_text(text)}, got {_describe(value)}")
-
-    # --- objects ------------------------------------------------------------------------------------------------------
 
     def properties(self, value: Schema, parts: Schema, _: Schema, pointer: str) -> Iterator[_Problem]:
         for name, part in parts.items():
@@ -255,8 +250,6 @@ class _Validator:
         for name in value:
             if problems := self.check(name, part, pointer):
                 yield _Problem(pointer, f"invalid property name {_to_text(name)}: {problems[0]}")
-
-    # --- arrays -------------------------------------------------------------------------------------------------------
 
     def prefix_items(self, value: list[Any], parts: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
         for index, (item, part) in enumerate(zip(value, parts, strict=False)):
@@ -367,13 +360,6 @@ def _json_type(value: Any) -> str:
     if isinstance(value, float) and not -_INFINITY < value < _INFINITY:
         return "float"  # NaN and infinities are not JSON
     return _JSON_TYPES.get(type(value), type(value).__name__)
-
-
-def _has_type(value: Any, name: str) -> bool:
-    json_type = _json_type(value)
-    if name == "integer":
-        return json_type == "number" and value == value // 1
-    return json_type == name
 
 
 def _describe(value: Any) -> str:

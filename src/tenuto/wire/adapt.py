@@ -1,8 +1,8 @@
 """Adapt a transcript to a target.
 
 A token is sent only inside its scope (`token_scope`). A turn that the target issued passes unchanged; the blocks of
-other turns are translated (`translate`). For every target, call ids that it would reject are rewritten (`call_ids`),
-results directly follow their calls (`pairing`), incomplete turns are dropped, and the first and last messages get the
+other turns are translated (`translate`). For every target, call ids that it would reject are rewritten and results
+directly follow their calls (`pairing`), incomplete turns are dropped, and the first and last messages get the
 roles the target requires.
 
 The original transcript does not change, so the first provider later gets everything again. If nothing has to be
@@ -38,10 +38,9 @@ from tenuto.core.blocks import (
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Target
-from tenuto.wire.call_ids import CallIds
-from tenuto.wire.pairing import CallRef, ResultPairs
+from tenuto.wire.pairing import CallIds, CallRef, ResultPairs, remove_tokens
 from tenuto.wire.registry import codec_for
-from tenuto.wire.token_scope import IssuerCheck
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.translate import BlockTranslator
 
 _BEGUN = "(The conversation has begun before this.)"
@@ -50,8 +49,6 @@ _NOTE = "Notes of the assistant from earlier in this conversation:\n{}"
 
 
 class MessageSource(msgspec.Struct, frozen=True):
-    """Where an adapted message comes from."""
-
     message: int
     """Its index in the original transcript; the source of an inserted message is the one it was inserted for."""
     blocks: tuple[Location | None, ...] | None = None
@@ -113,9 +110,6 @@ def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
     return len(new) == len(old) and all(map(is_, new, old))
 
 
-# --- turns ------------------------------------------------------------------------------------------------------------
-
-
 class _Turn(msgspec.Struct):
     """A turn to send: its blocks with their original indexes."""
 
@@ -126,13 +120,11 @@ class _Turn(msgspec.Struct):
 
 
 class _Adapter:
-    """Adapt one transcript to one target."""
-
     def __init__(self, messages: tuple[Message, ...], target: Target, without: frozenset[tuple[int, int]]) -> None:
         self.losses: list[Loss] = []
         self._messages = messages
         self._target = target
-        self._is_issuer = IssuerCheck(target)
+        self._is_issuer = issuer_check(target)
         self._omissions: dict[int, set[int]] = {}
         for at, index in without:
             self._omissions.setdefault(at, set()).add(index)
@@ -148,7 +140,6 @@ class _Adapter:
         self._results = ResultPairs(messages, self._calls, self.losses)
 
     def adapt_messages(self, *, notes: bool, inline: bool) -> Iterator[_Outgoing]:
-        """Yield the messages to send, with their sources."""
         translator = BlockTranslator(self._target, self.losses, inline=inline)
         reasoning: list[str] = []
         for at, message in enumerate(self._messages):
@@ -156,7 +147,10 @@ class _Adapter:
                 if at in self._turns:
                     translator.notes = reasoning if notes and at < self._last_user else None
                     adapted = self._adapt_turn(at, translator)
-                    yield _turn_source(at, self._turns[at].blocks), adapted
+                    indexes = [index for index, _ in self._turns[at].blocks]
+                    is_moved = indexes != list(range(len(indexes)))
+                    moved = tuple(Location(at, index) for index in indexes) if is_moved else None
+                    yield MessageSource(at, moved), adapted
                     if results := self._results.results_after(at):
                         yield MessageSource(at, results.locations), results.message
             elif isinstance(message, ToolResults):
@@ -177,10 +171,8 @@ class _Adapter:
     def _lose(self, kind: str, location: Location, detail: str, remedy: str = "") -> None:
         self.losses.append(Loss(kind, location, detail, remedy))
 
-    # --- which blocks are sent ----------------------------------------------------------------------------------------------
-
     def _add_turn(self, message: AssistantMessage, at: int) -> None:
-        is_own = message.origin is not None and self._is_issuer[message.origin]
+        is_own = message.origin is not None and self._is_issuer(message.origin)
         blocks = list(enumerate(message.blocks))
         drop_kind = ""
         if message.incomplete:
@@ -222,8 +214,6 @@ class _Adapter:
                 self._lose("item-id", location, block.meta.id, "the id requires the omitted blocks")
                 blocks[position] = index, replace(block, meta=replace(block.meta, id=""))
         return blocks
-
-    # --- how they are sent --------------------------------------------------------------------------------------------------
 
     def _assign_call_ids(self) -> None:
         ids = CallIds(self._target)
@@ -273,20 +263,10 @@ class _Adapter:
         return [*blocks[:first], *texts, *calls]
 
     def _remove_user_tokens(self, message: UserMessage, at: int) -> UserMessage:
-        """Remove tokens from the content of a user message: no provider issued them for this position."""
-        if isinstance(message.content, str) or not any(part.meta for part in message.content):
-            return message
-        for index, part in enumerate(message.content):
-            if part.meta:
-                self._lose("foreign-token", Location(at, index), "a token in a user message")
-        parts = (replace(part, meta=None, extra="") if part.meta else part for part in message.parts)
-        return replace(message, content=tuple(parts))
-
-
-def _turn_source(at: int, blocks: list[tuple[int, Block]]) -> MessageSource:
-    if all(index == now for now, (index, _) in enumerate(blocks)):
-        return MessageSource(at)
-    return MessageSource(at, tuple(Location(at, index) for index, _ in blocks))
+        signed = [index for index, part in enumerate(message.parts) if part.meta]
+        for index in signed:
+            self._lose("foreign-token", Location(at, index), "a token in a user message")
+        return replace(message, content=remove_tokens(message.parts)) if signed else message
 
 
 def is_signed_part(block: Block) -> bool:
@@ -327,9 +307,6 @@ def _has_details(block: Block) -> bool:
     return isinstance(block.meta, ChatMeta) and bool(block.meta.details)
 
 
-# --- the first and the last message ------------------------------------------------------------------------------------
-
-
 def _fix_first_and_last(outgoing: list[_Outgoing], target: Target, losses: list[Loss]) -> None:
     """Make the user begin and end, and the assistant reply between tool results and user, if the target requires it."""
     order = codec_for(target.dialect).turn_order(target)
@@ -346,14 +323,11 @@ def _begin(outgoing: list[_Outgoing], losses: list[Loss]) -> None:
     if first is None:
         return
     source, message = outgoing[first]
-    if isinstance(message, AssistantMessage) and not _is_summary(message):
+    start = message.blocks[0] if isinstance(message, AssistantMessage) and message.blocks else None
+    is_summary = isinstance(start, Marker) and start.kind == "compaction"  # of the earlier messages
+    if isinstance(message, AssistantMessage) and not is_summary:
         losses.append(Loss("first-turn", Location(source.message), f"the user begins here: {_BEGUN}"))
         outgoing.insert(first, (MessageSource(source.message, (None,)), UserMessage(_BEGUN)))
-
-
-def _is_summary(message: AssistantMessage) -> bool:
-    """Return whether a turn begins with a summary of the earlier messages."""
-    return isinstance(first := next(iter(message.blocks), None), Marker) and first.kind == "compaction"
 
 
 def _insert_bridge(outgoing: list[_Outgoing], losses: list[Loss]) -> None:
@@ -377,17 +351,12 @@ def _end(outgoing: list[_Outgoing], losses: list[Loss]) -> None:
     while at >= 0 and isinstance(outgoing[at][1], SystemMessage | AssistantMessage):
         source, message = outgoing[at]
         if isinstance(message, AssistantMessage):
-            if _is_continued(message):
-                return
+            if message.paused or _ends_at_server_tool(message.blocks):
+                return  # the provider continues a turn that stopped in the middle
             detail, remedy = str(message)[:200], "end with a user's message"
             losses.append(Loss("prefill-refused", Location(source.message), detail, remedy))
             del outgoing[at]
         at -= 1
-
-
-def _is_continued(message: AssistantMessage) -> bool:
-    """Return whether a turn stopped in the middle, and the provider continues it."""
-    return message.paused or _ends_at_server_tool(message.blocks)
 
 
 def _ends_at_server_tool(blocks: tuple[Block, ...]) -> bool:

@@ -83,7 +83,6 @@ class BlockSlot:
         return self._extra
 
     def replace(self, block: Block) -> None:
-        """Replace the block and its extra fields."""
         self.block, self._extra = block, None
 
     def joined(self) -> Block:
@@ -109,7 +108,6 @@ class BlockAssembler:
         """The open calls of the `on_*` methods, by id."""
 
     def begin(self, block: Block) -> BlockSlot:
-        """Open a slot after all others."""
         slot = BlockSlot(len(self.slots), block)
         self.slots.append(slot)
         return slot
@@ -127,11 +125,8 @@ class BlockAssembler:
 
     def unfinished(self) -> list[Block]:
         """Return all blocks, the open ones with their pieces so far and without tokens."""
-        return [
-            slot.joined() if slot.done else msgspec.structs.replace(slot.joined(), meta=None) for slot in self.slots
-        ]
-
-    # --- the specified interface --------------------------------------------------------------------------------------
+        blocks = [(slot, slot.joined()) for slot in self.slots]
+        return [block if slot.done else msgspec.structs.replace(block, meta=None) for slot, block in blocks]
 
     def on_text_delta(self, delta: str, meta: ProviderMeta | None = None) -> None:
         """Extend the last block if it is a text; begin one if it is not, or if the delta or the text is signed."""

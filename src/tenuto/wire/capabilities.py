@@ -18,16 +18,8 @@ from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.body_builder import set_parameters
 from tenuto.wire.registry import codec_for
 
-_SAMPLING = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "frequency_penalty",
-    "presence_penalty",
-    "logit_bias",
-    "logprobs",
-    "top_logprobs",
-)
+_LOGITS = ("logit_bias", "logprobs", "top_logprobs")
+_SAMPLING = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", *_LOGITS)
 _PARAMETERS = ("tool_choice", "parallel_tool_calls", "response_format", "effort", "thinking", *_SAMPLING)
 """Parameters that most steps read. If none of them and no tools are set, most steps have nothing to do."""
 _RANKS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -136,9 +128,9 @@ class _RequestFitter:
 
     def fit_sampling(self) -> None:
         sampling = self._traits.sampling
-        is_refused = sampling in ("rejected", "ignored") or (
-            sampling == "only_without_reasoning" and is_thinking_enabled(self.request, self._traits)
-        )
+        is_refused = sampling in ("rejected", "ignored")
+        if sampling == "only_without_reasoning":
+            is_refused = is_thinking_enabled(self.request, self._traits)
         for name, value in [*set_parameters(self.request, _SAMPLING)] if is_refused else ():
             reason = "has no effect on" if sampling == "ignored" else "is refused by"
             self._change("sampling-refused", name, f"{value!r} {reason} this model", "leave it out", **{name: None})
@@ -183,11 +175,8 @@ class _RequestFitter:
         if isinstance(format, JsonSchema):
             schema = jsonio.as_text(jsonio.encode(format.schema))
             note = SystemMessage(f"Respond with JSON matching this schema: {schema}")
-            changes = {
-                "response_format": None if support == "none" else "json_object",
-                "messages": (note, *self.request.transcript),
-            }
-            detail = "the schema went into the instructions"
-            self._change("no-structured-output", "response_format", detail, remedy, **changes)
+            changes = {"response_format": None if support == "none" else "json_object"}
+            messages, detail = (note, *self.request.transcript), "the schema went into the instructions"
+            self._change("no-structured-output", "response_format", detail, remedy, messages=messages, **changes)
         elif support == "none":
             self._change("no-structured-output", "response_format", "json_object", remedy, response_format=None)

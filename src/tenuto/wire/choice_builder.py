@@ -49,7 +49,6 @@ class ChoiceBuilder:
         self.assembler = BlockAssembler()
 
     def start(self, block: Block) -> BlockSlot:
-        """Begin a part."""
         slot = self.assembler.begin(block)
         self.out.append(ContentStart(self.choice, slot.index, block))
         return slot

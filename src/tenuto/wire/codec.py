@@ -23,8 +23,6 @@ PAGE_SIZE = "1000"
 
 
 class CallIdRule(msgspec.Struct, frozen=True):
-    """The call ids that a target accepts."""
-
     pattern: str = ""
     """A regular expression for the whole id; empty: any text."""
     max_length: int = 0
@@ -43,8 +41,6 @@ class TurnOrder(msgspec.Struct, frozen=True):
 
 
 class TokenCounter(msgspec.Struct, frozen=True):
-    """The endpoint that counts the tokens of a request."""
-
     fields: frozenset[str]
     """The fields of the request body that the endpoint accepts."""
     total: str
@@ -54,8 +50,6 @@ class TokenCounter(msgspec.Struct, frozen=True):
 
 
 class ModelList(msgspec.Struct, frozen=True):
-    """The endpoint that lists models."""
-
     page_query: Callable[[str], str] = lambda page: ""
     """Make the query for a page; the first page has no name."""
     headers: Mapping[str, str] = {}

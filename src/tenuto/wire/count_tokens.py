@@ -13,7 +13,7 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.codec import TokenCounter
-from tenuto.wire.json_reply import protocol_errors, reply_fields
+from tenuto.wire.provider_errors import protocol_errors, reply_fields
 from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import read_count
 from tenuto.wire.write import write_request

@@ -32,8 +32,6 @@ from tenuto.wire.prefix_binding import prefix_of
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""
 _ERRORS = (LLMError, *_FAULTS)
-_FRAME_EXCERPT = 200
-"""Characters of an unreadable frame in its error message."""
 MOST_CHOICES = 1_000
 """Choices that a reply may have beyond the requested ones: a server could send millions."""
 _PACK_INTERVAL = 31
@@ -63,8 +61,6 @@ class FrameFields(dict[str, Raw]):
 
 
 class Decoder(ABC):
-    """Decode one reply in one dialect."""
-
     dialect: ClassVar[Dialect]
     framing: ClassVar[type[Framing]] = FrameReader
 
@@ -92,8 +88,6 @@ class Decoder(ABC):
         self._loss_keys: set[Hashable] = set()
         self._choices: dict[int, ChoiceBuilder] = {}
         self._packs_at = _PACK_INTERVAL
-
-    # --- to be implemented by each dialect ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def frame(self, name: bytes, data: bytes) -> None:
@@ -142,7 +136,6 @@ class Decoder(ABC):
         return self._take_events()
 
     def feed_body(self, body: bytes) -> list[StreamEvent]:
-        """Read a whole body and return its events."""
         self._closed = True
         try:
             self.body(body)
@@ -230,7 +223,7 @@ class Decoder(ABC):
             return
         message = str(exc)
         if not isinstance(exc, MissingField):
-            received = data.decode("utf-8", "replace")[:_FRAME_EXCERPT]
+            received = data.decode("utf-8", "replace")[:200]
             message = f"unreadable frame: {message}" + (f"; received: {received}" if received else "")
         error = ProtocolError(jsonio.printable(message), frame=data)
         error.__cause__ = exc
@@ -242,8 +235,6 @@ class Decoder(ABC):
             error.partial = self.partial()
             self.error = error
             self.out.append(ErrorEvent(str(error), error.raw))
-
-    # --- for the dialects ------------------------------------------------------------------------------------------
 
     def parts(self, choice: int = 0) -> ChoiceBuilder:
         """Make the builder of a choice, in place of an earlier one.
@@ -321,6 +312,5 @@ def decode_stream(decoder: Decoder, chunks: Iterable[bytes]) -> ChatResponse:
 
 
 def decode_body(decoder: Decoder, body: bytes) -> ChatResponse:
-    """Decode a body that is not a stream."""
     decoder.feed_body(body)
     return decode_stream(decoder, ())

@@ -16,8 +16,8 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError, UnsupportedModel
 from tenuto.wire.body_builder import BodyBuilder
-from tenuto.wire.json_reply import protocol_errors, read_optional_list, reply_fields
-from tenuto.wire.rawjson import NULL, Fields, is_text, object_or_empty
+from tenuto.wire.provider_errors import protocol_errors, reply_fields
+from tenuto.wire.rawjson import NULL, Fields, is_text, object_or_empty, read_optional_list
 from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import read_count
 
@@ -35,8 +35,6 @@ class Batch(NamedTuple):
 
 
 class EmbeddingEndpoint(NamedTuple):
-    """How one endpoint embeds texts."""
-
     max_texts: int
     """The most texts in one request."""
     write: Callable[[BodyBuilder, EmbedRequest, Batch], WireRequest]
@@ -73,12 +71,8 @@ def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
     """
     endpoint = _endpoint(target)
     in_items = endpoint.extra_body_in_items and len(batch.texts) > 1
-    chat_request = ChatRequest(
-        model=request.model,
-        messages=(),
-        extra_body={} if in_items else request.extra_body,
-        extra_headers=request.extra_headers,
-    )
+    extra_body, headers = {} if in_items else request.extra_body, request.extra_headers
+    chat_request = ChatRequest(model=request.model, messages=(), extra_body=extra_body, extra_headers=headers)
     try:
         return endpoint.write(BodyBuilder(chat_request, target), request, batch)
     except jsonio.JsonError as exc:
@@ -104,14 +98,13 @@ def decode(body: bytes, request: EmbedRequest, target: Target, batch: Batch) -> 
 
 def joined(parts: Sequence[EmbedResponse], target: Target) -> EmbedResponse:
     """Join the responses to all batches. Usage is summed; without a batch it is 0."""
+    prompt_tokens = sum_counts([part.usage.prompt_tokens for part in parts])
+    total_tokens = sum_counts([part.usage.total_tokens for part in parts])
     return EmbedResponse(
         parts[0].model if parts else target.model,
         target.provider.name,
         tuple(vector for part in parts for vector in part.embeddings),
-        EmbedUsage(
-            sum_counts([part.usage.prompt_tokens for part in parts]),
-            sum_counts([part.usage.total_tokens for part in parts]),
-        ),
+        EmbedUsage(prompt_tokens, total_tokens),
         tuple(dict.fromkeys(loss for part in parts for loss in part.losses)),
         tuple(extra for part in parts for extra in part.extra),
     )

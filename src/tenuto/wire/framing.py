@@ -76,7 +76,6 @@ class Framing(ABC):
         """Append the unfinished frame."""
 
     def _hold(self, chunk: bytes, slack: int = 0) -> None:
-        """Add bytes to the unfinished frame."""
         if chunk:
             self._pending.append(chunk)
             self._size += len(chunk)
@@ -84,7 +83,6 @@ class Framing(ABC):
                 raise self._too_large(b"".join(self._pending))
 
     def _take(self) -> bytes:
-        """Remove and return the bytes of the unfinished frame."""
         data = b"".join(self._pending)
         self._pending, self._size = [], 0
         return data
@@ -100,9 +98,7 @@ class SseDecoder(Framing):
     newline, and the last line counts even without its newline.
     """
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._after_cr = False
+    _after_cr = False
 
     def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         if self._after_cr or b"\r" in chunk:
@@ -110,10 +106,7 @@ class SseDecoder(Framing):
         if b"\n\n" in chunk or (chunk[:1] == b"\n" and self._pending and self._pending[-1][-1:] == b"\n"):
             data = self._take() + chunk
             end = data.rfind(b"\n\n") + 2
-            if end > self._limit:
-                self._read_up_to_limit(data[:end], frames)
-            else:
-                frames += _split_events(data[:end])
+            self._split_events(data[:end], frames)
             chunk = data[end:]
         self._hold(chunk, slack=1)  # the newline that may end the last line
 
@@ -124,7 +117,14 @@ class SseDecoder(Framing):
         if frame := _parse_event(rest):
             frames.append(frame)
 
-    def _read_up_to_limit(self, events: bytes, frames: list[Frame]) -> None:
+    def _split_events(self, events: bytes, frames: list[Frame]) -> None:
+        """Split complete events: with one regex if all have the usual lines, else line by line."""
+        if len(events) <= self._limit:
+            lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
+            matches = pattern.findall(events)
+            if len(matches) * lines == events.count(b"\n"):  # the pattern skipped no line
+                frames += matches
+                return
         for event in events.split(b"\n\n"):
             if len(event) > self._limit:
                 raise self._too_large(event)
@@ -138,15 +138,6 @@ class SseDecoder(Framing):
         if chunk:
             self._after_cr = chunk[-1:] == b"\r"
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _split_events(events: bytes) -> list[Frame]:
-    """Split complete events: with one regex if all have the usual lines, else line by line."""
-    lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
-    frames: list[Frame] = pattern.findall(events)
-    if len(frames) * lines != events.count(b"\n"):  # the pattern skipped a line
-        frames = [frame for event in events.split(b"\n\n") if (frame := _parse_event(event))]
-    return frames
 
 
 def _parse_event(event: bytes) -> Frame | None:
@@ -169,12 +160,9 @@ class JsonArrayReader(Framing):
     Anything else between the objects is a frame, too, so that the decoder reports it; the same for an array without end.
     """
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._depth = 0
-        self._in_string = False
-        self._escape = b""
-        self._find_structure = re.compile(_STRUCTURE).finditer
+    _depth = 0
+    _in_string = False
+    _escape = b""
 
     def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         chunk = self._escape + chunk
@@ -182,7 +170,7 @@ class JsonArrayReader(Framing):
         self._escape = b"\\" if (len(chunk) - len(chunk.rstrip(b"\\"))) % 2 else b""
         chunk = chunk.removesuffix(self._escape)
         start = 0
-        for match in self._find_structure(chunk):
+        for match in re.finditer(_STRUCTURE, chunk):
             character = match.group()
             if self._in_string or character == b'"':
                 self._in_string ^= character == b'"'
@@ -247,9 +235,7 @@ class EventStreamReader(Framing):
     EXCEPTION = b"exception:"
     ERROR = b"error:"
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._needed = _PRELUDE.size
+    _needed = _PRELUDE.size
 
     def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         self._pending.append(chunk)
@@ -345,9 +331,7 @@ class FrameReader(Framing):
     Some servers send an object although a stream was requested, and most send their errors so.
     """
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._reader: Framing | None = None
+    _reader: Framing | None = None
 
     def feed(self, chunk: bytes) -> list[Frame]:
         return super().feed(chunk) if self._reader is None else self._reader.feed(chunk)

@@ -10,20 +10,17 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.json_reply import protocol_errors, read_optional_list, reply_fields
-from tenuto.wire.rawjson import Fields, is_text, object_or_empty, text_or_empty
+from tenuto.wire.provider_errors import protocol_errors, reply_fields
+from tenuto.wire.rawjson import Fields, is_text, object_or_empty, read_optional_list, text_or_empty
 from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import parse_tolerantly, read_count
 
 _LISTS = ("data", "models")
 _DISPLAY_NAMES = ("display_name", "displayName", "name")
 _CREATED = ("created", "created_at")
-_CONTEXT_WINDOWS = (
-    *("context_window", "context_length", "max_context_length", "max_model_len"),
-    *("max_input_tokens", "inputTokenLimit"),
-)
+_MAX_INPUTS = ("max_input_tokens", "inputTokenLimit")
+_CONTEXT_WINDOWS = ("context_window", "context_length", "max_context_length", "max_model_len", *_MAX_INPUTS)
 _MAX_OUTPUTS = ("max_completion_tokens", "max_output_tokens", "max_output_length", "max_tokens", "outputTokenLimit")
-_DAY = 86_400
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -85,5 +82,5 @@ def _read_day(raw: Raw | None) -> str:
         return value[:10] if re.match(r"\d{4}-\d{2}-\d{2}", value) and not value.startswith("1970-01-01") else ""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    ordinal = _EPOCH + int(value // _DAY)
+    ordinal = _EPOCH + int(value // 86_400)
     return date.fromordinal(ordinal).isoformat() if _EPOCH < ordinal <= date.max.toordinal() else ""

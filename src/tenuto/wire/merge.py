@@ -39,7 +39,6 @@ class MergedFields(UserDict[str, Raw]):
         return value if type(value) is Raw and bytes(value)[:1] not in (b"{", b"[") else None
 
     def written(self) -> Fields:
-        """Return all fields, each written as JSON."""
         return {name: self[name] for name in self.data}
 
     def text(self) -> str:

@@ -1,4 +1,8 @@
-"""Pair tool results with their calls.
+"""Give calls ids that a target accepts, and pair tool results with their calls.
+
+Ids that the target issued or accepts do not change. Any other id is replaced by a digest of the index of its message
+and the old id. Ids are assigned in the order of the calls, so that the ids of earlier messages never change when the
+conversation continues. No two calls share an id.
 
 A result answers the nearest earlier call with its id that is still open; of two such calls in one turn, the first.
 Results directly follow their calls, in the order of the calls. If the provider allows results in a later turn, a call
@@ -7,17 +11,72 @@ may stay open, and its result keeps its position.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import deque
 
 import msgspec
 from msgspec.structs import replace
 
+from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
 from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
+from tenuto.core.messages import AssistantMessage, Content, Message, ToolResult, ToolResults
+from tenuto.core.provider import Target
 from tenuto.wire.rawjson import extra_fields_or_empty
+from tenuto.wire.registry import codec_for
 
+_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID_LENGTH = 29
+"""The length of a generated id, if the target accepts it."""
 UNANSWERED = "No result: the call was interrupted before it gave one."
+
+
+class CallIds:
+    """The ids of one transcript's calls for one target. Ask for them in the order of the calls."""
+
+    def __init__(self, target: Target) -> None:
+        self._rule = codec_for(target.dialect).call_ids(target)
+        self._length = min(_ID_LENGTH, self._rule.max_length or _ID_LENGTH)
+        self._used: set[str] = set()
+        self._turn = -1
+        self._seen: dict[str, int] = {}
+
+    def of(self, id: str, turn: int, *, own: bool) -> str:
+        """Return the id for a call of the turn at this index. `own`: the target issued it."""
+        if turn != self._turn:
+            self._turn, self._seen = turn, {}
+        before = self._seen.get(id, 0)
+        self._seen[id] = before + 1
+        result = id
+        if not id or id in self._used or not (own or self._accepts(id)):
+            result = self._generate("\x00".join((str(turn), id, *((str(before),) if before else ()))))
+        self._used.add(result)
+        return result
+
+    def _accepts(self, id: str) -> bool:
+        if self._rule.pattern:
+            return re.fullmatch(self._rule.pattern, id) is not None
+        return (not self._rule.max_length or len(id) <= self._rule.max_length) and not jsonio.lone_surrogates(id)
+
+    def _generate(self, key: str) -> str:
+        while True:
+            digest = hashlib.sha256(key.encode("utf-8", "surrogatepass"))
+            new_id = f"call_{digest.hexdigest()[:24]}"
+            if self._length < _ID_LENGTH:
+                new_id = _encode_base62(digest.digest(), self._length)
+            if new_id not in self._used:
+                return new_id
+            key += "\x00"
+
+
+def _encode_base62(digest: bytes, length: int) -> str:
+    number = int.from_bytes(digest, "big")
+    letters = []
+    for _ in range(length):
+        number, index = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[index])
+    return "".join(letters)
 
 
 class CallRef(msgspec.Struct):
@@ -79,30 +138,23 @@ class ResultPairs:
 
     def _give(self, result: ToolResult, call: CallRef | None, place: Location, turn: int) -> None:
         id = result.tool_use_id
-        if call is not None and not call.dropped_by:
-            result = self._remove_tokens(result, place)
         if call is None:
             self._losses.append(Loss("orphan-result", place, id[:80], "it answers no open call"))
         elif call.dropped_by:
             call.answer = result
             self._losses.append(Loss(call.dropped_by, place, f"the answer to {id[:80]}, which is omitted"))
         else:
-            call.answer, call.answer_location = _named(result, call.name), place
+            if not isinstance(result.content, str) and any(part.meta for part in result.content):
+                self._losses.append(Loss("foreign-token", place, "a token in a tool result"))
+                result = replace(result, content=remove_tokens(result.content))
+            if result.tool_use_id != call.name:
+                result = replace(result, tool_use_id=call.name)
+            call.answer, call.answer_location = result, place
             call.late = call.later and call.turn != turn
             if call.late:
-                index = turn if self._open(turn) else place.message or 0
+                has_calls = any(not other.dropped_by for other in self._calls.get(turn, ()))
+                index = turn if has_calls else place.message or 0
                 self._late.setdefault(index, []).append((place, call.answer))
-
-    def _remove_tokens(self, result: ToolResult, place: Location) -> ToolResult:
-        """Remove tokens from the content of a result: no provider issued them for this position."""
-        if isinstance(result.content, str) or not any(part.meta for part in result.content):
-            return result
-        self._losses.append(Loss("foreign-token", place, "a token in a tool result"))
-        parts = tuple(replace(part, meta=None, extra="") if part.meta else part for part in result.content)
-        return replace(result, content=parts)
-
-    def _open(self, turn: int) -> bool:
-        return any(not call.dropped_by for call in self._calls.get(turn, ()))
 
     def results_after(self, turn: int) -> Answers | None:
         """Return the results for the calls of a turn, if it has any; missing results are added, with a `Loss`."""
@@ -132,6 +184,11 @@ class ResultPairs:
         return Answers(message, locations)
 
 
+def remove_tokens(content: tuple[Content, ...]) -> tuple[Content, ...]:
+    """Remove tokens from the content of a result or user message: no provider issued them for this position."""
+    return tuple(replace(part, meta=None, extra="") if part.meta else part for part in content)
+
+
 def _nearest(turns: list[deque[CallRef]]) -> CallRef | None:
     """Take the first open call of the last turn that has one; `turns` holds the open calls of one id, turn by turn."""
     if not turns:
@@ -140,7 +197,3 @@ def _nearest(turns: list[deque[CallRef]]) -> CallRef | None:
     if not turns[-1]:
         turns.pop()
     return call
-
-
-def _named(result: ToolResult, name: str) -> ToolResult:
-    return result if result.tool_use_id == name else replace(result, tool_use_id=name)

@@ -15,9 +15,8 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning
 from tenuto.core.messages import AssistantMessage, Message
 from tenuto.core.provider import Target
-from tenuto.wire.token_scope import IssuerCheck
+from tenuto.wire.token_scope import issuer_check
 
-_MARK = "cache_control"
 _LENGTH = 32
 
 
@@ -40,12 +39,12 @@ def stale_thoughts(
     If a block is dropped, the later ones that were issued after it are dropped, too; those that were issued without it
     stay. `without` are blocks that the body does not have.
     """
-    issued = IssuerCheck(target)
+    is_issuer = issuer_check(target)
     thoughts = [
         (at, place, message.origin.prefix, _token(block))
         for at, message in enumerate(messages)
         if isinstance(message, AssistantMessage) and message.origin is not None and message.origin.prefix
-        if issued[message.origin]
+        if is_issuer(message.origin)
         for place, block in enumerate(message.blocks)
         if isinstance(block, Reasoning) and (at, place) not in without
     ]
@@ -116,7 +115,6 @@ def _before(body: Any) -> hashlib._Hash:
 
 
 def _message_parts(body: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the parts of all messages, each with its role."""
     for message in body.get("messages") or []:
         for part in _parts(message.get("content")):
             yield message.get("role"), part
@@ -134,9 +132,7 @@ def _plain(part: Any) -> Any:
         return [_plain(inner) for inner in part]
     if not isinstance(part, dict):
         return part
-    fields = {name: value for name, value in part.items() if name != _MARK}
-    return (
-        {**fields, "content": _parts(fields["content"])}
-        if fields.get("type") == "tool_result" and "content" in fields
-        else fields
-    )
+    fields = {name: value for name, value in part.items() if name != "cache_control"}
+    if fields.get("type") == "tool_result" and "content" in fields:
+        fields["content"] = _parts(fields["content"])
+    return fields

@@ -1,4 +1,4 @@
-"""Classify the errors of providers, in HTTP responses and inside streams.
+"""Classify the errors of providers, in HTTP responses, inside streams and in responses with a successful status.
 
 The HTTP status selects the error class, and whether a retry can help. The codes in the body (type, code, status, reason)
 select a more specific class: a 429 that a retry cannot fix, a 400 that means "too long" or "invalid key". An error inside
@@ -8,7 +8,8 @@ a stream has no HTTP status: its codes decide, or the status that the error obje
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tenuto.core import jsonio
@@ -18,11 +19,13 @@ from tenuto.errors import (
     ContextTooLong,
     LLMError,
     NotFound,
+    ProtocolError,
     QuotaExceeded,
     RateLimited,
     TimedOut,
     Unavailable,
 )
+from tenuto.wire.rawjson import Fields, is_empty, object_or_empty
 
 _CODES_BY_CLASS: dict[type[LLMError], str] = {
     BadRequest: (
@@ -54,18 +57,13 @@ _CODES_BY_CLASS: dict[type[LLMError], str] = {
 """The error codes of all providers, by the class that they select."""
 _CODES = {code: error_class for error_class, codes in _CODES_BY_CLASS.items() for code in codes.split()}
 _STATUSES: dict[int, type[LLMError]] = {
-    400: BadRequest,
-    401: AuthenticationFailed,
+    **dict.fromkeys((400, 412, 413, 422), BadRequest),
+    **dict.fromkeys((401, 403), AuthenticationFailed),
+    **dict.fromkeys((408, 504), TimedOut),
     402: QuotaExceeded,
-    403: AuthenticationFailed,
     404: NotFound,
-    408: TimedOut,
     409: Unavailable,
-    412: BadRequest,
-    413: BadRequest,
-    422: BadRequest,
     429: RateLimited,
-    504: TimedOut,
 }
 _TOO_LONG_PATTERN = (
     r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"
@@ -126,6 +124,40 @@ def classify_error(
     if lower_headers.get("x-should-retry") in ("true", "false"):
         error.retryable = lower_headers["x-should-retry"] == "true"
     return error
+
+
+@contextmanager
+def protocol_errors(what: str, body: bytes, provider: str) -> Iterator[None]:
+    """Raise `ProtocolError`, which contains the body, if reading a malformed response fails."""
+    try:
+        yield
+    except LLMError as exc:
+        exc.provider = exc.provider or provider
+        raise
+    except ValueError as exc:
+        raise ProtocolError(f"{what} cannot be read: {exc}", provider=provider, frame=body) from exc
+
+
+def reply_fields(body: bytes, provider: str) -> Fields:
+    """Return the fields of a response. Raise its error, if a response with a successful status contains one."""
+    fields = jsonio.members(body)
+    if error := find_error(fields, body):
+        error.provider = provider
+        raise error
+    return fields
+
+
+def find_error(fields: Fields, body: bytes) -> LLMError | None:
+    """Return the error of a response with a successful status, from any field where hosts put one."""
+    if not is_empty(fields.get("error")):
+        return classify_error(body)
+    error = object_or_empty(fields.get("x_groq")).get("error")
+    if not is_empty(error):
+        return classify_error(jsonio.encode({"error": error}))
+    status = fields.get("base_resp")
+    if status is not None and not is_empty(object_or_empty(status).get("status_code")):
+        return classify_error(jsonio.encode({"error": {"message": jsonio.as_text(status)}}))
+    return None
 
 
 def extract_message(body: Any) -> str:

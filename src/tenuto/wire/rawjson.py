@@ -44,6 +44,11 @@ def list_or_empty(raw: Raw | None) -> list[Raw]:
     return jsonio.elements(raw) if raw is not None and bytes(raw)[:1] == b"[" else []
 
 
+def read_optional_list(raw: Raw | None) -> list[Raw]:
+    """Return the elements of a list; none if it is null or missing. Raise `JsonError` for any other value."""
+    return [] if raw is None or is_null(raw) else jsonio.elements(raw)
+
+
 def text_or_empty(raw: Raw | None) -> str:
     """Return a string; empty for any other value."""
     return jsonio.text_of(raw) if raw is not None and bytes(raw)[:1] == b'"' else ""

@@ -24,7 +24,6 @@ def codec_for(dialect: str) -> Codec:
 
 
 def dialect_names() -> tuple[str, ...]:
-    """Return the names of the known dialects."""
     return (*_MODULES, *(name for name in _codecs if name not in _MODULES))
 
 

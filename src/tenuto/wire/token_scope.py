@@ -5,7 +5,9 @@ It is sent only to its issuer, on the same platform, for the same account and mo
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 
 from tenuto.core.messages import Origin
 from tenuto.core.provider import Target
@@ -14,15 +16,9 @@ from tenuto.core.provider import Target
 _DATED = r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$"
 
 
-class IssuerCheck(dict[Origin, bool]):
-    """Whether the target issued the tokens of an origin. Cached: the turns of a conversation share their origin."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-
-    def __missing__(self, origin: Origin) -> bool:
-        self[origin] = issued_by(origin, self._target)
-        return self[origin]
+def issuer_check(target: Target) -> Callable[[Origin], bool]:
+    """Return `issued_by` for one target. Cached: the turns of a conversation share their origin."""
+    return functools.cache(lambda origin: issued_by(origin, target))
 
 
 def issued_by(origin: Origin, target: Target) -> bool:
@@ -32,7 +28,10 @@ def issued_by(origin: Origin, target: Target) -> bool:
     """
     if not same_issuer(origin, target):
         return False
-    return not origin.model or not target.model or _same_model(origin.model, target)
+    if not origin.model or not target.model or _undated(origin.model) == _undated(target.model):
+        return True
+    pattern = target.traits.pattern
+    return bool(pattern) and re.fullmatch(pattern, origin.model.rpartition("/")[2]) is not None
 
 
 def same_issuer(origin: Origin, target: Target) -> bool:
@@ -41,19 +40,9 @@ def same_issuer(origin: Origin, target: Target) -> bool:
         return False
     # A simulator counts as the provider that it imitates.
     simulated = target.model.partition("/")[0] if target.provider.plays else ""
-    scopes = (
-        (origin.account, target.account),
-        (origin.platform, target.platform),
-        (origin.model.partition("/")[0] if simulated else "", simulated),
-    )
-    return not any(one and other and one != other for one, other in scopes)
-
-
-def _same_model(model: str, target: Target) -> bool:
-    if model == target.model or _undated(model) == _undated(target.model):
-        return True
-    pattern = target.traits.pattern
-    return bool(pattern) and re.fullmatch(pattern, model.rpartition("/")[2]) is not None
+    issuer = (origin.account, origin.platform, origin.model.partition("/")[0])
+    receiver = (target.account, target.platform, simulated)
+    return not any(one and other and one != other for one, other in zip(issuer, receiver, strict=True))
 
 
 def _undated(model: str) -> str:

@@ -2,13 +2,14 @@
 
 A turn that the target issued passes unchanged, and so do blocks that no provider issued, if the target accepts their
 token and their form. Any other block is sent without its token and without the fields that only its own dialect knows.
-`_TRANSLATORS` has the rest: a block is dropped, or written in the target's dialect, or replaced by a short text. Each
-change is a `Loss`.
+`_TRANSLATORS` has the rest: a block is dropped, or written in the target's dialect, or replaced by a placeholder. Each
+change is a `Loss`. A placeholder describes the block in one short line: a long tool output would fill the context
+window, and the model would take it for its own text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw
@@ -18,12 +19,15 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import (
     Audio,
     Block,
+    Citation,
     CodeExecution,
     CodeResult,
     Document,
+    DocumentCitation,
     Image,
     Marker,
     Opaque,
+    PageCitation,
     Reasoning,
     Refusal,
     ServerToolResult,
@@ -34,8 +38,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target
-from tenuto.wire import placeholders
-from tenuto.wire.rawjson import extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
+from tenuto.wire.rawjson import NULL, extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
 from tenuto.wire.registry import codec_for
 
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
@@ -69,13 +72,14 @@ LOSS_EFFECTS: dict[str, LossEffect] = {
 }
 """What each kind of loss does to the block or message at its place."""
 
+MAX_TEXT = 200
+"""Characters of a call or a result in a placeholder."""
+_READABLE = frozenset(("title", "url", "text", "stdout", "stderr", "output", "logs", "error_code", "content", "result"))
+"""Names of the fields of a result whose strings a placeholder contains."""
+_KINDS = {Image: "picture", Audio: "sound", Document: "document"}
 _CODE = frozenset(("code_execution", "code_interpreter"))
+_EMPTY_FIELDS = (b"null", b"[]")
 _OUTCOMES = ("OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED", "OUTCOME_UNSPECIFIED")
-
-
-def _is_empty_field(name: str, value: bytes) -> bool:
-    """Return whether an extra field is empty. An empty `content` object only shows the form of the content."""
-    return value in (b"null", b"[]") or (name == "content" and value == b"{}")
 
 
 def accepts(block: Block, target: Target) -> bool:
@@ -121,10 +125,11 @@ class BlockTranslator:
 
     def fields(self, extra: str, place: Location) -> None:
         """Record the loss of fields that only their own dialect knows; empty ones are not a loss."""
-        names = [
-            name for name, value in extra_fields_or_empty(extra).items() if not _is_empty_field(name, bytes(value))
-        ]
-        if names or (extra and not extra_fields_or_empty(extra)):
+        fields = extra_fields_or_empty(extra)
+        if bytes(fields.get("content", b"")) == b"{}":
+            fields["content"] = NULL  # it only shows the form of the content
+        names = [name for name, value in fields.items() if bytes(value) not in _EMPTY_FIELDS]
+        if names or (extra and not fields):
             self._lose("foreign-fields", place, ", ".join(names) or "unreadable fields")
 
     def _lose(self, kind: str, place: Location, detail: str, remedy: str = _RETURNS) -> None:
@@ -158,7 +163,8 @@ class BlockTranslator:
             self._lose("foreign-reasoning", place, f"{size} of reasoning")
         return ()
 
-    def _use_placeholder(self, block: Block, place: Location, text: str) -> Translation:
+    def _use_placeholder(self, block: Block, place: Location) -> Translation:
+        text = _describe(block)
         self._lose("stand-in", place, f"{type(block).__name__}: {text}"[:240])
         return (text,)
 
@@ -171,7 +177,7 @@ class BlockTranslator:
             detail = f"{len(pages)} of {len(block.citations)} citations became annotations"
             self._lose("citations-translated", place, detail)
             return (replace(bare, citations=tuple(_annotation(page, block.text) for page in pages)),)
-        sources = placeholders.describe_sources(block.citations)
+        sources = _describe_sources(block.citations)
         detail = f"{len(block.citations)} citations {'became text' if sources else 'without a name'}"
         self._lose("foreign-citations", place, detail)
         return (bare, sources) if sources else (bare,)
@@ -191,35 +197,27 @@ class BlockTranslator:
             if block.file_id:
                 self._lose("foreign-fields", place, f"file {block.file_id[:80]}: its content is sent")
             return (replace(block, meta=None, extra="", file_id=""),)
-        return self._use_placeholder(block, place, placeholders.describe_media(block))
+        return self._use_placeholder(block, place)
 
     def _code(self, block: CodeExecution | CodeResult, place: Location) -> Translation:
         if block.id:
             self._lose("foreign-fields", place, f"id {block.id[:80]}")
         block = replace(block, meta=None, extra="", id="")
-        if self._codec.holds_code and isinstance(block, CodeExecution) and block.code:
-            return (replace(block, language=block.language or "PYTHON"),)
-        if self._codec.holds_code and isinstance(block, CodeResult):
-            if block.outcome not in _OUTCOMES:
-                self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
-                block = replace(block, outcome=_OUTCOMES[0])
-            return (block,)
+        if not self._codec.holds_code or (isinstance(block, CodeExecution) and not block.code):
+            return self._use_placeholder(block, place)
         if isinstance(block, CodeExecution):
-            return self._use_placeholder(block, place, placeholders.describe_code(block))
-        return self._use_placeholder(block, place, placeholders.describe_result(block))
+            return (replace(block, language=block.language or "PYTHON"),)
+        if block.outcome not in _OUTCOMES:
+            self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
+            block = replace(block, outcome=_OUTCOMES[0])
+        return (block,)
 
     def _server_tool(self, block: ServerToolUse | ServerToolResult, place: Location) -> Translation:
         code = _as_code(block) if self._codec.holds_code else ()
         if code:
             self._lose("code-translated", place, f"{block.kind} became {len(code)} parts")
             return code
-        if isinstance(block, ServerToolResult):
-            return self._use_placeholder(block, place, placeholders.describe_result(block))
-        text = placeholders.describe_call(block)
-        if outputs := _outputs(block):
-            result = ServerToolResult(block.id, jsonio.as_text(outputs))
-            text = f"{text} {placeholders.describe_result(result)}"
-        return self._use_placeholder(block, place, text)
+        return self._use_placeholder(block, place)
 
 
 _TRANSLATORS: dict[type[Block], Callable[[BlockTranslator, Any, Location], Translation]] = {
@@ -256,15 +254,10 @@ def _annotation(page: UrlCitation, text: str) -> UrlCitation:
 
     It covers the whole text: providers count positions differently.
     """
-    fields = {
-        "type": "url_citation",
-        "url": page.url,
-        "title": page.title or "",
-        "start_index": 0,
-        "end_index": len(text),
-    }
+    title, end = page.title or "", len(text)
+    fields = {"type": "url_citation", "url": page.url, "title": title, "start_index": 0, "end_index": end}
     raw = jsonio.as_text(jsonio.encode(fields))
-    return UrlCitation(page.url, page.title or "", start_index=0, end_index=len(text), raw=raw)
+    return UrlCitation(page.url, title, start_index=0, end_index=end, raw=raw)
 
 
 def _outputs(block: ServerToolUse) -> Raw | None:
@@ -282,7 +275,10 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
             block.args if block.kind.endswith("_call") else text_or_empty(extra_fields_or_empty(block.args).get("code"))
         )
         outputs = _outputs(block)
-        result = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
+        logs = (
+            text_or_empty(jsonio.members(output).get("logs")) for output in list_or_empty(outputs) if is_object(output)
+        )
+        result = () if outputs is None else (CodeResult("OUTCOME_OK", "\n".join(logs)),)
         return (CodeExecution(code, "PYTHON"), *result) if code else ()
     fields = extra_fields_or_empty(block.content) if block.kind == "code_execution_tool_result" else {}
     if text_or_empty(fields.get("type")) != "code_execution_result":
@@ -292,7 +288,60 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
     return (CodeResult("OUTCOME_FAILED" if failed else "OUTCOME_OK", output),)
 
 
-def _logs(outputs: Raw) -> str:
-    return "\n".join(
-        text_or_empty(jsonio.members(output).get("logs")) for output in list_or_empty(outputs) if is_object(output)
-    )
+def _describe(block: Block) -> str:
+    """Describe a block in one line. Audio is replaced by its transcript."""
+    match block:
+        case ServerToolUse():
+            name, args = block.name or block.kind, _shorten(block.args)
+            call = f"[{name}: {args}]" if args else f"[{name}]"
+            outputs = _outputs(block)
+            return f"{call} {_describe(ServerToolResult(block.id, jsonio.as_text(outputs)))}" if outputs else call
+        case ServerToolResult():
+            return f"[Gave: {_shorten('; '.join(_words(block.content))) or 'nothing readable'}]"
+        case CodeExecution():
+            return f"[Ran: {_shorten(block.code)}]"
+        case CodeResult():
+            return f"[Gave: {_shorten(block.output) or _shorten(block.outcome) or 'nothing'}]"
+        case Audio() if block.transcript:
+            return block.transcript
+        case Image() | Audio() | Document():
+            title = _shorten(block.title or block.text) if isinstance(block, Document) else ""
+            return f"[A {_KINDS[type(block)]}: {title or block.mime or 'of an unknown kind'}]"
+    raise TypeError(f"{type(block).__name__} has no placeholder")
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text[: MAX_TEXT * 4].split())
+    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
+
+
+def _describe_sources(citations: Iterable[Citation]) -> str:
+    """Name the sources of a text; empty if its citations have no names."""
+    names: dict[str, None] = {}
+    for citation in citations:
+        if isinstance(citation, UrlCitation):
+            names[f"{citation.title} {citation.url}" if citation.title else citation.url] = None
+        elif isinstance(citation, DocumentCitation | PageCitation) and citation.document_title:
+            names[citation.document_title] = None
+    names.pop("", None)
+    return f"[Sources: {_shorten('; '.join(names))}]" if names else ""
+
+
+def _words(content: str) -> Iterator[str]:
+    """Find the readable strings of a result: titles, URLs, texts; no tokens and no files."""
+    try:
+        yield from _strings(jsonio.parse(content)) if content else ()
+    except jsonio.JsonError:
+        yield content
+
+
+def _strings(value: Any, name: str = "text") -> Iterator[str]:
+    if isinstance(value, str):
+        if name in _READABLE and value:
+            yield value
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner, name)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _strings(inner, key)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from urllib.parse import quote
 
 from tenuto.errors import UnsupportedModel
 
-# Compiled on first use: most dialects have no model names in their URLs.
-_NOT_IN_PATH = r"[^A-Za-z0-9/:@._~-]+"
-_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
-_NOT_IN_QUERY = r"[^A-Za-z0-9._~-]+"
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"  # compiled on first use: most dialects have no model names in URLs
 
 
 def model_resource(model: str) -> str:
@@ -29,14 +27,10 @@ def model_path(model: str) -> str:
         raise UnsupportedModel(model, "a model name with a control character cannot be part of a URL")
     if any(step in ("", ".", "..") for step in model.split("/")):
         raise UnsupportedModel(model, "a model name with an empty step, `.` or `..` cannot be part of a URL")
-    return f"/{_quote(model_resource(model), _NOT_IN_PATH)}"
+    return f"/{quote(model_resource(model), safe='/:@', errors='replace')}"
 
 
 def query(**fields: str) -> str:
     """Return the fields that are not empty as a query string."""
-    written = "&".join(f"{name}={_quote(value, _NOT_IN_QUERY)}" for name, value in fields.items() if value)
+    written = "&".join(f"{name}={quote(value, safe='', errors='replace')}" for name, value in fields.items() if value)
     return f"?{written}" if written else ""
-
-
-def _quote(text: str, unsafe: str) -> str:
-    return re.sub(unsafe, lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), text)

@@ -20,7 +20,6 @@ from tenuto.wire.rawjson import Fields, is_list, is_object, list_or_empty, objec
 Paths: TypeAlias = tuple[tuple[str, int, str], ...]
 """A count, a section (0 the usage object, 1 and 2 the details of input and output) and a field in it."""
 MODALITY_FIELDS = {"text_tokens": "text", "image_tokens": "image", "audio_tokens": "audio", "video_tokens": "video"}
-_NO_DETAILS: dict[str, Any] = {}
 _NOTHING = Usage()
 
 
@@ -145,7 +144,7 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
                     if field in details and (count := _count_or_none(details[field])) is not None
                 }
                 return details, counts or None
-        return _NO_DETAILS, None
+        return {}, None
 
     def _sum_modalities(self, entries: list[Any]) -> dict[str, int]:
         totals: dict[str, int] = {}
@@ -160,7 +159,6 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _count_or_none(value: object, as_text: bool = False) -> int | None:
-    """Return a whole number that is not negative; None for any other value."""
     if as_text and isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     if type(value) is int or (isinstance(value, float) and value.is_integer()):
@@ -188,9 +186,8 @@ def _subtract(name: str, total: int | None, part: int | None, losses: list[Loss]
     if total is None or part is None:
         return total, part
     if part > total:
-        losses.append(
-            Loss("contradicting-usage", Location(path=f"usage.{name}"), f"{part} is more than the total of {total}")
-        )
+        detail = f"{part} is more than the total of {total}"
+        losses.append(Loss("contradicting-usage", Location(path=f"usage.{name}"), detail))
         part = total
     return total - part, part
 

@@ -55,13 +55,12 @@ def _drop_stale_thinking(wire: WireRequest, request: ChatRequest, target: Target
     if not dropped:
         return wire
     stale = {Location(message, block) for message, block in dropped}
-    return replace(wire, losses=tuple(_name_stale(loss, stale) for loss in wire.losses))
-
-
-def _name_stale(loss: Loss, stale: set[Location]) -> Loss:
-    if loss.kind != "left-out" or loss.location not in stale:
-        return loss
-    return replace(loss, kind="stale-prefix", remedy="the messages before it have changed: it cannot be sent back")
+    remedy = "the messages before it have changed: it cannot be sent back"
+    losses = list(wire.losses)
+    for index, loss in enumerate(losses):
+        if loss.kind == "left-out" and loss.location in stale:
+            losses[index] = replace(loss, kind="stale-prefix", remedy=remedy)
+    return replace(wire, losses=tuple(losses))
 
 
 def _write_once(request: ChatRequest, target: Target, *, trace: bool) -> WireRequest:

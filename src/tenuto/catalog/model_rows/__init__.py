@@ -157,7 +157,6 @@ class ModelRow(msgspec.Struct, frozen=True):
     """In the order of their first days; empty if unknown."""
 
     def match(self, model: str) -> re.Match[str] | None:
-        """Match a whole id."""
         return _compile(self.traits.pattern).fullmatch(model) if model.startswith(self.prefixes) else None
 
 
@@ -173,7 +172,6 @@ class ModelGroup:
         self._fields = fields
 
     def extend(self, **fields: Unpack[RowFields]) -> "ModelGroup":
-        """Return a group with further fields."""
         merged: RowFields = {**self._fields, **fields}
         return ModelGroup(**merged)
 

@@ -22,9 +22,8 @@ from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder
 from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk, parse_index
 from tenuto.wire.decoder import Decoder, new_id
-from tenuto.wire.json_reply import find_error
 from tenuto.wire.merge import MergedFields, merge_fields
-from tenuto.wire.provider_errors import classify_error
+from tenuto.wire.provider_errors import classify_error, find_error
 from tenuto.wire.rawjson import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty
 
 _envelope_of = operator.attrgetter("system_fingerprint", "service_tier", "provider")

@@ -31,10 +31,9 @@ from tenuto.wire.gemini.protocol import (
     HotPart,
     to_camel_case,
 )
-from tenuto.wire.json_reply import read_optional_list
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import NULL, Fields, is_null, object_or_empty
+from tenuto.wire.rawjson import NULL, Fields, is_null, object_or_empty, read_optional_list
 
 _decode_hot_chunk = msgspec.json.Decoder(HotChunk).decode
 

@@ -20,8 +20,7 @@ from tenuto.wire.embeddings import (
     sum_counts,
     truncation_loss,
 )
-from tenuto.wire.json_reply import read_optional_list
-from tenuto.wire.rawjson import Fields, object_or_empty
+from tenuto.wire.rawjson import Fields, object_or_empty, read_optional_list
 from tenuto.wire.urls import model_path, model_resource
 from tenuto.wire.usage import read_count
 

@@ -29,7 +29,7 @@ from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, add_extra, write_media, write_part
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
 from tenuto.wire.rawjson import is_null, to_raw
-from tenuto.wire.token_scope import IssuerCheck
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.urls import model_path
 
 Wire = dict[str, Any]
@@ -64,7 +64,7 @@ class _ContentsBuilder:
         self._turns = TurnList(builder, "parts", lambda text: {"text": text})
         self.system: list[tuple[Location, SystemMessage]] = []
         """The system messages that are not empty."""
-        self._issued = IssuerCheck(builder.target)
+        self._issued = issuer_check(builder.target)
         self._calls: dict[str, tuple[int, ToolUse]] = {}
         """The latest call of each id, with its number."""
         self._call_count = 0
@@ -91,7 +91,7 @@ class _ContentsBuilder:
                     self._add_result(result, place)
             case AssistantMessage():
                 self._flush_results()
-                is_own = message.origin is not None and self._issued[message.origin]
+                is_own = message.origin is not None and self._issued(message.origin)
                 parts = self._builder.write_all(
                     with_locations(message.blocks, location),
                     lambda block, place: self._write_block(block, place, is_own=is_own),
