@@ -50,7 +50,7 @@ def _frames(delta: dict, reason: str) -> Answer:
     return Answer.stream(b"".join(f"data: {json.dumps(piece)}\n\n".encode() for piece in pieces) + b"data: [DONE]\n\n")
 
 
-def _answers(turns: int) -> list[Answer]:
+def tool_answers(turns: int) -> list[Answer]:
     called = [
         {
             "index": 0,
@@ -66,7 +66,7 @@ def _answers(turns: int) -> list[Answer]:
 
 async def _run(store, turns: int) -> tuple[float, float]:
     """Play a session; return CPU and wall seconds for each turn."""
-    client = AsyncClient(transport=ScriptedTransport(*_answers(turns)), providers=[ROW], middleware=[])
+    client = AsyncClient(transport=ScriptedTransport(*tool_answers(turns)), providers=[ROW], middleware=[])
     told = {"tools": [look], "store": store, "client": client, "limits": Limits(turns=None), "allow_unverified": True}
     async with AsyncAgent("bench/m", **told) as agent:
         session = agent.session()

@@ -1,13 +1,16 @@
-"""Print the functions of tenuto that one frame of a stream and one request pass through.
+"""Print the functions of tenuto that one frame, one request and one agent run pass through.
 
     python -m bench.journeys [DIALECT]
 
-An `AsyncClient` with its default middleware reads the same streamed chat from a local HTTP server three times. Three
-journeys are recorded with `sys.setprofile`:
+An `AsyncClient` with its default middleware reads the same streamed chat from a local HTTP server three times. An
+`AsyncAgent` with one tool and a SQLite store sends two messages; each answer calls the tool once. Four journeys are
+recorded with `sys.setprofile`:
 
 - frame: from the arrival of one text frame in the middle of the third stream to its event;
 - first call: from `client.stream()` to the reply, in a process that has sent no request before;
-- second call: the same with all modules loaded and the connection open.
+- second call: the same with all modules loaded and the connection open;
+- agent send: the second message, from `session.send()` to the last reply, with the threads of the store. The HTTP
+  transport is scripted.
 
 Functions that run while a module is imported are left out; comprehensions and lambdas belong to the function around
 them. A function forwards if its body is one call whose arguments are its own parameters: such a function is a candidate
@@ -22,14 +25,18 @@ import asyncio
 import contextlib
 import functools
 import sys
+import tempfile
+import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 
 import tenuto
+from bench.agent import ROW, look, tool_answers
 from bench.streams import DIALECTS, MAKERS
-from tenuto import AsyncClient, Provider
+from tenuto import AsyncAgent, AsyncClient, Provider
+from tenuto.testing import ScriptedTransport
 
 PACKAGE = Path(tenuto.__file__).parent
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -54,16 +61,30 @@ class Recorder:
     def __init__(self) -> None:
         self.codes: dict[CodeType, None] = {}
         self._importing = 0
+        self._active = False
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
+        self._active = True
         sys.setprofile(self._on_event)
         try:
             yield
         finally:
             sys.setprofile(None)
+            self._active = False
+
+    @contextlib.contextmanager
+    def in_new_threads(self) -> Iterator[None]:
+        """Record in threads that start inside this block, too, while `recording` is active."""
+        threading.setprofile(self._on_event)
+        try:
+            yield
+        finally:
+            threading.setprofile(None)
 
     def _on_event(self, frame: FrameType, event: str, _: object) -> None:
+        if not self._active:
+            return
         code = frame.f_code
         if code.co_name == "<module>":
             self._importing += {"call": 1, "return": -1}.get(event, 0)
@@ -71,7 +92,7 @@ class Recorder:
             self.codes[code] = None
 
     def stations(self) -> list[Station]:
-        return [station_of(code) for code in self.codes if not code.co_name.startswith("<")]
+        return [station_of(code) for code in [*self.codes] if not code.co_name.startswith("<")]
 
 
 def station_of(code: CodeType) -> Station:
@@ -177,6 +198,23 @@ async def read_texts(events: AsyncIterator[object], count: int) -> None:
         count -= hasattr(getattr(event, "delta", None), "text")
 
 
+async def record_agent() -> list[Station]:
+    """Return the stations of an agent's second send with one tool call."""
+    recorder = Recorder()
+    with tempfile.TemporaryDirectory() as directory, recorder.in_new_threads():
+        answers = [*tool_answers(2), *tool_answers(2)]
+        client = AsyncClient(providers=[ROW], middleware=[], transport=ScriptedTransport(*answers))
+        async with AsyncAgent("bench/m", tools=[look], client=client, store=Path(directory) / "sessions.db") as agent:
+            session = agent.session()
+            await session.send("hi")
+            with recorder.recording():
+                reply = await session.send("hi")
+        await client.close()
+    if reply.text != "It is done.":
+        raise SystemExit(f"another text than was sent: {reply.text!r}")
+    return [station for station in recorder.stations() if not station.module.startswith("tenuto.testing")]
+
+
 async def record(dialect: str) -> dict[str, list[Station]]:
     """Return the stations of each journey."""
     server, first, second, frame = StreamServer(dialect), Recorder(), Recorder(), Recorder()
@@ -188,7 +226,12 @@ async def record(dialect: str) -> dict[str, list[Station]]:
             await read_chat(client, server)
         await read_chat(client, server, frame)
         await client.close()
-    return {"frame": frame.stations(), "first call": first.stations(), "second call": second.stations()}
+    return {
+        "frame": frame.stations(),
+        "first call": first.stations(),
+        "second call": second.stations(),
+        "agent send": await record_agent(),
+    }
 
 
 # --- printing ---------------------------------------------------------------------------------------------------------
@@ -205,6 +248,10 @@ def print_journeys(journeys: dict[str, list[Station]]) -> None:
         modules = {station.module for station in stations}
         lines = sum(station.lines for station in stations)
         print(f"{name}: {len(modules)} modules, {len(stations)} functions, {lines} lines")
+    long = {station for stations in journeys.values() for station in stations if station.lines > 80}
+    print(f"functions over 80 lines: {len(long)}")
+    for name in sorted(f"{station.module}.{station.name} ({station.lines})" for station in long):
+        print(f"  {name}")
     forwarding = {station for stations in journeys.values() for station in stations if station.forwards}
     print(f"functions that only forward: {len(forwarding)}")
     for name in sorted(f"{station.module}.{station.name}" for station in forwarding):

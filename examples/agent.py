@@ -1,4 +1,4 @@
-"""An agent whose sessions are kept: ask, leave, and go on in another process."""
+"""An agent with stored sessions: send a message, exit, and continue in another process."""
 
 import tempfile
 
@@ -17,18 +17,18 @@ def weather(city: str) -> str:
 
 
 with tempfile.TemporaryDirectory() as folder:
-    place = f"{folder}/sessions.db"  # without it, in the user's data folder
+    place = f"{folder}/sessions.db"  # by default a file in the user's data directory
     with Agent("sim/anthropic", system="Be brief.", tools=[weather], store=place, limits=Limits(turns=20)) as agent:
         session = agent.session()
         reply = session.send("Weather in Oslo and Bergen?")
         print(reply.text)
 
-    with Agent("sim/anthropic", tools=[weather], store=place) as agent:  # as another process would
+    with Agent("sim/anthropic", tools=[weather], store=place) as agent:  # in another process
         session = agent.resume("last")
         print(len(session.transcript), "messages,", session.status)
         for event in session.stream("And Paris?"):
             if isinstance(event, ToolFinished):
                 print("->", event.result.content)
         print(session.text)
-        earlier = session.fork(at=1)  # the first message, to be answered anew
+        earlier = session.fork(at=1)  # only the first message, for another answer
         print(len(earlier.transcript), len(session.transcript))

@@ -1,4 +1,4 @@
-"""Calls that need somebody's word: the session waits, in any process, until it is given."""
+"""Tool calls that need approval: the session waits until any process approves or denies them."""
 
 from tenuto import Agent, tool
 from tenuto.testing import Simulator, call, say, turn
@@ -10,17 +10,17 @@ def large(amount: int, **_: object) -> bool:
 
 @tool(approval=large)
 def pay(amount: int, to: str) -> str:
-    """Pay somebody."""
+    """Pay a person."""
     return f"paid {amount} to {to}"
 
 
 SCRIPT = [turn(call("pay", {"amount": 50, "to": "Ada"}), call("pay", {"amount": 500, "to": "Bob"})), turn(say("Done."))]
 
 with Simulator(script=SCRIPT) as sim:
-    place = f"{sim.base_url}/v1"  # for this script; without, one is started that makes it up
+    place = f"{sim.base_url}/v1"  # this script; without it, a simulator with made-up replies is started
     session = Agent("sim/openai", tools=[pay], store=None, providers={"sim": {"base_url": place}}).session()
     session.send("Pay Ada 50 and Bob 500.")
-    print(session.status, [waiting.call.args for waiting in session.pending])
+    print(session.status, session.waiting_for, [pending.call.args for pending in session.pending])
     session.deny(reason="That is too much.")
     print(session.status, session.text)
     print(session.transcript[2])

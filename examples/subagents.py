@@ -1,4 +1,4 @@
-"""An agent that asks another one: each answer is a session of its own, linked in the caller's journal."""
+"""An agent that calls another agent: each call runs in its own session, linked in the caller's journal."""
 
 from tenuto import Agent, Limits
 from tenuto.events import RunStopped, SubAgentEvent

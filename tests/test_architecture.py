@@ -65,8 +65,8 @@ NOT_PARTICIPLES = {
     "need", "pairing", "ping", "reasoning", "ring", "routing", "sampling", "seed", "setting", "sibling", "speed", "string",
     "testing", "thinking", "warning",
     # adjectives of the specifications and of the public API
-    "Cancelling", "Compacted", "Completed", "Configured", "Spent", "Structured", "Submitted", "done", "exceeded", "pending", "remaining",
-    "stored", "structured", "unified",
+    "Blocked", "Cancelling", "Compacted", "Completed", "Configured", "Finished", "Spent", "Structured", "Submitted",
+    "done", "exceeded", "pending", "posted", "remaining", "stored", "structured", "unified",
 }  # fmt: skip
 
 

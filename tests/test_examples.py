@@ -219,7 +219,7 @@ PRINTED = {
         "True 6 requests made again",
     ],
     "approval": [
-        """waiting ['{"amount":500,"to":"Bob"}']""",
+        """waiting approval ['{"amount":500,"to":"Bob"}']""",
         "completed Done.",
         "paid 50 to Ada",
         "pay was not run: That is too much.",

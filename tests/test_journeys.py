@@ -46,7 +46,7 @@ def test_printed_counts_are_those_of_the_listed_functions():
     sections = {name: lines.splitlines() for name, _, lines in (part.partition(":\n") for part in output.split("\n\n"))}
     summary = output.split("\n\n")[-1]
 
-    for name in ("frame", "first call", "second call"):
+    for name in ("frame", "first call", "second call", "agent send"):
         modules = {line.split()[1] for line in sections[name]}
         assert f"{name}: {len(modules)} modules, {len(sections[name])} functions," in summary
     assert len(sections["first call"]) > len(sections["frame"]) > 5

@@ -8,9 +8,10 @@ from __future__ import annotations
 TYPE_CHECKING = False  # Type checkers read it as True; importing it from `typing` would take most of the import time.
 if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
+    from tenuto.agent.hooks import Hooks as Hooks
     from tenuto.agent.limits import Limits as Limits
     from tenuto.agent.run_context import PendingCall as PendingCall
-    from tenuto.agent.session import AsyncRun as AsyncRun
+    from tenuto.agent.run_stream import AsyncRun as AsyncRun
     from tenuto.agent.session import AsyncSession as AsyncSession
     from tenuto.agent.sync import Agent as Agent
     from tenuto.agent.sync import Run as Run
@@ -68,9 +69,11 @@ __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
     "tenuto.agent.agent": "AsyncAgent",
+    "tenuto.agent.hooks": "Hooks",
     "tenuto.agent.limits": "Limits",
     "tenuto.agent.run_context": "PendingCall",
-    "tenuto.agent.session": "AsyncRun AsyncSession",
+    "tenuto.agent.run_stream": "AsyncRun",
+    "tenuto.agent.session": "AsyncSession",
     "tenuto.agent.sync": "Agent Run Session",
     "tenuto.audit.report": "Report",
     "tenuto.client.client": "AsyncClient",

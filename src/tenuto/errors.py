@@ -10,7 +10,8 @@
         OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
         InvalidArgsJson
       StoreError
-        InvalidSessionId (also a ValueError), SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
+        InvalidSessionId (also a ValueError), SessionNotFound, SessionInUse, LeaseLost, InboxNotEmpty,
+        BudgetExceeded, StoreCorrupt
 
 A tool that fails raises no error: the model receives an error result. Misuse (an unknown parameter, a value of the wrong
 type or out of range) raises `TypeError` or `ValueError`.
@@ -329,6 +330,34 @@ class LeaseLost(StoreError):
 
     Stop the work on the session. To continue, acquire a new lease and read the new entries.
     """
+
+
+class InboxNotEmpty(StoreError):
+    """The inbox of the session has items that the append does not take; nothing was written. Read the inbox and retry."""
+
+
+class BudgetExceeded(StoreError):
+    """The sessions that share a budget would spend more than its limit; nothing was written."""
+
+    limit_name: str
+    """`tokens` or `usd`."""
+    total: str
+    """The sum over the sessions, including this append, as a decimal number."""
+    limit: str
+    """The limit as a decimal number."""
+    spent: str
+    """The part of the total that is spent, not reserved."""
+
+    def __init__(self, root: str, limit_name: str, total: str, limit: str, spent: str) -> None:
+        super().__init__(
+            f"the budget of session {root!r} is used up: {total} of {limit} {limit_name} are spent or reserved; "
+            "raise the limit, or wait until other sessions of the family release their reservations"
+        )
+        self.root = root
+        self.limit_name = limit_name
+        self.total = total
+        self.limit = limit
+        self.spent = spent
 
 
 class StoreCorrupt(StoreError):

@@ -33,7 +33,8 @@ def shown(entry) -> str:
     """An entry in a word or two."""
     act = entry.payload
     if isinstance(act, RunEnded):
-        return f"{act.reason}({act.detail})" if act.detail else act.reason
+        details = ": ".join(filter(None, (act.waiting_for, act.detail)))
+        return f"{act.reason}({details})" if details else act.reason
     if isinstance(act, CallFinished):
         return f"{act.outcome} {act.call_index}" + (f" ({act.detail})" if act.detail else "")
     if isinstance(act, CallStarted):

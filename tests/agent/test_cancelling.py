@@ -26,9 +26,9 @@ async def test_cancelling_while_the_model_speaks(tenuto_sim, stores):
         session.on_event(lambda event: began.set() if type(event).__name__ == "ContentDelta" else None)
         async with running(session.send("Go.")) as run:
             await began.wait()
-            session.cancel()
-            session.cancel()  # twice is once
-            with pytest.raises(RunCancelled, match="'s' was cancelled; it goes on from there"):
+            await session.cancel()
+            await session.cancel()  # twice is once
+            with pytest.raises(RunCancelled, match=r"'s' was cancelled; continue_\(\) continues it"):
                 await run
             assert not run.cancelling()
         assert (session.status, session.has_pending_work) == ("cancelled", True)
@@ -61,7 +61,7 @@ async def test_cancelling_while_tools_run(tenuto_sim, stores):
         async with running(session.send("Go.")) as run:
             await asyncio.gather(held.begun.wait(), added.wait())
             await asyncio.to_thread(spinning.wait)
-            session.cancel()
+            await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         await asyncio.to_thread(over.wait)
@@ -81,9 +81,9 @@ async def test_cancelling_where_nothing_runs_does_nothing(tenuto_sim):
     """Neither before nor after a run, nor to whoever ran it."""
     async with agent(store=None) as ai:
         session = ai.session()
-        session.cancel()
+        await session.cancel()
         assert (await session.send("Hi")).text
-        session.cancel()
+        await session.cancel()
         await asyncio.sleep(0)
         assert session.status == "completed"
         assert await ai.session().continue_() is None
@@ -94,7 +94,7 @@ async def test_cancelling_a_run_that_has_just_ended_does_not_hit_what_comes_afte
     """The task that ran it goes its way."""
     async with agent(store=None) as ai:
         session = ai.session()
-        session.on_event(lambda event: session.cancel() if isinstance(event, RunStopped) else None)
+        session.on_event(lambda event: session.cancel_local() if isinstance(event, RunStopped) else None)
         outcome = []
 
         async def work():
@@ -149,7 +149,7 @@ async def test_both_the_session_and_the_task_are_cancelled(tenuto_sim):
         session = ai.session()
         run = asyncio.create_task(session.send("Go."))
         await held.begun.wait()
-        session.cancel()
+        await session.cancel()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
@@ -219,7 +219,7 @@ async def test_cancelling_while_something_is_being_written(tenuto_sim, kind):
         session = ai.session()
         async with running(session.send("Go.")) as run:
             await writing.wait()
-            session.cancel()
+            await session.cancel()
             await until(run.cancelling)
             go.set()
             with pytest.raises(RunCancelled):
@@ -235,17 +235,17 @@ async def test_cancelling_before_the_session_is_held(tenuto_sim):
     """Nothing was written, and nothing is."""
 
     class Slow(MemoryStore):
-        async def lease(self, session, *, takeover=False):
+        async def lease(self, session, **options):
             leasing.set()
             await go.wait()
-            return await super().lease(session, takeover=takeover)
+            return await super().lease(session, **options)
 
     leasing, go = asyncio.Event(), asyncio.Event()
     async with agent(store=Slow()) as ai:
         session = ai.session()
         async with running(session.send("Go.")) as run:
             await leasing.wait()
-            session.cancel()
+            await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         go.set()
@@ -270,10 +270,10 @@ async def test_an_end_that_cannot_be_written_ends_all_the_same(tenuto_sim, caplo
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
             full.append(True)
-            session.cancel()
+            await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
-        assert "was ended, and that could not be written: the disk is full" in caplog.text
+        assert "was ended, and that could not be recorded: the disk is full" in caplog.text
         full.clear()
         assert (await session.continue_()).text == "I see."
         assert "no result was recorded" in (await results(session))[0]
@@ -317,7 +317,7 @@ def test_a_loop_that_ends_ends_the_run_wherever_its_writer_is(tenuto_sim, stores
         async with stores() as store, agent(store=store) as ai:
             session = ai.session("s")
             run = asyncio.create_task(session.send("Hi"))
-            while session.log._writing is None:
+            while session._log._writing is None:
                 await asyncio.sleep(0)
             for _ in range(steps):
                 await asyncio.sleep(0)

@@ -55,7 +55,7 @@ def test_every_parameter_survives_its_journal(request, system):
     [
         ({"aprove": bool}, "unknown option 'aprove' of an agent: did you mean 'approve'?"),
         ({"max_turns": 3}, "did you mean 'limits=Limits(turns=...)'?"),
-        ({"hooks": []}, "unknown option 'hooks' of an agent"),
+        ({"hooks": [object()]}, "hooks: expected objects of a subclass of Hooks"),
         ({"n": 2}, "unknown option 'n' of an agent"),
         ({"stream": True}, "unknown option 'stream' of an agent"),
         ({"limits": {"turns": 3}}, "limits: expected Limits, got dict"),

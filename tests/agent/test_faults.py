@@ -171,7 +171,7 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
         async with before, before.session() as session:
             await session.send("Go.")
             [waiting] = session.pending
-            await session.log.append(ApprovalDecided(waiting.call.id, waiting.ordinal, allowed=True))
+            await session._log.append(ApprovalDecided(waiting.call.id, waiting.ordinal, allowed=True))
         async with AsyncAgent("sim/anthropic", tools=[acting(now)], store=where, listeners=[told.append]) as agent:
             session = await agent.resume()
             await session.continue_()
@@ -215,7 +215,7 @@ def _gone_on(where):
 
 
 def test_ctrl_c_once(tenuto_sim, tmp_path):
-    """The run is cancelled, and that is written: what ran is interrupted, and it goes on from there."""
+    """The run is cancelled, and that is written: what ran is interrupted, and continue_() continues it."""
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 

@@ -49,10 +49,10 @@ async def test_a_call_is_not_cut_from_its_result(tenuto_sim):
     tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Done."))
     async with agent(pay, store=None) as ai:
         session = ai.session()
-        with pytest.raises(ValueError, match="nothing was said yet"):
+        with pytest.raises(ValueError, match="nothing to fork"):
             await session.fork()
         await session.send("A")
-        with pytest.raises(ValueError, match=r"calls have no result yet: go on first, or fork at an earlier"):
+        with pytest.raises(ValueError, match=r"calls have no result yet: continue first, or fork at an earlier"):
             await session.fork()
         await session.approve()
         with pytest.raises(ValueError, match=r"after message 2: a tool call would lose its result; choose 1 or 3"):
@@ -71,7 +71,7 @@ async def test_a_fork_in_the_midst_of_a_cancelled_run_goes_on(tenuto_sim):
         session = ai.session()
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
-            session.cancel()
+            await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         asked, said = await session.fork(at=3), await session.fork(at=3)

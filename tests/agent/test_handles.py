@@ -83,7 +83,7 @@ async def test_a_run_whose_session_is_taken_over_stops(tenuto_sim, stores):
             with pytest.raises(LeaseLost, match="taken over"):
                 await run
         assert held.ended == "cancelled"
-        assert session.status == "open"
+        assert session.status == "interrupted"
         assert (await story(session))[-2:] == ["started 0", "started 1"]
         assert (await session.continue_()).text == "Done."
         assert len([line for line in await story(session) if line.startswith("interrupted")]) == 2
@@ -128,7 +128,7 @@ async def test_a_store_that_fails_leaves_nothing_half_done(tenuto_sim, at, late)
         failed = isinstance(error, StoreError) and str(error) in ("the disk is full", "the line broke")
         there = await store.read("s") if store.count > 1 or late else []
         if not late or not failed:
-            assert session.log.head == len(there)
+            assert session._log.head == len(there)
         if not there:
             assert session.status == "new"
             await session.send("Go.")
@@ -137,7 +137,7 @@ async def test_a_store_that_fails_leaves_nothing_half_done(tenuto_sim, at, late)
 
         assert session.text == "Done."
         assert session.status == "completed"
-        assert failed or at == 5 or at > 6  # the results are written again with the next append
+        assert failed or at in (5, 6) or at > 7  # the results are written again with the next append
         assert [result.content for result in session.transcript[2].results] == ["3", "3"]
         assert not await store.verify()
     tenuto_sim.assert_clean()
@@ -151,7 +151,7 @@ async def test_result_is_written_when_the_store_works_again(tenuto_sim):
         session = ai.session()
         with pytest.raises(StoreError):
             await session.send("Go.")
-        assert session.status == "open"
+        assert session.status == "interrupted"
         assert (await session.send("Well?")).text == "Done."
         assert await results(session) == ["3"]
     tenuto_sim.assert_clean()

@@ -214,7 +214,7 @@ async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
     written = []
     async with agent(add, store=None) as ai:
         session = ai.session()
-        session.on_event(lambda e: isinstance(e, RequestReady) and written.append((session.log.head, e.audit())))
+        session.on_event(lambda e: isinstance(e, RequestReady) and written.append((session._log.head, e.audit())))
         await session.send("Add.")
         asked = [entry.seq for entry in await session.entries() if isinstance(entry.payload, RequestStarted)]
 
@@ -245,17 +245,17 @@ async def test_a_session_audits_itself_and_its_journal(tenuto_sim):
     tenuto_sim.script(THOUGHT, turn("3."))
     async with agent(add, store=None, system="Be brief.", max_tokens=500, effort="high") as ai:
         session = ai.session()
-        with pytest.raises(ValueError, match="nothing was said"):
+        with pytest.raises(ValueError, match="nothing to audit"):
             await session.audit()
         await session.send("Add.")
-        head, report = session.log.head, await session.audit()
+        head, report = session._log.head, await session.audit()
 
         assert (report.clean, report.compared, report.target) == (True, 2, "sim/anthropic")
         assert {block.fate for block in report.blocks} == {"kept"}
         other = await session.audit("sim/mistral")
         assert other.clean
         assert {"kept", "dropped"} <= {block.fate for block in other.blocks}
-        assert session.log.head == head
+        assert session._log.head == head
 
 
 # --- who steps in -----------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def test_in_the_middle_of_a_stream(tenuto_sim, tmp_path):
 
     with victim.agent(where) as agent:
         session = agent.resume()
-        assert (session.status, session.text, session.has_pending_work) == ("open", "", True)
+        assert (session.status, session.text, session.has_pending_work) == ("interrupted", "", True)
         session.continue_()
         assert (session.status, session.text) == ("completed", "Half and half.")
         assert (len(_acts(session, RequestStarted)), len(_acts(session, ReplyReceived))) == (2, 1)

@@ -12,7 +12,7 @@ from agent import journals as j
 from agent.acting import Held, add, agent, results, running, scene, story, until
 from tenuto import Agent, Limits, Usage
 from tenuto.agent.events import SubAgentEvent
-from tenuto.agent.limits import Budget, Spent
+from tenuto.agent.limits import FamilyBudget, Spent
 from tenuto.catalog import find_provider
 from tenuto.core.events import MessageDone
 from tenuto.core.journal import CallFinished, ReplyReceived, RequestFailed
@@ -43,8 +43,8 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
             await session.send("Go.")
 
         assert caught.value.limit == limit
-        assert session.status == "limit"
-        assert (await story(session))[-1] == f"limit({limit})"
+        assert (session.status, session.waiting_for) == ("waiting", "limit")
+        assert (await story(session))[-1] == f"waiting(limit: {limit})"
         assert session.has_pending_work
         assert session.reply.tool_calls
         with pytest.raises(LimitReached):  # the count goes on, too
@@ -59,7 +59,7 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
 @pytest.mark.parametrize(
     "model, usd, why",
     [
-        ("anthropic/claude-opus-4-6", "0.000001", "USD of 0.000001 are spent"),
+        ("anthropic/claude-opus-4-6", "0.000001", "USD of 0.000001 are used"),
         ("mine/claude-opus-4-6", 5, "the cost of a reply is unknown, so 5 USD cannot be enforced"),
     ],
 )
@@ -76,7 +76,7 @@ async def test_a_sum_of_money_is_kept(tenuto_sim, model, usd, why):
         session = ai.session()
         with pytest.raises(LimitReached, match=why):
             await session.send("Go.")
-        assert (await story(session))[-1] == "limit(usd)"
+        assert (await story(session))[-1] == "waiting(limit: usd)"
     async with agent(add, model=model, **told) as ai:
         assert (await ai.session().send("Go.")).text == "Done."
     tenuto_sim.assert_clean()
@@ -98,7 +98,7 @@ async def test_as_many_calls_as_may_be_are_made_and_the_model_may_still_answer(t
     tenuto_sim.script(turn(*MORE, *MORE, *MORE), turn("Done."))
     async with agent(add, store=None, limits=Limits(tool_calls=2)) as ai:
         session = ai.session()
-        with pytest.raises(LimitReached, match="3 tool calls were wanted, 2 may be made"):
+        with pytest.raises(LimitReached, match="3 tool calls were requested, the limit is 2"):
             await session.send("Go.")
 
         assert sorted(await results(session)) == ["3", "3", "add was not run: the limit of 2 tool calls is reached."]
@@ -115,11 +115,11 @@ async def test_a_run_that_takes_too_long_is_ended(tenuto_sim):
     held = Held()
     async with agent(held.tool, add, store=None, limits=Limits(seconds=0.3)) as ai:
         session = ai.session()
-        with pytest.raises(LimitReached, match=r"more than 0\.3 s; nothing is lost") as caught:
+        with pytest.raises(LimitReached, match=r"more than 0\.3 s; the session is saved") as caught:
             await session.send("Go.")
 
-        assert (caught.value.limit, held.ended, session.status) == ("seconds", "cancelled", "limit")
-        assert (await story(session))[-4:] == ["done 1", "cancelling", "interrupted 0", "limit(seconds)"]
+        assert (caught.value.limit, held.ended, session.status) == ("seconds", "cancelled", "waiting")
+        assert (await story(session))[-4:] == ["done 1", "cancelling", "interrupted 0", "waiting(limit: seconds)"]
         assert "the limit of 0.3 s is reached" in (await results(session))[-1]
         assert (await session.continue_()).text == "Done."
     tenuto_sim.assert_clean()
@@ -128,14 +128,14 @@ async def test_a_run_that_takes_too_long_is_ended(tenuto_sim):
 @pytest.mark.parametrize("given", [{"turns": 0}, {"usd": -1}, {"seconds": 0.0}, {"tokens": -5}])
 def test_a_limit_that_lets_nothing_happen_is_refused(given):
     """With what to give instead."""
-    with pytest.raises(ValueError, match="lets nothing happen: give more than 0, or None"):
+    with pytest.raises(ValueError, match="use a number above 0, or None"):
         Limits(**given)
 
 
 @pytest.mark.parametrize("given", [{"usd": "much"}, {"turns": "5"}, {"seconds": float("nan")}, {"tokens": [1]}])
 def test_a_limit_that_is_no_number_is_refused(given):
     """When it is set, not in the middle of a run."""
-    with pytest.raises(TypeError, match="is no number"):
+    with pytest.raises(TypeError, match="use a number"):
         Limits(**given)
 
 
@@ -173,9 +173,9 @@ def test_a_sub_agent_whose_cost_is_not_known_ends_a_run_that_is_held_to_a_sum():
     """As a reply of one's own does."""
     told = CallFinished(ToolResult("call_0", "done"), 0, usage=Usage(1, 1))
 
-    assert Budget(Limits(usd=1), spent(told)).exceeded().limit == "usd"
-    assert Budget(Limits(), spent(told)).exceeded() is None
-    assert Budget(Limits(usd=1), spent(j.returned(0))).exceeded() is None
+    assert FamilyBudget("s", Limits(usd=1)).exceeded(spent(told)).limit == "usd"
+    assert FamilyBudget("s", Limits()).exceeded(spent(told)) is None
+    assert FamilyBudget("s", Limits(usd=1)).exceeded(spent(j.returned(0))) is None
 
 
 USELESS = {
@@ -223,7 +223,7 @@ async def test_parallel_sub_agents_share_one_token_limit(tenuto_sim, children):
             if isinstance(event, SubAgentEvent) and isinstance(event.event, MessageDone)
         ]
         assert replies
-        assert session.log.spent.tokens <= limit + max(replies)
+        assert session._log.spent.tokens <= limit + max(replies)
 
 
 @scene

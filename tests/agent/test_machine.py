@@ -147,8 +147,8 @@ def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, even
 def test_the_table_names_no_event_that_is_not_tested():
     """Every state is there, and what it knows are the events above; one is for runs that are cancelled before an answer."""
     assert set(TABLE) == set(State) == set(REACHED)
-    assert {event for row in TABLE.values() for event in row} == {*EVENTS, "run_ended with a question"}
-    assert {state: {*row} - {"run_ended with a question"} for state, row in TABLE.items()} == {
+    assert {event for row in TABLE.values() for event in row} == {*EVENTS, "run_ended with a message"}
+    assert {state: {*row} - {"run_ended with a message"} for state, row in TABLE.items()} == {
         state: {*row} for state, row in LEADS.items()
     }
 
@@ -158,7 +158,7 @@ def test_an_act_of_a_later_version_is_refused_whatever_it_is_called():
     for state, acts in REACHED.items():
         for kind in ("message_added", "configured", "dreamt"):
             machine = fed(acts)
-            with pytest.raises(InvalidTransition, match=f"'strange {kind}'"):
+            with pytest.raises(InvalidTransition, match=f"'unknown {kind}'"):
                 machine.apply(UnknownPayload(kind, "{}"))
             assert machine.state is state
 

@@ -201,7 +201,7 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
         )
         async with agent(store=store) as ai:
             session = await ai.resume("s")
-            assert (session.status, session.has_pending_work) == ("open", True)
+            assert (session.status, session.has_pending_work) == ("interrupted", True)
             reply = await session.continue_()
             assert reply.text == "Here."
             assert [

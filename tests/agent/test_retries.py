@@ -144,7 +144,7 @@ async def test_a_run_is_cancelled_in_the_pause_before_the_next_attempt(tenuto_si
         session.on_event(lambda event: pausing.set() if isinstance(event, Retrying) else None)
         async with running(session.send("Go.")) as run:
             await pausing.wait()
-            session.cancel()
+            await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         assert (await story(session))[-2:] == ["cancelling", "cancelled"]
@@ -188,7 +188,7 @@ async def test_nothing_goes_out_before_it_is_written_that_it_does(tenuto_sim):
         with pytest.raises(StoreError, match="full"):
             await session.send("Go.")
         assert not tenuto_sim.requests
-        assert session.status == "open"
+        assert session.status == "interrupted"
         full.clear()
         assert (await session.continue_()).text
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 
 import pytest
 
-from agent.acting import Held, add, agent, running, scene, story, until
+from agent.acting import Held, add, agent, running, scene, story
 from tenuto.agent.events import SteeringInjected
 from tenuto.errors import RunCancelled, StoreError
 from tenuto.store.memory import MemoryStore
@@ -32,8 +31,8 @@ async def test_steering_is_heard_when_the_calls_of_the_turn_are_answered(tenuto_
         )
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
-            session.steer("Only Celsius.")
-            session.steer("And quick.")
+            await session.steer("Only Celsius.")
+            await session.steer("And quick.")
             held.go.set()
             await run
 
@@ -59,12 +58,12 @@ async def test_steering_at_the_end_makes_the_run_go_on(tenuto_sim):
     tenuto_sim.script(turn(say(["So ", "far."])), turn("Fine."))
     async with agent(store=None) as ai:
         session = ai.session()
-        once = iter(["And now?"])
+        once, posts = iter(["And now?"]), []
 
         def hear(event):
             if type(event).__name__ == "ContentDelta":
                 for word in once:
-                    session.steer(word)
+                    posts.append(asyncio.ensure_future(session.steer(word)))
 
         session.on_event(hear)
         reply = await session.send("Go.")
@@ -82,20 +81,25 @@ async def test_steering_at_the_end_makes_the_run_go_on(tenuto_sim):
 
 
 @scene
-async def test_steering_that_comes_when_the_answer_is_written_makes_the_run_go_on(tenuto_sim):
-    """However late, as long as the run has not returned."""
+async def test_steering_after_the_end_waits_for_the_next_run(tenuto_sim):
+    """`RunStopped` is the last event of a run."""
     tenuto_sim.script(turn("So far."), turn("Fine."))
     async with agent(store=None) as ai:
         session = ai.session()
-        once = iter(["And now?"])
+        once, posts, events = iter(["And now?"]), [], []
 
         def hear(event):
-            if type(event).__name__ == "RunStopped":
+            events.append(type(event).__name__)
+            if events[-1] == "RunStopped":
                 for word in once:
-                    session.steer(word)
+                    posts.append(asyncio.ensure_future(session.steer(word)))
 
         session.on_event(hear)
-        assert (await session.send("Go.")).text == "Fine."
+        assert (await session.send("Go.")).text == "So far."
+        await asyncio.gather(*posts)
+        assert events[-1] == "RunStopped"
+        assert events.count("RunStopped") == 1
+        assert (await session.continue_()).text == "Fine."
         assert (await story(session))[-5:] == [
             "completed",
             "steering_added",
@@ -112,7 +116,7 @@ async def test_steering_where_nothing_runs_waits_for_the_next_run(tenuto_sim):
     async with agent(store=None) as ai:
         session = ai.session()
         await session.send("A")
-        session.steer("B")
+        await session.steer("B")
         assert len(tenuto_sim.requests) == 1
         assert (await session.send("C")).text == "Three."
 
@@ -124,7 +128,7 @@ async def test_steering_begins_a_run_that_goes_on_without_a_word(tenuto_sim, sto
     """Also a session's very first: it is configured before anything is said."""
     async with stores() as store, agent(add, store=store) as ai:
         session = ai.session()
-        session.steer("Hi")
+        await session.steer("Hi")
 
         assert (await session.continue_()).text
         assert (await story(session))[:3] == ["configured", "steering_added", "request_started"]
@@ -137,12 +141,12 @@ async def test_nothing_is_said_between_a_paused_turn_and_its_continuation(tenuto
     tenuto_sim.script(turn(say("Wait."), pause()), turn("Done."))
     async with agent(store=None) as ai:
         session = ai.session()
-        once = iter(["Well?"])
+        once, posts = iter(["Well?"]), []
 
         def hear(event):
             if type(event).__name__ == "ContentDelta":
                 for word in once:
-                    session.steer(word)
+                    posts.append(asyncio.ensure_future(session.steer(word)))
 
         session.on_event(hear)
         await session.send("Go.")
@@ -162,9 +166,9 @@ async def test_steering_from_another_thread(tenuto_sim):
         session = ai.session()
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
-            thread = threading.Thread(target=session.steer, args=("Hurry.",))
-            thread.start()
-            await asyncio.to_thread(thread.join)
+            loop = asyncio.get_running_loop()
+            steer = asyncio.run_coroutine_threadsafe(session.steer("Hurry."), loop)
+            await asyncio.to_thread(steer.result)
             held.go.set()
             await run
 
@@ -186,11 +190,10 @@ async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice
     writing, go = asyncio.Event(), asyncio.Event()
     async with agent(store=Slow()) as ai:
         session = ai.session()
-        session.steer("Psst.")
+        await session.steer("Psst.")
         async with running(session.send("Go.")) as run:
             await writing.wait()
-            session.cancel()
-            await until(run.cancelling)
+            await session.cancel()
             go.set()
             with pytest.raises(RunCancelled):
                 await run
@@ -213,8 +216,8 @@ async def test_what_could_not_be_written_is_said_the_next_time(tenuto_sim):
     full = [True]
     async with agent(store=Full()) as ai:
         session = ai.session()
-        session.steer("A")
-        session.steer("B")
+        await session.steer("A")
+        await session.steer("B")
         with pytest.raises(StoreError, match="full"):
             await session.send("Go.")
         full.clear()

@@ -49,7 +49,7 @@ async def test_a_stream_without_a_word_goes_on(tenuto_sim):
         assert [event async for event in nothing] == []
         with pytest.raises(TenutoError, match="no work was pending"):
             assert nothing.reply
-        session.steer("Go.")
+        await session.steer("Go.")
         async with session.stream() as run:
             assert [event async for event in run]
         assert run.reply.text == "Done."
@@ -125,7 +125,7 @@ async def test_what_ends_a_run_is_raised_where_it_is_read(tenuto_sim):
         with pytest.raises(RunCancelled):
             async with cancelled.stream("Go.") as run:
                 async for _ in run:
-                    cancelled.cancel()
+                    await cancelled.cancel()
 
 
 @scene
@@ -216,7 +216,7 @@ async def test_send_waits_for_a_cancelled_run(tenuto_sim):
         session = ai.session()
         async with running(session.send("Go.")):
             await held.begun.wait()
-            session.cancel()
+            await session.cancel()
             assert (await session.send("again")).text == "Done."
 
 

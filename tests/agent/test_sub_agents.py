@@ -51,7 +51,7 @@ async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
         )
         [returned] = [entry.payload for entry in entries if isinstance(entry.payload, CallFinished)]
         assert returned.usage == meta.usage
-        assert session.log.spent.tokens == session.usage.total_tokens
+        assert session._log.spent.tokens == session.usage.total_tokens
         assert (await store.session(below)).holder == ""
         assert (await ai.resume()).id == "s"  # the last of its own, not of its sub-agent's
     assert {event.session for event in told if isinstance(event, SubAgentEvent)} == {below}
@@ -119,8 +119,8 @@ async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
 @pytest.mark.parametrize(
     "steps, told",
     [
-        ([refuse("I will not.")], "(it refused to go on)"),
-        ([say("Half"), stop("length")], "Half\n(cut off"),
+        ([refuse("I will not.")], "(incomplete: the model refused to continue)"),
+        ([say("Half"), stop("length")], "Half\n(incomplete: the reply"),
         ([think("Hm.")], "(no output)"),
         ([say("x" * 60_000)], "60,000"),
     ],
@@ -215,7 +215,7 @@ async def test_something_else_said_leaves_a_waiting_sub_agent_behind(tenuto_sim)
         assert session.pending
         await session.send("Never mind.")
         assert session.pending == ()
-        assert "helper was interrupted: something else was said" in (await results(session))[0]
+        assert "helper was interrupted: a new user message arrived" in (await results(session))[0]
     tenuto_sim.assert_clean()
 
 
@@ -230,7 +230,7 @@ async def test_cancelling_reaches_the_sub_agents(tenuto_sim):
         async with running(session.send("Go.")) as run:
             while held.runs < 2:
                 await asyncio.sleep(0.001)
-            session.cancel()
+            await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         below = linked_in(await session.entries())

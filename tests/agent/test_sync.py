@@ -216,14 +216,14 @@ def test_errors_come_through(tenuto_sim):
         session = ai.session()
         with pytest.raises(LimitReached):
             session.send("Go.")
-        with pytest.raises(TypeError, match="only a user's words"):
+        with pytest.raises(TypeError, match="expected a user message"):
             session.send({"role": "assistant", "content": "Hi"})
         with pytest.raises(ValueError, match="no message"):
             session.stream([])
 
 
 def test_leaving_a_stream_early_ends_the_run(tenuto_sim):
-    """And it goes on from there."""
+    """And continue_() continues it."""
     tenuto_sim.script(*TWO)
     with agent(add, store=None) as ai:
         session = ai.session()

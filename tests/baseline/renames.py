@@ -126,8 +126,10 @@ IGNORED_EVENTS: set[str] = {"request"}
 """Events, by old tag, that are not recorded. `request` repeats the request and its bytes, which are recorded by themselves."""
 
 TEXTS: dict[str, str] = {
-    ", schema 3": ", schema 5",
-    '"tenuto": "session",\n  "format": 1,': '"tenuto": "session",\n  "format": 3,',
+    ", schema 3": ", schema 6",
+    '"tenuto": "session",\n  "format": 1,': '"tenuto": "session",\n  "format": 4,',
+    "state killed open ": "state killed interrupted ",
+    "was not run: something else was said": "was not run: a new user message arrived",
 }
 """Parts of texts in agent runs and in the output of commands. Longer new texts are replaced first."""
 

@@ -237,13 +237,13 @@ async def steer(stage: Stage) -> None:
     @surface.tool
     async def wait() -> str:
         """Wait for the user."""
-        handle[0].steer("Use Celsius.")
+        await handle[0].steer("Use Celsius.")
         return "waited"
 
     session = stage.agent(wait).session("one")
     handle.append(session)
     await stage.do("send", session.send("Wait."))
-    session.steer("And be brief.")
+    await session.steer("And be brief.")
     await stage.do("send", session.send("Go on."))
     await stage.keep(session)
 
@@ -256,7 +256,7 @@ async def cancel(stage: Stage) -> None:
     @surface.tool
     async def hang() -> str:
         """Hang."""
-        handle[0].cancel()
+        handle[0].cancel_local()
         await asyncio.Event().wait()
         return "never"
 

@@ -24,7 +24,7 @@ from tenuto import (
     resolve,
     tool,
 )
-from tenuto.agent.limits import Budget
+from tenuto.agent.limits import FamilyBudget
 from tenuto.client.middleware.retry import Retry
 from tenuto.errors import ConnectionFailed
 from tenuto.oneshot import target_of
@@ -226,7 +226,7 @@ def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> No
 
 def change_agent(monkeypatch: Any) -> None:
     """Have agents ignore their limits."""
-    monkeypatch.setattr(Budget, "exceeded", lambda self: None)
+    monkeypatch.setattr(FamilyBudget, "exceeded", lambda self, spent: None)
 
 
 CHANGED_COMMAND = """

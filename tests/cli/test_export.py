@@ -146,9 +146,11 @@ def test_another_id_and_another_name(here, kept):
     named = here("import", "one.jsonl", "--id", "three", "-n", "a b")
     alone = here("import", "fork.jsonl", "--id", "alone")
 
-    assert "left out: session two: its name 'trip': another session is called 'trip'\n" == taken.err
+    assert (
+        "left out: session two: its name 'trip': another session is called 'trip': choose another name\n" == taken.err
+    )
     assert (0, "three  3 entries\n", "") == named
-    assert "that it was forked off 'one': it stands for itself now" in alone.err
+    assert "its parent 'one': the session is not a fork here" in alone.err
     assert ("", "a b", "") == tuple(listed(here)[id]["name"] for id in ("two", "three", "alone"))
 
 
@@ -157,7 +159,7 @@ def test_another_id_and_another_name(here, kept):
     [
         (["all.jsonl", "--id", "x"], "--id and --name are for one session, and here are 2"),
         (["all.jsonl", "--name", "x"], "--id and --name are for one session, and here are 2"),
-        (["one.jsonl", "--id", "../x"], "--id: '../x' is no session id"),
+        (["one.jsonl", "--id", "../x"], "--id: '../x' is not a session id"),
         (["one.jsonl", "--id", "x", "--name", "last"], "by its place"),
         (["one.jsonl", "--id", "x", "--name", "taken"], "another session is called 'taken': evil"),
         (["one.jsonl", "none.jsonl"], "'none.jsonl' cannot be read: No such file"),
@@ -182,13 +184,16 @@ def cut(lines):
 @pytest.mark.parametrize(
     "damage, why",
     [
-        (cut, "session 'evil' had 14 entries, and here are 13: some are lost"),
-        (lambda lines: [*lines[:2], *lines[3:]], "line 3: entry 3 stands where entry 2 should be"),
-        (lambda lines: [*lines[:2], lines[2].replace("Oslo", "Rome"), *lines[3:]], "line 3: the bytes of entry 2"),
+        (cut, "session 'evil' had 14 entries, but the export has 13"),
+        (lambda lines: [*lines[:2], *lines[3:]], "line 3: entry 3 is in the place of entry 2"),
+        (
+            lambda lines: [*lines[:2], lines[2].replace("Oslo", "Rome"), *lines[3:]],
+            "line 3: entry 2 does not match its digest",
+        ),
         (lambda lines: [*lines[:6], "hello\n", *lines[6:]], "line 7: "),
-        (lambda lines: ["{}\n", *lines], "this is no exported session"),
-        (lambda lines: [line.replace('"one"', '"../x"') for line in lines], "'../x' is no session id"),
-        (lambda lines: [], "there is nothing in it"),
+        (lambda lines: ["{}\n", *lines], "this is not an exported session"),
+        (lambda lines: [line.replace('"one"', '"../x"') for line in lines], "'../x' is not a session id"),
+        (lambda lines: [], "it is empty"),
     ],
     ids=["cut off", "a line lost", "changed", "noise", "no export", "an id that is none", "empty"],
 )
@@ -211,7 +216,7 @@ def test_another_session_of_the_same_id_is_not_touched(here, kept):
     done = here("import", "both.jsonl", "--store", "other.db")
 
     assert (7, "") == done[:2]
-    assert "another session 'one' already: import this one under another id\n  nothing was imported\n" in done.err
+    assert "already another session 'one': import this one under another id\n  nothing was imported\n" in done.err
     assert {"one": 2} == {id: one["messages"] + 1 for id, one in listed(here, "--store", "other.db").items()}
 
 
@@ -418,7 +423,7 @@ wild = st.one_of(signs, st.text(max_size=20), st.lists(tags, max_size=12).map(""
 @example("| `a | <b>` |\n|-|-|\n| x | y |", "\\`<b>`", "x")
 @example("   ~~~\n~~~\n<b>", "~~~\n```\n~~~\n<b>", "x")
 def test_nothing_that_was_said_breaks_out_of_its_place(words, called, name):
-    """Whatever it is: what stands outside of quotes and fences is ours, and no HTML is obeyed."""
+    """Whatever it is: what is not one of the session's own of quotes and fences is ours, and no HTML is obeyed."""
     pieces = [
         f"# {plain(name)}\n",
         quoted(words),

@@ -200,7 +200,7 @@ def test_a_handover_is_told_before_anything_is_asked(here, tenuto_sim):
     here("run", "first")
     lines = lines_of(here("run", "-c", "second", "-m", "sim/openai", "--jsonl"))
 
-    assert ["handover", "turn.start"] == kinds(lines)[:2]
+    assert ["handover", "run.start"] == kinds(lines)[:2]
     assert ("sim/openai", "sim/anthropic") == (lines[0]["model"], lines[0]["before"])
     assert lines[0]["losses"]
 

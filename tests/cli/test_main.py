@@ -86,14 +86,14 @@ MISUSED = [
     (["run", "Hi", "-T", "shel"], "did you mean shell?"),
     (["run", "Hi", "-T", "no_such_module:f"], "'no_such_module' cannot be imported"),
     (["run", "Hi", "-T", "json:dumpz"], "there is no 'dumpz' in json; did you mean dump"),
-    (["run", "Hi", "-T", "string:digits"], "is no tool"),
+    (["run", "Hi", "-T", "string:digits"], "is not a tool"),
     (["run", "Hi", "-T", "shell", "--root", "nowhere"], "--root 'nowhere' cannot be used"),
-    (["run", "Hi", "--max-usd", "much"], "a limit of 'much' usd is no number"),
-    (["run", "Hi", "--max-usd", "0"], "a limit of 0 usd lets nothing happen"),
+    (["run", "Hi", "--max-usd", "much"], "invalid limit usd='much': use a number"),
+    (["run", "Hi", "--max-usd", "0"], "invalid limit usd=0: use a number above 0"),
     (["run", "Hi", "--max-turns", "0"], "'--max-turns': 0"),
-    (["run", "Hi", "--store", "ftp://x"], "ftp://... is no place for a store"),
+    (["run", "Hi", "--store", "ftp://x"], "a store cannot be at ftp://"),
     (["run", "Hi", "--approve", "maybe"], "'maybe'"),
-    (["show", "--store", "ftp://x"], "ftp://... is no place for a store"),
+    (["show", "--store", "ftp://x"], "a store cannot be at ftp://"),
 ]
 
 

@@ -227,7 +227,7 @@ def test_online_lists_what_a_server_of_ones_own_has(here, tenuto_sim, tmp_path):
     assert all(model["id"].startswith("mine/") for model in json.loads(alone.out))
     assert len(json.loads(alone.out)) > 10
     assert (1, alone.out) == (both.code, both.out)
-    assert "no answer from 127.0.0.1:9" in both.err
+    assert "no response from 127.0.0.1:9" in both.err
 
 
 def test_online_without_a_key_says_so(here, monkeypatch):

@@ -105,9 +105,11 @@ def test_killed_in_mid_tool_each_call_gets_one_honest_result(tenuto, tenuto_sim,
     running.kill()
     running.communicate()
     (folder / "go").touch()
+    listed = tenuto.run("sessions")
 
     done = tenuto.run("resume", *LOOK, *ACT)
 
+    assert "  interrupted  " in listed.out
     assert (0, "Done.\n") == done[:2]
     assert '> look at="it" (attempt 2)' in done.err
     assert "< look: it is there" in done.err

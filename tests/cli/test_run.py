@@ -193,13 +193,26 @@ def test_a_sub_agent_is_seen_and_its_calls_wait_too(here, tenuto_sim, tools):
     tenuto_sim.assert_clean()
 
 
+def test_lists_show_why_a_session_waits(here, tenuto_sim, tools):
+    tenuto_sim.script(turn(call("dig", {"depth": 1})))
+    here("run", "Dig!", "-T", f"{tools}:dig", "--max-turns", "1")
+    (stored,) = json.loads(here("sessions", "--json").out)
+
+    assert ("waiting", "limit") == (stored["status"], stored["waiting_for"])
+    assert "  waiting (limit)  " in here("sessions").out
+    assert "waiting (limit), sim/" in here("show", "last").out
+    assert "[waiting (limit): turns]" in here("show", "last").out
+    assert "Ended: waiting (limit): turns" in here("export", "last", "--format", "md").out
+
+
 def test_a_limit_ends_the_run_and_more_room_lets_it_go_on(here, tenuto_sim, tools):
     tenuto_sim.script(turn(call("dig", {"depth": 1})), turn("Done."))
     first = here("run", "Dig!", "-T", f"{tools}:dig", "--max-turns", "1", "--json")
     told = json.loads(first.out)
     second = here("resume", "last", "-T", f"{tools}:dig")
 
-    assert (5, 5, "limit", "LimitReached") == (first.code, told["exit_code"], told["status"], told["error"]["type"])
+    assert (5, 5, "LimitReached") == (first.code, told["exit_code"], told["error"]["type"])
+    assert ("waiting", "limit") == (told["status"], told["waiting_for"])
     assert "error: limit reached: 1 turns of 1 are used" in first.err
     assert (0, "Done.\n") == second[:2]
 

@@ -192,7 +192,7 @@ def test_a_damaged_store_is_one_message(here, tmp_path):
     for verb in (["sessions"], ["show"], ["resume"], ["run", "Hi"]):
         done = here(*verb, "--store", "bad.db")
         assert (7, "") == done[:2]
-        assert "no SQLite database" in done.err
+        assert "not a SQLite database" in done.err
 
 
 # --- the group --------------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_a_name_is_given_and_taken_off(here, kept):
         ("a b", "another session is called 'a b'"),
         ("last", "by its place"),
         ("~3", "by its place"),
-        ("x\ny", "is no name"),
+        ("x\ny", "is not a name"),
     ):
         done = here("sessions", "rename", "two", name)
         assert (2, "") == done[:2]
@@ -390,7 +390,7 @@ def test_damage_is_told_with_its_place_and_code_7(here, kept, file):
     assert ((0, "2 sessions: nothing is wrong\n", ""), (0, '{"sessions":1,"faults":[]}\n', "")) == sound
     assert 7 == done.code == one.code
     assert re.fullmatch(
-        r"session one, entry 3: has a body that is no bytes: .*\nsession one, entry 2: its bytes have the digest .*\n",
+        r"session one, entry 3: has a body that is not bytes: .*\nsession one, entry 2: is damaged: its digest is .*\n",
         done.out,
     )
     assert "error: 2 things are wrong in 2 sessions\n  fetch a backup" in done.err
@@ -412,7 +412,7 @@ def test_what_nothing_refers_to_goes_and_the_rest_can_be_copied(here, kept, file
     assert ["two"] == ids(here("sessions", "--json", "--store", "copy.db"))
     again = here("sessions", "backup", "copy.db")
     assert (7, "") == again[:2]
-    assert "is there already, and is not overwritten" in again.err
+    assert "already exists and is not overwritten" in again.err
     assert 7 == here("sessions", "backup", "x.db", "--store", "none.db").code
     assert not (tmp_path / "none.db").exists()
 

@@ -83,7 +83,7 @@ def told(done, code, *said):
     found = re.findall(r"^error: .+\n(?:  \S.*\n)?", done.err, re.MULTILINE)
     assert code == done.code, done
     assert 1 == len(found), done.err
-    assert re.search(r"\n  |\nresume with|did you mean|: name |copy (it|both) away", done.err), (
+    assert re.search(r"\n  |\nresume with|did you mean|: name |choose another|copy (it|both) away", done.err), (
         f"what to do? {done.err}"
     )
     assert not re.search(r"Traceback|\[Errno|<class|Error\(|went wrong", done.err), done.err

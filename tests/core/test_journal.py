@@ -398,6 +398,7 @@ def test_session_summary():
         model="other/model",
         agent="scout",
         title="What of the rain?",
+        status="interrupted",
     )
     assert session_meta_of("s", entries_of([*payloads, Configured("third/model")])).agent == "scout"
     assert session_meta_of("s", []) == SessionMeta(id="s")
@@ -410,12 +411,12 @@ def test_title_is_short_and_printable():
     assert SessionMeta().after(MessageAdded(UserMessage(" ")), 1).after(QUESTION, 2).title == "Weather in Oslo?"
 
 
-def test_status_is_open_after_session_continues():
+def test_status_is_interrupted_when_session_continues():
     stopped = session_meta_of("s", entries_of([QUESTION, ANSWER, RunEnded("completed")]))
 
     assert stopped.status == "completed"
     for payload in (QUESTION, SteeringAdded(UserMessage("Hm.")), RequestStarted("m"), ANSWER, CallStarted("a", 0)):
-        assert stopped.after(payload, 9).status == "open"
+        assert stopped.after(payload, 9).status == "interrupted"
     for payload in (
         Configured("m"),
         SubSessionLinked("t"),

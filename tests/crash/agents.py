@@ -99,7 +99,7 @@ class AgentWork:
         return (point.file, point.line, point.role) == (TOOLS, PAID, "tool-pay")
 
     def marked(self, kind: str) -> tuple[Marked, ...]:
-        return (*COMMITS[kind], (AsyncSession, "tell", EVENT))
+        return (*COMMITS[kind], (AsyncSession, "_emit", EVENT))
 
     def play(self, place: Place) -> None:
         STORIES[place.story].begin(place)

@@ -8,8 +8,17 @@ from typing import Any
 
 import msgspec
 
+from tenuto.core.inbox import InboxItem, PostedItem
 from tenuto.core.journal import Entry, EntryDraft
-from tenuto.store.protocol import Lease, SearchHit, SessionPage, StoredSession, VerifyProblem
+from tenuto.store.protocol import (
+    BudgetChange,
+    BudgetMember,
+    Lease,
+    SearchHit,
+    SessionPage,
+    StoredSession,
+    VerifyProblem,
+)
 from tenuto.store.sql_store import SqlStore
 
 
@@ -32,11 +41,28 @@ class Apart:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
 
-    async def lease(self, session: str, *, takeover: bool = False) -> Lease:
-        return self._out(await self.whole.lease(self.before + session, takeover=takeover))
+    async def lease(self, session: str, **how: Any) -> Lease:
+        return self._out(await self.whole.lease(self.before + session, **how))
 
-    async def append(self, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool = False) -> Lease:
-        return self._out(await self.whole.append(self._in(lease), drafts, release=release))
+    async def append(
+        self, lease: Lease, drafts: Sequence[EntryDraft], *, budget: BudgetChange | None = None, **how: Any
+    ) -> Lease:
+        if budget is not None:
+            budget = msgspec.structs.replace(budget, root=self.before + budget.root)
+        return self._out(await self.whole.append(self._in(lease), drafts, budget=budget, **how))
+
+    async def post(self, session: str, item: InboxItem, *, id: str = "") -> str:
+        return await self.whole.post(self.before + session, item, id=id)
+
+    async def inbox(self, session: str) -> list[PostedItem]:
+        return await self.whole.inbox(self.before + session)
+
+    async def posted(self) -> dict[str, int]:
+        posted = (await self.whole.posted()).items()
+        return {self._less(session): number for session, number in posted if session.startswith(self.before)}
+
+    async def budget(self, root: str) -> list[BudgetMember]:
+        return await self.whole.budget(self.before + root)
 
     async def renew(self, lease: Lease) -> Lease:
         return self._out(await self.whole.renew(self._in(lease)))

@@ -69,16 +69,23 @@ SCRIPTS = (_script(),)
 
 
 def route(seed: int) -> list[str]:
-    """Return whom each turn is asked of: never the same twice in a row, everybody as often as all others."""
+    """Return the model of each turn: each as often as the others, never the same twice in a row.
+
+    Each dialect gets a turn with two tool steps, because some rules apply only there.
+    """
     chance = random.Random(seed)
-    found: list[str] = []
-    while len(found) < TURNS:
-        some = list(MODELS)
-        chance.shuffle(some)
-        if found and some[0] == found[-1]:
-            some.append(some.pop(0))
-        found += some
-    return [f"sim/{model}" for model in found[:TURNS]]
+    while True:
+        models: list[str] = []
+        while len(models) < TURNS:
+            some = list(MODELS)
+            chance.shuffle(some)
+            if models and some[0] == models[-1]:
+                some.append(some.pop(0))
+            models += some
+        names = [f"sim/{model}" for model in models[:TURNS]]
+        dialects = {resolve(name).dialect for name in names}
+        if {resolve(name).dialect for turn, name in enumerate(names) if _twice(turn)} == dialects:
+            return names
 
 
 # --- in a child -------------------------------------------------------------------------------------------------------
@@ -128,7 +135,7 @@ def _walked(place: Place, way: Sequence[str], kill: int) -> str:
         if passed[0] == kill:
             die()
 
-    around((*COMMITS["sqlite"], (AsyncSession, "tell", EVENT)), told)
+    around((*COMMITS["sqlite"], (AsyncSession, "_emit", EVENT)), told)
     return asyncio.run(_gone_on(place, way))
 
 

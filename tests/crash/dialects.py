@@ -156,7 +156,7 @@ def _walked(trip: Trip, kill: int) -> str:
         if passed[0] == kill:
             die()
 
-    around((*COMMITS["sqlite"], (AsyncSession, "tell", EVENT)), told)
+    around((*COMMITS["sqlite"], (AsyncSession, "_emit", EVENT)), told)
     return asyncio.run(_gone_on(trip))
 
 

@@ -25,6 +25,7 @@ class Told:
         self.forked: set[str] = set()
         self.deleting = self.deleted = self.archived = self.copied = False
         self.renamed: dict[str, str] = {}
+        self.posted: set[str] = set()
         self.forced = False
         lines = place.said.read_bytes().split(b"\n") if place.said.exists() else []
         for line in filter(None, lines):
@@ -34,7 +35,7 @@ class Told:
     def _nothing(self, **_) -> None:
         pass
 
-    def _leasing(self, session: str, takeover: bool = False) -> None:
+    def _leasing(self, session: str, takeover: bool = False, **_) -> None:
         self.begun.add(session)
         self.forced |= takeover
 
@@ -54,6 +55,9 @@ class Told:
         before = self.heads.get(session, PLANS[session].at)
         self.written |= {(session, seq): fence for seq in range(before + 1, head + 1) if fence}
         self.heads[session] = head
+
+    def _posted(self, id: str) -> None:
+        self.posted.add(id)
 
     def _forking(self, session: str) -> None:
         self.begun.add(session)
@@ -156,12 +160,23 @@ class Judge:
             self._expect(found.name == told.renamed.get(session, found.name), f"{session}: called {found.name!r}")
             for what in self._differences(session, await store.read(session), told.heads.get(session, 0)):
                 self._expect(False, what)
+        if "inbox" in there:
+            await self._compare_inbox(store)
         self._expect({*there} <= {*PLANS}, f"sessions that nobody made: {sorted({*there} - {*PLANS})}")
         self._expect(not (told.deleted and {"doomed", "doomed-too"} & {*there}), "doomed: deleted, and there again")
         self._expect(not told.archived or there["house"].archived, "house: archived, and not put away")
         self._expect(("doomed" in there) >= ("doomed-too" in there), "doomed-too: has lost its parent")
         for fault in await store.verify():
             self._expect(False, f"verify: {fault}")
+
+    async def _compare_inbox(self, store: SqlStore) -> None:
+        """An item that was posted is in the inbox or in the journal, and not in both; the budget has every append."""
+        entries = [entry.id for entry in await store.read("inbox")]
+        items = [item.id for item in await store.inbox("inbox")]
+        self._expect(len({*entries, *items}) == len(entries + items), f"inbox: twice in {entries} and {items}")
+        self._expect(self.told.posted <= {*entries, *items}, f"inbox: lost {self.told.posted - {*entries, *items}}")
+        [member] = await store.budget("inbox")
+        self._expect(member.spent_tokens == len(entries), f"inbox: {member} after {len(entries)} entries")
 
     def _differences(self, session: str, entries: list[Entry], acknowledged: int) -> Iterator[str]:
         planned = PLANS[session].drafts
@@ -195,6 +210,8 @@ class Judge:
             planned = len(PLANS[session].drafts)
             for what in self._differences(session, await store.read(session), planned):
                 self._expect(False, f"in the end, {what}")
+        if "inbox" in LASTING[self.place.story]:
+            self._expect(await store.inbox("inbox") == [], "in the end, the inbox has items")
         hits = [(hit.session, hit.seq) for hit in await store.search("marked", limit=1000)]
         self._expect(
             len(hits) == len({*hits}) and {*hits} == marked(self.place.story), f"in the end, found: {sorted(hits)}"

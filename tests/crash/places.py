@@ -41,7 +41,7 @@ def quick_folder() -> str | None:
     return str(quick) if quick.is_dir() and os.access(quick, os.W_OK) else None
 
 
-MADE = ("sessions", "entries", "blobs", "words")
+MADE = ("sessions", "entries", "inbox", "blobs", "words")
 """The tables that are emptied for the next experiment."""
 
 

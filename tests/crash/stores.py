@@ -33,7 +33,7 @@ def _hurry(goes_on: bool) -> None:
 
     async def append(self, lease, drafts, **how):
         crew = self._state()
-        if lease.owner not in crew.leases.held:
+        if how or crew.leases.get(lease) is None:
             return await honest(self, lease, drafts, **how)
         said.clear()
 

@@ -215,7 +215,7 @@ async def _cancelled(place: Place) -> None:
     """Cancelled as soon as a call has its result, and gone on with in the same process."""
     async with place.whole() as store, _cut(place, store, False) as agent:
         session = agent.session(session_of(place))
-        session.on_event(lambda event: session.cancel() if isinstance(event, ToolFinished) else None)
+        session.on_event(lambda event: session.cancel_local() if isinstance(event, ToolFinished) else None)
         try:
             await session.send(PROMPT)
             raise AssertionError("nobody was cancelled")

@@ -15,6 +15,7 @@ from typing import Any
 
 from crash.places import QUIET, Place, set_quiet
 from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.inbox import Steer
 from tenuto.core.journal import (
     CallFinished,
     CallStarted,
@@ -27,9 +28,9 @@ from tenuto.core.journal import (
 )
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
 from tenuto.core.stored import make_draft
-from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
+from tenuto.errors import BudgetExceeded, InboxNotEmpty, LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.export import export_session, import_session
-from tenuto.store.protocol import Lease
+from tenuto.store.protocol import BudgetChange, Lease
 from tenuto.store.sql_store import SqlStore
 
 AT = 1_700_000_000_000
@@ -96,6 +97,7 @@ for _made in (
     lambda: Plan("gamma", [*_talk("marked branch"), RunEnded("waiting", LARGE)], parent="alpha", at=4),
     lambda: Plan("delta", parent="gamma", at=3),
     lambda: Plan("lent", _talk("mine"), _talk("marked theirs")),
+    lambda: Plan("inbox", _talk("one"), _talk("marked two"), _talk("marked three"), [RunEnded("completed")]),
     lambda: Plan("made"),
     lambda: Plan("meant"),
     lambda: Plan("house", [*_talk("marked house"), RunEnded("failed", LARGE)]),
@@ -111,7 +113,7 @@ PLANS["copy"].heads.append(len(PLANS["house"].drafts))
 STRAY = make_draft(RunEnded("a write that must be refused"), id="stray", time_ms=AT)
 LASTING = {
     "making": set(),
-    "writing": {"alpha", "beta", "gamma", "delta", "lent"},
+    "writing": {"alpha", "beta", "gamma", "delta", "lent", "inbox"},
     "keeping": {"house", "idle", "copy"},
 }
 """The stories that are told, and the sessions that are there at the end of each."""
@@ -138,6 +140,7 @@ async def play(place: Place, say: Voice, first: SqlStore, second: SqlStore) -> N
         await _together(first, say)
         await _branch(first, say)
         await _lend(first, second, say)
+        await _deliver(first, second, say)
 
 
 async def played(place: Place, say: Voice) -> None:
@@ -146,7 +149,7 @@ async def played(place: Place, say: Voice) -> None:
         await play(place, say, first, second)
 
 
-async def take(store: SqlStore, say: Voice, session: str, **how: bool) -> Lease:
+async def take(store: SqlStore, say: Voice, session: str, **how: Any) -> Lease:
     """Take a lease."""
     say("leasing", session=session, **how)
     lease = await store.lease(session, **how)
@@ -234,6 +237,47 @@ async def _lend(first: SqlStore, second: SqlStore, say: Voice) -> None:
     await free(second, say, theirs)
 
 
+async def _deliver(first: SqlStore, second: SqlStore, say: Voice) -> None:
+    """Post items, take each with its entry, and write the last entry only when the inbox is empty."""
+    [_, one], *delivered, [_, end] = PLANS["inbox"].batches
+    lease = await take(first, say, "inbox", owner="job", generation=1)
+    lease = await _append(first, say, lease, one)
+    for _, [draft] in delivered:
+        say("posting", id=draft.id)
+        await second.post("inbox", Steer(draft.payload.message), id=draft.id)
+        say("posted", id=draft.id)
+    items = {item.id: item.number for item in await first.inbox("inbox")}
+    assert (await first.posted()).get("inbox", 0) == max(items.values(), default=0)
+    if items:
+        with contextlib.suppress(InboxNotEmpty):
+            await first.append(lease, [STRAY], unless_posted=True)
+            raise AssertionError("an inbox item was passed over")
+    for _, [draft] in delivered:
+        taking = [items[draft.id]] if draft.id in items else []
+        lease = await _append(first, say, lease, [draft], taking=taking)
+    with contextlib.suppress(BudgetExceeded):
+        await first.append(lease, [STRAY], budget=BudgetChange(root="inbox", spent_tokens=5, limit_tokens=4))
+        raise AssertionError("the budget was exceeded")
+    if lease.head < PLANS["inbox"].heads[-1]:
+        await _append(first, say, lease, end, unless_posted=True, release=True)
+        say("released", session="inbox")
+    else:
+        await free(first, say, lease)
+
+
+async def _append(store: SqlStore, say: Voice, lease: Lease, drafts: list[EntryDraft], **how: Any) -> Lease:
+    """Append drafts that are missing; the budget has the number of entries."""
+    head = PLANS[lease.session].drafts.index(drafts[-1]) + 1
+    if lease.head >= head:
+        return lease
+    say("appending", session=lease.session, head=head)
+    lease = await store.append(
+        lease, drafts, budget=BudgetChange(root=lease.session, spent_tokens=head, limit_tokens=4), **how
+    )
+    say("appended", session=lease.session, head=lease.head, fence=lease.fence)
+    return lease
+
+
 async def _keep(store: SqlStore, say: Voice) -> None:
     """Names, removing, searching, and the rest of the house."""
     lease = await write(store, say, await take(store, say, "house"))
@@ -288,8 +332,8 @@ async def _idle(place: Place, say: Voice) -> None:
     async with place.store(ttl_ms=30) as store:
         lease = await write(store, say, await take(store, say, "idle"))
         crew = store._state()
-        before = crew.leases.at
-        while crew.leases.at == before or crew.index.late:
+        before = crew.leases.renew_at
+        while crew.leases.renew_at == before or crew.index.pending:
             await asyncio.sleep(0.001)
         await free(store, say, lease)
     set_quiet(QUIET)

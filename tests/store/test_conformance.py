@@ -60,7 +60,7 @@ class TestSqlite(StoreConformance):
 
     async def open_elsewhere(self):
         store = await self.open()
-        store._engine._locks = Locks(self.path.with_name("elsewhere"))
+        store._engine.locks = Locks(self.path.with_name("elsewhere"))
         return store
 
     async def damage(self, session, seq):
@@ -94,7 +94,7 @@ class TestPostgres(StoreConformance):
 
     async def open_elsewhere(self):
         store = await self.open()
-        store._engine._kept = Locks(self.elsewhere)
+        store._engine.locks = Locks(self.elsewhere)
         return store
 
     async def damage(self, session, seq):
@@ -117,7 +117,7 @@ def emptied(postgres):
 
         def empty():
             driver.begin(write=True)
-            for table in ("sessions", "entries", "blobs", "words"):
+            for table in ("sessions", "entries", "inbox", "blobs", "words"):
                 driver.change(f"DELETE FROM {table}")
             driver.commit()
             return url

@@ -8,17 +8,31 @@ import sqlite3
 
 import pytest
 
+from tenuto.core.inbox import Cancel
 from tenuto.errors import StoreCorrupt
+from tenuto.store.protocol import BudgetChange
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question
 
 COLUMNS = {
     "sessions": {
-        "number": ["head", "fence", "until", "pid", "forked_at", "indexed", "archived", "created_at"],
+        "number": [
+            "head",
+            "fence",
+            "until",
+            "ttl_ms",
+            "generation",
+            "pid",
+            "forked_at",
+            "indexed",
+            "archived",
+            "created_at",
+        ],
         "text": ["owner", "host", "lock_dir_id", "parent", "name"],
-        "bytes": ["meta"],
+        "bytes": ["meta", "budget"],
     },
+    "inbox": {"number": ["at"], "text": ["session", "id", "kind", "digest"], "bytes": ["body"]},
     "entries": {"number": ["seq", "at", "fence", "version"], "text": ["id", "kind", "digest"], "bytes": ["body"]},
 }
 WRONG = {"number": ("'damaged'", "x'00ff'", "17.5"), "text": ("x'00ff'",), "bytes": ("'damaged'", "17.5")}
@@ -46,7 +60,10 @@ def path(tmp_path):
 
     async def write(store):
         lease = await store.lease("parent")
-        lease = await store.append(lease, [draft(question("One")), draft(question("Two"))])
+        lease = await store.append(
+            lease, [draft(question("One")), draft(question("Two"))], budget=BudgetChange(root="parent")
+        )
+        await store.post("parent", Cancel())
         await store.release(lease)
         await store.fork("parent", id="fork")
         await store.reindex()

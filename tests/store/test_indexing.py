@@ -52,7 +52,7 @@ def left(path):
 async def test_only_so_many_sessions_are_remembered_as_being_behind(path):
     async with SqlStore(SqliteEngine(path)) as store:
         await filled(store)
-        assert len(store._state().index.late) == MOST
+        assert len(store._state().index.pending) == MOST
         assert left(path) == MANY
 
 
@@ -61,7 +61,7 @@ async def test_those_that_are_not_remembered_are_found_by_a_search(path):
     async with SqlStore(SqliteEngine(path)) as store:
         await filled(store)
         assert {hit.session for hit in await store.search("heron")} == {f"s{at}" for at in range(MANY)}
-        assert not store._state().index.late
+        assert not store._state().index.pending
 
 
 @told
@@ -77,9 +77,9 @@ async def test_a_session_that_is_deleted_is_not_remembered(path):
         lease = await store.lease("s0")
         lease = await store.append(lease, [draft(question("heron"))])
         await store.release(lease)
-        assert list(store._state().index.late) == ["s0"]
+        assert list(store._state().index.pending) == ["s0"]
         await store.delete("s0")
-        assert not store._state().index.late
+        assert not store._state().index.pending
 
 
 def test_a_store_that_is_closed_indexes_many_pieces_in_one_transaction(tmp_path, monkeypatch):

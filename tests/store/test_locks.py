@@ -18,6 +18,7 @@ import pytest
 
 from tenuto.errors import LeaseLost, SessionInUse
 from tenuto.store.locks import Locks
+from tenuto.store.sessions import ListQuery, list_lines
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question
@@ -190,6 +191,25 @@ def test_taking_over_tells_the_loser(path, holders):
     assert [entry.id for entry in run(path, lambda store: store.read("s"))] == ["first", "mine"]
 
 
+def test_killed_holder_is_listed_as_interrupted_at_once(path, holders):
+    holder = holders()
+    query = ListQuery(None, None, archived=None, order="updated", limit=10, after="")
+
+    async def statuses(store):
+        shown = (await store.session("s"), *(await store.sessions()).sessions, *list_lines(path, query))
+        found = {(session.status, bool(session.holder)) for session in shown}
+        for status in ("running", "interrupted"):
+            ids = [session.id for session in (await store.sessions(status=status)).sessions]
+            assert ids == (["s"] if (status, status == "running") in found else [])
+        return found
+
+    assert run(path, statuses) == {("running", True)}
+    holder.process.kill()
+    holder.process.wait()
+
+    assert run(path, statuses) == {("interrupted", False)}
+
+
 def test_who_took_over_is_not_mistaken_for_dead(path, holders):
     """The loser had the lock, and lets go of it when it is told: a free lock is then no sign of the taker's death."""
     holder = holders()
@@ -211,7 +231,7 @@ def test_who_took_over_is_not_mistaken_for_dead(path, holders):
 
     _, place = run(path, take)
 
-    assert place == SqliteEngine(path).place
+    assert place == SqliteEngine(path).locks.directory_id() != ""
 
 
 def test_stopped_holder_keeps_its_session_until_it_is_taken(path, holders):
@@ -296,21 +316,21 @@ def test_the_files_of_locks(tmp_path):
     """Named by a digest, whatever the id is; for their owner; saying who holds; and gone when they are free."""
     folder = tmp_path / "locks"
     locks = Locks(folder)
-    held = locks.hold("../../etc/passwd\0")
+    held = locks.acquire("../../etc/passwd\0")
     [file] = folder.iterdir()
 
     assert len(file.name) == 64
     assert file.read_text() == f"{os.getpid()}@{socket.gethostname()}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert locks.hold("../../etc/passwd\0") is None
-    other = locks.hold("another")
-    held.free()
-    held.free()
-    other.free()
+    assert locks.acquire("../../etc/passwd\0") is None
+    other = locks.acquire("another")
+    held.release()
+    held.release()
+    other.release()
     assert list(folder.iterdir()) == []
-    assert Locks(folder).place == locks.place
-    assert Locks(tmp_path / "others").place != locks.place
+    assert Locks(folder).directory_id(create=True) == locks.directory_id() != ""
+    assert Locks(tmp_path / "others").directory_id(create=True) != locks.directory_id()
 
 
 def test_nothing_is_left_of_a_lease_that_was_released(path):
@@ -333,13 +353,13 @@ def test_only_one_has_a_lock_however_many_ask(tmp_path):
 
     def ask():
         for _ in range(400):
-            held = locks.hold("s")
+            held = locks.acquire("s")
             if held is not None:
                 inside.append(1)
                 time.sleep(0.0001)  # so that others run
                 wrong.extend(inside[1:])
                 inside.pop()
-                held.free()
+                held.release()
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:

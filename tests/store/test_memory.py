@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import string
+import time
 
 import msgspec
 import pytest
@@ -26,11 +27,12 @@ from tenuto.core.journal import (
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
 from tenuto.core.stored import make_draft
 from tenuto.errors import InvalidSessionId, SessionInUse, SessionNotFound, StoreError
-from tenuto.store.checks import faults_in
+from tenuto.store.driver import tokenize
 from tenuto.store.ids import check_id, check_name, new_id, only_match, places_back
+from tenuto.store.maintenance import find_entry_problems
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.store.search import LONGEST, text_of
-from tenuto.store.words import snippet_of, tokenize
+from tenuto.store.open import open_store
+from tenuto.store.search import LONGEST, snippet_of, text_of
 from tenuto.testing.chapters.stage import turn
 
 
@@ -102,13 +104,13 @@ def test_an_id_is_an_id_in_full(text):
     if good:
         assert check_id(text) == text
     else:
-        with pytest.raises(InvalidSessionId, match="is no session id"):
+        with pytest.raises(InvalidSessionId, match="is not a session id"):
             check_id(text)
 
 
 def test_an_id_ends_where_its_line_ends():
     for text in ("abc\n", "\nabc", "a\x00", "../etc/passwd", "٣", "a" * 65):
-        with pytest.raises(InvalidSessionId, match="is no session id"):
+        with pytest.raises(InvalidSessionId, match="is not a session id"):
             check_id(text)
 
 
@@ -116,7 +118,7 @@ def test_names():
     for name in ("", "a", "雨", "x" * 200, "a b"):
         assert check_name(name) == name
     for name in ("x" * 201, " ", "a ", "\t", "a\x1bb", "a\x9bb", "\udc80", "a\u2029b"):
-        with pytest.raises(ValueError, match="is no name"):
+        with pytest.raises(ValueError, match="is not a name"):
             check_name(name)
 
 
@@ -191,7 +193,7 @@ def entries(*acts):
 
 
 def faults(head, found):
-    return [(fault.seq, fault.what) for fault in faults_in("s", head, found)]
+    return [(fault.seq, fault.what) for fault in find_entry_problems("s", head, found)]
 
 
 def test_a_good_session_has_no_faults():
@@ -206,18 +208,18 @@ def test_each_kind_of_damage_is_told():
     cases = [
         (
             [*good[:3], *good[4:]],
-            [(5, "stands where"), (6, "stands where"), (7, "stands where"), (0, "says that it has 7")],
+            [(5, "is in the place"), (6, "is in the place"), (7, "is in the place"), (0, "should have 7")],
         ),
-        (good[:5], [(0, "says that it has 7 entries, and has 5")]),
+        (good[:5], [(0, "should have 7 entries, but has 5")]),
         (
             [good[1], good[0], *good[2:]],
-            [(2, "stands where"), (1, "stands where"), (5, "is a result"), (6, "is a result")],
+            [(2, "is in the place"), (1, "is in the place"), (5, "is a result"), (6, "is a result")],
         ),
         ([*good[:6], change(good[6], id="e1")], [(7, "has the id 'e1'")]),
-        ([*good[:2], change(good[2], body=text), *good[3:]], [(3, "its bytes have the digest")]),
-        ([*good[:2], change(good[2], digest="0" * 64), *good[3:]], [(3, "its bytes have the digest")]),
-        ([*good[:2], change(good[2], kind="run_ended"), *good[3:]], [(3, "is called 'run_ended'")]),
-        ([*good[:2], change(good[2], payload=RunEnded("x")), *good[3:]], [(3, "is called 'call_started'")]),
+        ([*good[:2], change(good[2], body=text), *good[3:]], [(3, "is damaged: its digest is")]),
+        ([*good[:2], change(good[2], digest="0" * 64), *good[3:]], [(3, "is damaged: its digest is")]),
+        ([*good[:2], change(good[2], kind="run_ended"), *good[3:]], [(3, "has the kind 'run_ended'")]),
+        ([*good[:2], change(good[2], payload=RunEnded("x")), *good[3:]], [(3, "has the kind 'call_started'")]),
     ]
     for damaged, expected in cases:
         found = faults(7, damaged)
@@ -240,3 +242,18 @@ def test_a_result_answers_the_call_in_its_place(stray, ordinal):
 
     assert bool(faults(2, entries(calls, CallFinished(stray, ordinal)))) is not fits
     assert faults(3, entries(calls, SteeringAdded(UserMessage("Stop.")), CallFinished(stray, ordinal)))
+
+
+@pytest.mark.parametrize("where", [None, "memory://ttl", "sessions.db"])
+def test_open_store_sets_the_time_of_leases(where, tmp_path):
+    async def until():
+        async with open_store(where and where.replace("sessions.db", str(tmp_path / "sessions.db")), ttl=5) as store:
+            return (await store.lease("s")).until - time.time_ns() // 1_000_000
+
+    assert 0 < asyncio.run(until()) <= 5_000
+
+
+def test_open_store_refuses_invalid_times():
+    for where, ttl in ((None, 0), (None, -1), (MemoryStore(), 5)):
+        with pytest.raises(ValueError, match="ttl"):
+            open_store(where, ttl=ttl)

@@ -37,17 +37,17 @@ def test_wrong_password_and_unknown_database(own_postgres):
 
     assert f'password authentication failed for user "{GUARDED}"' in refusal_of(guarded)
     assert 'database "nowhere" does not exist' in refusal_of(own_postgres.url(database="nowhere"))
-    assert "this user may not do that in Postgres" in refusal_of(guarded.replace("s3cret", "right"))
+    assert "this user has no permission for that in Postgres" in refusal_of(guarded.replace("s3cret", "right"))
 
 
 @pytest.mark.parametrize(
     "url, said",
     [
-        ("postgresql://me:s3cret%zz@h/db", "no address that Postgres understands"),
-        ("postgresql://me:s3cret@h/db?colour=red", "no address that Postgres understands"),
-        ("postgresql://me:s3cret@h/db?schema=", "no name for a schema"),
-        (f"postgresql://me:s3cret@h/db?schema={'x' * 64}", "no name for a schema"),
-        ("postgresql://me:s3cret@h/db?schema=a%00b", "no name for a schema"),
+        ("postgresql://me:s3cret%zz@h/db", "does not understand the URL"),
+        ("postgresql://me:s3cret@h/db?colour=red", "does not understand the URL"),
+        ("postgresql://me:s3cret@h/db?schema=", "not a name for a schema"),
+        (f"postgresql://me:s3cret@h/db?schema={'x' * 64}", "not a name for a schema"),
+        ("postgresql://me:s3cret@h/db?schema=a%00b", "not a name for a schema"),
     ],
 )
 def test_addresses_that_are_none(url, said):
@@ -90,7 +90,7 @@ def test_tables_of_somebody_else(postgres, postgres_url, table):
     with psycopg.connect(postgres.url(), autocommit=True) as line:
         line.execute(f"CREATE SCHEMA {name}; SET search_path = {name}; {table}")
 
-        assert "holds tables that are not tenuto's" in refusal_of(postgres_url)
+        assert "has tables of another program" in refusal_of(postgres_url)
         tables = "SELECT count(*) FROM pg_tables WHERE schemaname = %s"
         assert line.execute(tables, (name,)).fetchone() == (1,)
 

@@ -118,7 +118,7 @@ def wait_for_another(others):
 
 def elsewhere(engine, folder):
     """Let an engine see none of the locks of this machine: each racer is on a machine of its own."""
-    engine._locks = engine._kept = Locks(folder)
+    engine.locks = Locks(folder)
     return engine
 
 

@@ -13,8 +13,7 @@ import textwrap
 import pytest
 
 from tenuto.errors import LeaseLost, StoreCorrupt, StoreError
-from tenuto.store.open import open_store
-from tenuto.store.restore import restore
+from tenuto.store.open import open_store, restore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question, same, write
 
@@ -196,7 +195,7 @@ def test_restore_changes_nothing_when_the_backup_is_bad(path, tmp_path):
         with pytest.raises(StoreError):
             restore(tmp_path / name, path)
     for place in ("postgresql://host/db", "memory://x"):
-        with pytest.raises(StoreError, match="SQLite file"):
+        with pytest.raises(StoreError, match="SQLite store"):
             restore(tmp_path / "copy.db", place)
 
     assert same(run(path, lambda store: store.read("s")), drafts)

@@ -64,7 +64,7 @@ def test_append_fails_alone_in_a_shared_transaction(engine):
             *(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)), return_exceptions=True
         )
         assert [isinstance(one, StoreError) for one in done] == [False, False, False, True, False, False]
-        assert "has an entry with the id of one of these already" in str(done[3])
+        assert "already has an entry with the id of one of these" in str(done[3])
         assert (await store.append(leases[3], [draft(answer())])).head == 2
         return [len(await store.read(f"s{at}")) for at in range(6)], await store.verify()
 
@@ -110,7 +110,7 @@ def test_append_reports_a_lock_that_cannot_be_taken(tmp_path, monkeypatch):
     async def play(store):
         lease = await append_each(store, await store.lease("s"), question(), question())
         with monkeypatch.context() as patch:
-            patch.setattr(Guard, "share", refuse)
+            patch.setattr(Guard, "lock_shared", refuse)
             with pytest.raises(StoreError, match="No locks available"):
                 await append_each(store, lease, question())
         lease = await append_each(store, lease, question())
@@ -135,16 +135,16 @@ def test_verify_finds_damage_in_rows(engine):
         rows(engine, repair)
         assert problems() == []
 
-    damage("UPDATE sessions SET head = 6", "UPDATE sessions SET head = 7", "stands outside", "summary")
+    damage("UPDATE sessions SET head = 6", "UPDATE sessions SET head = 7", "is not one of the session's own", "summary")
     damage(
         "UPDATE entries SET session = 'other' WHERE seq = 3",
         "UPDATE entries SET session = 's' WHERE seq = 3",
-        "stands outside of what is the session's own",
+        "is not one of the session's own entries",
     )
     rows(engine, "DELETE FROM entries WHERE seq = 7")
-    assert any("says that it has 7 entries, and has 6" in what for _, _, what in problems())
+    assert any("should have 7 entries, but has 6" in what for _, _, what in problems())
     rows(engine, "DELETE FROM sessions")
-    assert [what for _, _, what in problems()] == ["is gone, and left 6 entries"]
+    assert [what for _, _, what in problems()] == ["does not exist, but 6 entries do"]
 
 
 @pytest.mark.parametrize("version", [1, VERSION - 1, VERSION + 1])

@@ -163,13 +163,13 @@ def unmarked(path):
     "make, says",
     [
         (lambda path: path.touch(), "is empty"),
-        (lambda path: path.write_text("Dear diary, " * 1000), "no SQLite database"),
-        (lambda path: path.write_bytes(b"\0" * 8192), "no SQLite database"),
-        (lambda path: path.mkdir(), "is a folder"),
+        (lambda path: path.write_text("Dear diary, " * 1000), "not a SQLite database"),
+        (lambda path: path.write_bytes(b"\0" * 8192), "not a SQLite database"),
+        (lambda path: path.mkdir(), "is a directory"),
         (foreign, "of another program"),
         (foreign_in_wal, "of another program"),
         (later, f"later version of tenuto .format {VERSION + 1}"),
-        (unmarked, "does not look like one"),
+        (unmarked, "has other content"),
     ],
     ids=["empty", "text", "zeros", "folder", "foreign", "foreign-wal", "later", "unmarked"],
 )

@@ -151,9 +151,9 @@ def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
     guard = locks.Guard(path.with_name("s.db.lock"))
     made = tmp_path / "made.db"
     run(made, lambda store: write(store, "s", question()))
-    assert guard.share()
+    assert guard.lock_shared()
     monkeypatch.setattr("tenuto.store.sqlite.PATIENCE", 2.0)
-    missing = sqlite.SqliteEngine._is_there
+    missing = sqlite.SqliteEngine._exists
 
     def created_meanwhile(self):
         found = missing(self)
@@ -161,11 +161,11 @@ def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
             os.link(made, path)
         return found
 
-    monkeypatch.setattr(sqlite.SqliteEngine, "_is_there", created_meanwhile)
+    monkeypatch.setattr(sqlite.SqliteEngine, "_exists", created_meanwhile)
     try:
         assert len(run(path, lambda store: store.read("s"))) == 1
     finally:
-        guard.leave()
+        guard.close()
 
 
 # --- a lock file that cannot be written -------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
 
 def test_lock_is_freed_when_its_file_cannot_be_written(tmp_path, monkeypatch):
     held = locks.Locks(tmp_path / "locks")
-    held.hold("first").free()
+    held.acquire("first").release()
     before = open_files()
 
     def full(*_):
@@ -183,12 +183,12 @@ def test_lock_is_freed_when_its_file_cannot_be_written(tmp_path, monkeypatch):
         patch.setattr(locks.os, "write", full)
         for _ in range(5):
             with pytest.raises(StoreError, match="No space left"):
-                held.hold("s")
+                held.acquire("s")
     assert open_files() == before
     assert list((tmp_path / "locks").iterdir()) == []
-    lock = held.hold("s")
+    lock = held.acquire("s")
     assert lock is not None
-    lock.free()
+    lock.release()
 
 
 # --- what is no file --------------------------------------------------------------------------------------------

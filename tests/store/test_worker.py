@@ -15,7 +15,7 @@ import time
 import pytest
 
 from tenuto.errors import LeaseLost, StoreError
-from tenuto.store import sql_store
+from tenuto.store.search import SearchIndex
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteDriver, SqliteEngine
 from tenuto.testing.chapters.stage import answer, draft, outcome, question, same, write
@@ -323,7 +323,7 @@ def test_what_was_written_can_soon_be_found(engine):
     async def tell():
         async with SqlStore(engine) as store:
             await write(store, "s", question("umbrella"))
-            while not await store._read(lambda driver: driver.search("umbrella", 1)):
+            while not await store._read(lambda driver: driver.search(["umbrella"], 1)):
                 await asyncio.sleep(0.01)
 
     asyncio.run(tell())
@@ -388,7 +388,7 @@ def test_a_fork_of_the_process_opens_everything_anew(tmp_path):
 
 def test_innocent_job_gets_the_error_of_the_rollback(engine, monkeypatch):
     """The job that failed keeps its own error; the jobs that share its transaction keep their leases."""
-    undo, failures = SqliteDriver.undo, [StoreError("disk full: ROLLBACK TO failed")]
+    undo, failures = SqliteDriver.rollback_to, [StoreError("disk full: ROLLBACK TO failed")]
 
     def failing(self):
         if failures:
@@ -400,7 +400,7 @@ def test_innocent_job_gets_the_error_of_the_rollback(engine, monkeypatch):
             lost = await store.append(await store.lease("lost"), [draft(question())])
             held = await store.append(await store.lease("held"), [draft(question())])
             await other.lease("lost", takeover=True)
-            monkeypatch.setattr(SqliteDriver, "undo", failing)
+            monkeypatch.setattr(SqliteDriver, "rollback_to", failing)
             async with Busy(store):
                 tasks = await started(
                     store.append(lost, [draft(question())]),
@@ -427,7 +427,7 @@ def test_every_job_fails_when_the_thread_failed(engine, monkeypatch):
     async def play():
         store = SqlStore(engine)
         lease = await store.lease("s")
-        monkeypatch.setattr(sql_store._BackgroundTasks, "wait", wrong)
+        monkeypatch.setattr(SearchIndex, "next_at", wrong)
         errors = []
         async with asyncio.timeout(60):
             while len(errors) < 3:

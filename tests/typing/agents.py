@@ -5,12 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import assert_type
 
-from tenuto import Agent, AsyncAgent, Limits, Reply, ToolCallView, Transcript, Usage, tool
-from tenuto.agent.session import PendingCall
+from tenuto import Agent, AsyncAgent, Limits, PendingCall, Reply, ToolCallView, ToolContext, Transcript, Usage, tool
 from tenuto.core.journal import Entry
 from tenuto.events import AgentEvent, ContentDelta, StreamEvent, SubAgentEvent, TextDelta, ToolFinished
 from tenuto.middleware import retry
-from tenuto.tools import ToolContext
 
 MODEL = "anthropic/claude-opus-4-6"
 

@@ -1,1 +1,1 @@
-"""The agent: what is owed, and doing it. `session` and `agent` are the doors; `machine` decides and knows nothing of IO."""
+"""Agents: `agent` and `session` are the public classes, `machine` computes the next step, `runner` does it."""

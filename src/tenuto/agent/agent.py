@@ -1,12 +1,13 @@
-"""The agent: a model, what it is told, its tools and limits; and the store in which its sessions are kept."""
+"""The agent: a model with instructions, tools and limits, and the store of its sessions."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -14,12 +15,13 @@ import msgspec
 
 from tenuto import settings
 from tenuto.agent.config import admit, check_names, check_type, make_config, roots_text, stored_parameters
-from tenuto.agent.events import AgentEvent
+from tenuto.agent.hooks import Hooks, check_hooks
+from tenuto.agent.inbox_watcher import InboxWatcher
 from tenuto.agent.limits import Limits
-from tenuto.agent.run_context import Approve, RunContext
+from tenuto.agent.run_context import Approve, Listener, RunContext
 from tenuto.agent.session import AsyncSession
-from tenuto.agent.session_log import IdSource, SessionLog, own_clock
-from tenuto.agent.sub_agents import AgentTool, SubAgents
+from tenuto.agent.session_log import IdSource, LeaseOptions, SessionLog, system_ids
+from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.client import AsyncClient
 from tenuto.client.http import Transport
 from tenuto.client.middleware.base import Middleware
@@ -27,190 +29,219 @@ from tenuto.client.middleware.retry import Retry
 from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.parameters import Key, ModelParameters, ProviderConfig
 from tenuto.client.signatures import expand_parameters
-from tenuto.core.events import StreamEvent
+from tenuto.core.journal import Configured
 from tenuto.core.provider import Provider
 from tenuto.errors import SessionNotFound
 from tenuto.store.ids import check_id, new_id
 from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
-from tenuto.tools.toolbox import Toolbox
-
-__all__ = ["OPTIONS", "AgentOptions", "AsyncAgent"]
+from tenuto.tools.toolbox import Toolbox, ToolSource, is_tool_source
 
 
 class AgentOptions(ModelParameters, total=False):
-    """What an agent may be told besides its model, and everything that a question may carry.
-
-    `name` tells its sessions from those of other agents in the same store. `limits` bound each run. `store` is a path,
-    `sqlite:///...`, `postgresql://...`, a store, or None, which keeps nothing; by default it is a file in the user's
-    data folder. `keys`, `providers`, `middleware`, `default_provider`, `transport` and `on_loss` are as for a `Client`; or `client`
-    is one that is shared: it keeps its own middleware, and is not closed with the agent.
-    `approve` is asked for calls that need somebody's word; without it, they leave the session waiting. `retry` says how
-    a model is asked again after an error. `allow_unverified` accepts a model that agents refuse; the journal records it. `listeners`
-    hear of everything that happens in its sessions. `fallback` are models with whom a session goes on where its own does
-    not answer: the one to whom the most can be handed over first. `strict` asks nobody again without a block that was
-    refused. `timeout` is for each question, in seconds or as `Timeouts`. `now`
-    (milliseconds since 1970) and `new_id` are where times and ids come from.
-    """
+    """The options of an agent, and the parameters of its requests."""
 
     system: str
+    """The instructions: the system prompt."""
     tools: Iterable[object]
+    """Functions, `Tool`s, server tools, dispatchers and tool sources."""
     name: str
+    """Distinguishes its sessions from those of other agents in the same store."""
     limits: Limits
+    """The limits of each run."""
     store: str | os.PathLike[str] | Store | None
+    """A path, `sqlite:///...`, `postgresql://...`, a store, or None for memory; by default a file in the user's data
+    directory."""
     keys: Mapping[str, Key]
+    """API keys by provider, as for a `Client`."""
     providers: Sequence[Provider] | Mapping[str, ProviderConfig]
+    """Custom providers, as for a `Client`."""
     middleware: Iterable[Middleware] | None
+    """Middleware around each request, as for a `Client`."""
     default_provider: str | None
+    """The provider of model names without one."""
     transport: Transport | None
+    """The HTTP transport, as for a `Client`."""
     on_loss: OnLoss
+    """Receives losses, as for a `Client`."""
     client: AsyncClient
+    """A client to share. It keeps its own middleware and is not closed with the agent."""
     approve: Approve | None
+    """Decides about calls that need approval; without it, they leave the session waiting."""
+    hooks: Iterable[Hooks]
+    """Objects around runs, requests and tool calls; the first one is the outermost."""
     retry: Retry
+    """When to send a failed request again."""
     allow_unverified: bool
+    """Accept a model that agents refuse. The journal records it."""
     fallback: Sequence[str]
+    """Models to continue with if the session's own fails; the one that keeps most of the transcript comes first."""
     strict: bool
-    listeners: Iterable[Callable[[StreamEvent | AgentEvent], Any]]
+    """Do not repeat a request without a block that its provider refused."""
+    listeners: Iterable[Listener]
+    """Receive all events of all sessions."""
     timeout: float | Timeouts | None
+    """The time limit of each request, in seconds or as `Timeouts`."""
     now: Callable[[], int]
+    """The clock: milliseconds since 1970."""
     new_id: Callable[[], str]
+    """Creates entry ids."""
 
 
-OPTIONS = (
-    *(
-        "system",
-        "tools",
-        "name",
-        "limits",
-        "store",
-        "client",
-        "approve",
-        "retry",
-        "allow_unverified",
-        "listeners",
-        "timeout",
-    ),
-    *("now", "new_id", "fallback", "strict"),
+_CLIENT_OPTIONS = ("keys", "providers", "middleware", "default_provider", "transport", "on_loss")
+"""Options of the client that the agent creates for itself."""
+_OWN_OPTIONS = tuple(
+    name for name in AgentOptions.__annotations__ if name not in {*ModelParameters.__annotations__, *_CLIENT_OPTIONS}
 )
-"""What is the agent's own among its options; everything else is said with each question."""
-OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport", "on_loss")
-"""What is passed on to the client that the agent makes for itself."""
+"""Options of the agent itself; all others are parameters of each request."""
 _TYPES: dict[str, type] = {"system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
 RETRIES = 4
-"""How often a model is asked again by default: an agent works on its own, and has more patience than a person."""
+"""How often an agent sends a failed request again by default. It is more than for a client: no person waits."""
 
 
 class AsyncAgent:
     """Runs sessions with one model and its tools.
 
-    Raise `UnsupportedModel` for a model that agents refuse, before anything is sent; `TypeError`
-    and `ValueError` for options that are none. Close it with `async with` or `close()`.
+    Raise `UnsupportedModel` for a model that agents refuse, before anything is sent; `TypeError` and `ValueError` for
+    invalid options. Close it with `async with` or `close()`.
     """
 
     @expand_parameters(ModelParameters, AgentOptions)
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
-        given: dict[str, Any] = dict(options)
-        check_names(given, (*OPTIONS, *OF_CLIENTS))
+        rest: dict[str, Any] = dict(options)
+        check_names(rest, (*_OWN_OPTIONS, *_CLIENT_OPTIONS))
         check_type("model", model, str)
         for name, expected in _TYPES.items():
-            if given.get(name) is not None:
-                check_type(name, given[name], expected)
-        own = {name: given.pop(name) for name in OPTIONS if name in given}
+            if rest.get(name) is not None:
+                check_type(name, rest[name], expected)
+        own = {name: rest.pop(name) for name in _OWN_OPTIONS if name in rest}
         self.name: str = own.get("name", "")
-        self.toolbox = Toolbox(own.get("tools", ()))
+        tools = [*own.get("tools", ())]
+        self._sources: list[ToolSource] = [tool for tool in tools if is_tool_source(tool)]
+        self._sources_open = not self._sources
+        self._source_lock = asyncio.Lock()
+        self._plain_tools = [tool for tool in tools if not is_tool_source(tool)]
+        self.toolbox = Toolbox(self._plain_tools)
         self.limits: Limits = own.get("limits") or Limits()
         self._unverified = bool(own.get("allow_unverified"))
-        self._given_client: AsyncClient | None = own.get("client")
-        self._client_of_its_own = self._given_client is not None or any(name in given for name in OF_CLIENTS)
-        self.client = self._given_client or _client(given)
-        model = self.client._full_name(model)
-        self.model = model
-        self.admit(model, allow_unverified=self._unverified)
+        self._shared_client: AsyncClient | None = own.get("client")
+        client_options = {name: rest.pop(name) for name in _CLIENT_OPTIONS if name in rest}
+        self._has_own_client = self._shared_client is not None or bool(client_options)
+        # Retries are the agent's: its client has no middleware by default.
+        self.client = self._shared_client or AsyncClient(**{"middleware": [], **client_options})
+        self.model = self.client._full_name(model)
         fallback = tuple(map(self.client._full_name, own.get("fallback", ())))
-        for other in fallback:
-            self.admit(other, allow_unverified=self._unverified)
-        parameters, headers = stored_parameters(given)
-        usual = own_clock()
-        self._clock = IdSource(own.get("now") or usual.now, own.get("new_id") or usual.new_id)
-        self._where: Any = own.get("store", ...)
+        for each in (self.model, *fallback):
+            self._check_model(each, allow_unverified=self._unverified)
+        self._parameters, headers = stored_parameters(rest)
+        ids = system_ids()
+        self._ids = IdSource(own.get("now") or ids.now, own.get("new_id") or ids.new_id)
+        self._store_option: Any = own.get("store", ...)
         self._store: Store | None = None
-        self._opening = threading.Lock()
+        self._store_lock = threading.Lock()
         self._listeners = tuple(own.get("listeners", ()))
         self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
-        self._crew = RunContext(
+        self._inbox_watcher = InboxWatcher(lambda: self.store)
+        self._context = RunContext(
             client=self.client,
             toolbox=self.toolbox,
             system=own.get("system"),
             retry=own.get("retry") or Retry(RETRIES),
             limits=self.limits,
             approve=own.get("approve"),
+            hooks=check_hooks(own.get("hooks", ())),
             headers=headers,
             timeout=own.get("timeout"),
             fallback=fallback,
             strict=bool(own.get("strict")),
         )
-        self._configured = make_config(
-            model,
-            own.get("system") or "",
-            parameters,
+        self._configured = self._make_config()
+        self.closed = False
+
+    def _make_config(self) -> Configured:
+        return make_config(
+            self.model,
+            self._context.system or "",
+            self._parameters,
             self.toolbox.definitions(),
             agent=self.name,
             allow_unverified=self._unverified,
             roots=roots_text(self.toolbox.roots()),
         )
-        self.closed = False
 
     # --- sessions ---
 
-    def session(self, id: str = "") -> AsyncSession:
-        """Begin a session; it is kept from the first thing that is said in it. `id` is made, unless it is given."""
-        return self._opened(SessionLog(self.store, check_id(id or new_id(self._clock.now())), self._clock, new=True))
+    def session(self, id: str = "", *, owner: str = "", generation: int = 0) -> AsyncSession:
+        """Open the session with exactly this id, or create it; without an id, create a new one.
+
+        Nothing is read or written before the first run; `async with` and `load()` read it at once. `owner` and `generation`
+        identify the lease holder, for a job that is delivered again: the same owner with a higher generation replaces its
+        predecessor at once.
+        """
+        options = LeaseOptions(owner, generation)
+        log = SessionLog(
+            self.store, check_id(id or new_id(self._ids.now())), self._ids, new=True, lease_options=options
+        )
+        return self._open(log)
 
     async def resume(
-        self, session: str = "last", *, takeover: bool = False, root: str | os.PathLike[str] | None = None
+        self,
+        session: str = "last",
+        *,
+        takeover: bool = False,
+        root: str | os.PathLike[str] | None = None,
+        owner: str = "",
+        generation: int = 0,
     ) -> AsyncSession:
-        """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written.
+        """Find a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written.
 
         The session keeps its model and parameters. The next run uses this agent's tools, and its instructions if it has
-        any. Builtin tools work in the directory that the session has stored; `root` is another one for them. `take` takes
-        the session over from the process that holds it. Raise `SessionNotFound`, and `StoreError` for a session that a
-        later version wrote.
+        any. Built-in tools work in the directory that the session has stored; `root` is another one for them. `takeover`
+        takes the session over from the process that holds it. `owner` and `generation` are as for `session`. Raise
+        `SessionNotFound`, and `StoreError` for a session that a later version wrote.
         """
+        await self._open_sources()
         id = await self.store.find(session, agent=self.name)
-        kept = SessionLog(self.store, id, self._clock, new=False)
-        await kept.read()
-        opened = self._opened(kept, root)
+        log = SessionLog(self.store, id, self._ids, lease_options=LeaseOptions(owner, generation))
+        await log.read()
+        opened = self._open(log, root)
         if takeover:
-            await opened.take_over()
-        await opened.look()
+            await opened._take_over()
+        await opened._refresh_pending()
         return opened
 
-    def as_tool(self, name: str, description: str = "") -> AgentTool:
-        """Make a tool of the agent: whoever calls it gives a prompt, and gets the answer of a session of its own."""
-        return AgentTool(self, name, description)
+    def as_tool(self, name: str, description: str = "", *, background: bool = False) -> AgentTool:
+        """Return the agent as a tool. A call has a prompt and runs in its own session.
+
+        `background`: the call returns at once, and the model receives the result later as a message.
+        """
+        return AgentTool(self, name, description, background=background)
 
     # --- lifetime ---
 
     @property
     def store(self) -> Store:
-        """Where sessions are kept."""
+        """The store of the sessions."""
         if self.closed:
             raise RuntimeError("the agent is closed")
-        with self._opening:  # threads of the sync agent may come here at the same time
+        with self._store_lock:  # threads of the sync agent may come here at the same time
             if self._store is None:
-                self._store = open_store(settings.store() if self._where is ... else self._where)
+                self._store = open_store(settings.store() if self._store_option is ... else self._store_option)
             return self._store
 
     async def close(self) -> None:
-        """Let go of every session and of the store; a store or a client that was given stays open."""
+        """Close every session, the tool sources and the store; a store or client that was passed in stays open."""
         if self.closed:
             return
         for session in tuple(self._sessions):
             await session.close()
         self.closed = True
-        if self._store is not None and self._store is not self._where:
+        if self._sources and self._sources_open:
+            for source in self._sources:
+                await source.close()
+        if self._store is not None and self._store is not self._store_option:
             await self._store.close()
-        if self._given_client is None:
+        if self._shared_client is None:
             await self.client.close()
 
     async def __aenter__(self) -> Self:
@@ -226,57 +257,68 @@ class AsyncAgent:
 
     # --- for its sessions ---
 
-    def admit(self, model: str, *, allow_unverified: bool) -> None:
+    def _check_model(self, model: str, *, allow_unverified: bool) -> None:
         """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
         tools = bool(self.toolbox.definitions())
         admit(model, self.client._target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
 
-    def _opened(self, kept: SessionLog, root: str | os.PathLike[str] | None = None) -> AsyncSession:
-        if root is None:
-            return self._heard(AsyncSession(self, kept, self._crew, self._configured))
-        toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots(), os.path.realpath(root)))
-        crew = msgspec.structs.replace(self._crew, toolbox=toolbox, keep_roots=False)
-        return self._heard(AsyncSession(self, kept, crew, self._configured))
+    async def _open_sources(self) -> None:
+        """Open the tool sources before the first run."""
+        async with self._source_lock:
+            if self._sources_open:
+                return
+            tools = [*self._plain_tools]
+            async with AsyncExitStack() as opened:  # if one fails, those before it are closed
+                for source in self._sources:
+                    tools += await source.open()
+                    opened.push_async_callback(source.close)
+                self.toolbox = Toolbox(tools)
+                opened.pop_all()
+            self._context = msgspec.structs.replace(self._context, toolbox=self.toolbox)
+            self._configured = self._make_config()
+            self._sources_open = True
+            for session in self._sessions:
+                session._use_tools(self.toolbox, self._configured)
 
-    def _heard(self, session: AsyncSession) -> AsyncSession:
-        for hear in self._listeners:
-            session.on_event(hear)
+    def _open(self, log: SessionLog, root: str | os.PathLike[str] | None = None) -> AsyncSession:
+        context = self._context
+        if root is not None:
+            toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots(), os.path.realpath(root)))
+            context = msgspec.structs.replace(context, toolbox=toolbox, keep_roots=False)
+        return self._with_listeners(AsyncSession(self, log, context, self._configured))
+
+    def _with_listeners(self, session: AsyncSession) -> AsyncSession:
+        for listener in self._listeners:
+            session.on_event(listener)
+        self._sessions.add(session)
         return session
 
-    def register(self, session: AsyncSession) -> None:
-        """Remember a session that holds its lease, so that closing the agent releases it."""
-        self._sessions.add(session)
+    async def _fork(self, session: str, at: int | None) -> AsyncSession:
+        """Fork a session after an entry."""
+        id = await self.store.fork(session, at=at, id=new_id(self._ids.now()))
+        log = SessionLog(self.store, id, self._ids)
+        await log.read()
+        return self._open(log)
 
-    async def forked(self, session: str, at: int | None) -> AsyncSession:
-        """Branch a session off behind an entry."""
-        id = await self.store.fork(session, at=at, id=new_id(self._clock.now()))
-        kept = SessionLog(self.store, id, self._clock, new=False)
-        await kept.read()
-        return self._opened(kept)
+    async def _open_child(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
+        """Open the session in which this agent runs a tool call of `parent`.
 
-    def children_of(self, session: AsyncSession) -> SubAgents:
-        """Return the sub-agents of a session."""
-        return SubAgents(session)
-
-    async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
-        """Open the session in which this agent answers a tool call of `parent`.
-
-        It uses the parent's store and shares its budget; it uses the parent's client and approver unless it has its own.
+        It uses the parent's store and shares its budget; it uses the parent's client, approver and hooks unless it has its
+        own.
         """
-        above = parent.crew
-        crew = msgspec.structs.replace(
-            self._crew,
-            client=self.client if self._client_of_its_own else above.client,
-            approve=self._crew.approve or above.approve,
+        await self._open_sources()
+        above = parent._context
+        context = msgspec.structs.replace(
+            self._context,
+            client=self.client if self._has_own_client else above.client,
+            approve=self._context.approve or above.approve,
+            hooks=self._context.hooks or above.hooks,
         )
-        mine = msgspec.structs.replace(self._configured, agent=self.name or name)
-        kept = parent.log.sibling(id, new=True)
+        configured = msgspec.structs.replace(self._configured, agent=self.name or name)
+        log = parent._log.sibling(id, new=True)
         with suppress(SessionNotFound):
-            await kept.read()
-        return self._heard(AsyncSession(parent.agent, kept, crew, mine, parent))
-
-
-def _client(given: dict[str, Any]) -> AsyncClient:
-    """Make a client of what the options say of one, and take that from them. Trying again is the agent's own affair."""
-    said = {name: given.pop(name) for name in OF_CLIENTS if name in given}
-    return AsyncClient(**{"middleware": [], **said})
+            await log.read()
+        child = AsyncSession(parent._agent, log, context, configured, parent)
+        for listener in self._listeners:
+            child.on_event(listener)
+        return child

@@ -19,34 +19,22 @@ from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.registry import codec_for
 
-__all__ = [
-    "admit",
-    "check_names",
-    "check_type",
-    "make_config",
-    "refusal",
-    "roots_text",
-    "stored_parameters",
-    "stored_roots",
-    "tool_names",
-    "warn_unknown",
-]
-
 _REMEDY = "; pass allow_unverified=True to use it anyway"
 _warned: set[str] = set()
+"""The models of which a warning was logged."""
 
 logger = logging.getLogger("tenuto")
 
 
-def admit(named: str, target: Target, *, allow_unverified: bool, tools: bool) -> None:
+def admit(model: str, target: Target, *, allow_unverified: bool, tools: bool) -> None:
     """Raise `UnsupportedModel`, with the reason, if an agent does not accept the model; warn once if it is unknown.
 
-    `named` is the model as the user wrote it; `tools` tells whether the agent has tools.
+    `model` is the model as the user wrote it; `tools`: whether the agent has tools.
     """
     reason = refusal(target)
     if reason and not allow_unverified:
-        raise UnsupportedModel(named, f"{reason}{_REMEDY}")
-    warn_unknown(named, target, tools=tools)
+        raise UnsupportedModel(model, f"{reason}{_REMEDY}")
+    warn_unknown(model, target, tools=tools)
 
 
 def refusal(target: Target) -> str:
@@ -63,26 +51,26 @@ def refusal(target: Target) -> str:
     return ""
 
 
-def warn_unknown(named: str, target: Target, *, tools: bool) -> None:
-    """Log one WARNING for a model that the catalog does not know, or that takes no tools although the agent has some."""
-    if named in _warned:
+def warn_unknown(model: str, target: Target, *, tools: bool) -> None:
+    """Log one WARNING for a model that is not in the catalog, or that takes no tools although the agent has some."""
+    if model in _warned:
         return
     if not target.traits.continuity:
-        _warned.add(named)
-        logger.warning("%s is not in the catalog; its reasoning is sent back as received", named)
+        _warned.add(model)
+        logger.warning("%s is not in the catalog; its reasoning is sent back as received", model)
     elif tools and not target.traits.tools:
-        _warned.add(named)
-        logger.warning("%s takes no tools; they are not sent", named)
+        _warned.add(model)
+        logger.warning("%s takes no tools; they are not sent", model)
 
 
-_NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers", "omit_blocks"))
+_NOT_STORED = frozenset(("model", "messages", "tools", "stream", "extra_headers", "omit_blocks"))
 _NOT_FOR_AGENTS = ("n",)
 _HINTS = {
     "max_turns": "limits=Limits(turns=...)",
     "instructions": "system",
     "max_tool_calls": "limits=Limits(tool_calls=...)",
 }
-"""What other libraries call our options."""
+"""Names of options in other libraries, and the options here."""
 
 
 def check_names(options: Iterable[str], known: Iterable[str]) -> None:
@@ -101,17 +89,17 @@ def check_type(name: str, value: object, expected: type) -> None:
 
 
 def stored_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, str]]:
-    """Return the parameters as JSON text, and apart from them the headers, which are not kept.
+    """Return the parameters as JSON text, and separately the headers, which the journal does not store.
 
     Raise `TypeError` or `ValueError` for an invalid value, as the client does.
     """
     request = build_request("agent/parameters", "-", parameters)
-    kept = {
+    stored = {
         field.encode_name: getattr(request, field.name)
         for field in msgspec.structs.fields(ChatRequest)
-        if field.name not in _NOT_KEPT and getattr(request, field.name) != _default(field)
+        if field.name not in _NOT_STORED and getattr(request, field.name) != _default(field)
     }
-    return (jsonio.encode(kept).decode() if kept else ""), dict(request.extra_headers)
+    return (jsonio.encode(stored).decode() if stored else ""), dict(request.extra_headers)
 
 
 def _default(field: msgspec.structs.FieldInfo) -> object:
@@ -121,10 +109,10 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 def make_config(
     model: str, system: str, parameters: str, tools: Iterable[ToolDefinition | ServerTool], **rest: Any
 ) -> Configured:
-    """Make the entry; `rest` are its other fields."""
-    told = list(tools)
-    written = jsonio.encode(told).decode() if told else ""
-    return Configured(model=model, system=system, parameters=parameters, tools=written, **rest)
+    """Build the entry; `rest` are its other fields."""
+    definitions = list(tools)
+    tools_text = jsonio.encode(definitions).decode() if definitions else ""
+    return Configured(model=model, system=system, parameters=parameters, tools=tools_text, **rest)
 
 
 def roots_text(roots: Mapping[str, str]) -> str:
@@ -137,7 +125,7 @@ def stored_roots(stored: Configured) -> dict[str, str]:
     return dict(jsonio.parse(stored.roots)) if stored.roots else {}
 
 
-def tool_names(kept: Configured) -> tuple[str, ...]:
-    """Return the names of the tools that a session was told of, but for those that the provider runs."""
-    told = jsonio.parse(kept.tools) if kept.tools else []
-    return tuple(tool["name"] for tool in told if isinstance(tool, Mapping) and isinstance(tool.get("name"), str))
+def tool_names(stored: Configured) -> tuple[str, ...]:
+    """Return the names of the session's tools, without server tools."""
+    tools = jsonio.parse(stored.tools) if stored.tools else []
+    return tuple(tool["name"] for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str))

@@ -1,6 +1,6 @@
-"""What happens in a session beside the model's words: told to its listeners, and to who streams it.
+"""Events of a session besides those of the model's reply.
 
-Each is told when it has happened, and what can be kept is in the journal by then. They have no stored form.
+An event is emitted after the entry that records it is committed. Events have no stored form.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "RefusedBlockDropped",
     "RequestReady",
     "Retrying",
+    "RunStarted",
     "RunStopped",
     "SteeringInjected",
     "SubAgentEvent",
@@ -33,19 +34,29 @@ __all__ = [
 ]
 
 
-class _Told(msgspec.Struct, frozen=True, tag_field="type"):
-    pass
+class _AgentEvent(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
+    session_id: str = ""
+    """The session that the event belongs to."""
 
 
-class TurnStarted(_Told, frozen=True, tag="turn.start"):
-    """The model is about to be asked. `turn` counts from 1 in each run; `attempt` is above 1 where it is asked again."""
+class RunStarted(_AgentEvent, frozen=True, tag="run.start"):
+    """A run starts: the session's lease is acquired."""
+
+    model: str
+    resumed: bool = False
+    """Whether the run continues work that an earlier run left."""
+
+
+class TurnStarted(_AgentEvent, frozen=True, tag="turn.start"):
+    """A request is about to be sent."""
 
     turn: int
+    """The number of the turn in this run, from 1."""
     attempt: int = 1
 
 
-class RequestReady(_Told, frozen=True, tag="request"):
-    """A request is written and about to be sent to `target`; `wire` has its bytes."""
+class RequestReady(_AgentEvent, frozen=True, tag="request"):
+    """A request is encoded and about to be sent to `target`; `wire` has its bytes."""
 
     request: ChatRequest
     target: Target
@@ -58,84 +69,92 @@ class RequestReady(_Told, frozen=True, tag="request"):
         return report_of(self.request, self.target, self.wire)
 
 
-class RefusedBlockDropped(_Told, frozen=True, tag="left_out"):
-    """The provider refused one of its own blocks by name: it is asked once more, without it."""
+class RefusedBlockDropped(_AgentEvent, frozen=True, tag="left_out"):
+    """The provider refused one of its own blocks: the request is sent once more, without it."""
 
     loss: Loss
 
 
-class ModelChanged(_Told, frozen=True, tag="handover"):
-    """The session goes on with another model, and this is what cannot go along."""
+class ModelChanged(_AgentEvent, frozen=True, tag="handover"):
+    """The session was handed over to another model."""
 
     model: str
     before: str
     losses: tuple[Loss, ...] = ()
+    """The content that the new model does not receive."""
 
 
-class Retrying(_Told, frozen=True, tag="retry"):
-    """An attempt failed, and another follows in `delay` seconds: what was streamed of the reply is void."""
+class Retrying(_AgentEvent, frozen=True, tag="retry"):
+    """A request failed and is sent again after `delay` seconds. Discard the events of the failed reply."""
 
     error: str
     message: str
     delay: float
 
 
-class ToolStarted(_Told, frozen=True, tag="tool.start"):
-    """A call acts now."""
+class ToolStarted(_AgentEvent, frozen=True, tag="tool.start"):
+    """A tool call starts."""
 
     call: ToolCallView
     ordinal: int
     attempt: int = 1
 
 
-class ToolProgress(_Told, frozen=True, tag="tool.progress"):
-    """A tool says how far it is."""
+class ToolProgress(_AgentEvent, frozen=True, tag="tool.progress"):
+    """A tool reports its progress. A stream omits it while its reader is too far behind."""
 
     call: ToolCallView
     ordinal: int
     text: str
 
 
-class ToolFinished(_Told, frozen=True, tag="tool.done"):
-    """A call has its result; `outcome` says whether it ran, failed, was denied, interrupted or cancelled."""
+class ToolFinished(_AgentEvent, frozen=True, tag="tool.done"):
+    """A tool call has its result."""
 
     call: ToolCallView
     ordinal: int
     result: ToolResult
     outcome: str = "done"
+    """`done`, `failed`, `denied`, `interrupted`, `cancelled` or `unknown`."""
     detail: str = ""
 
 
-class ApprovalNeeded(_Told, frozen=True, tag="approval"):
-    """A call waits for somebody's word. That of a sub-agent's comes inside `SubAgentEvent`."""
+class ApprovalNeeded(_AgentEvent, frozen=True, tag="approval"):
+    """A tool call needs approval. A call of a sub-agent is reported inside `SubAgentEvent`."""
 
     call: ToolCallView
     ordinal: int
 
 
-class SteeringInjected(_Told, frozen=True, tag="steered"):
-    """What was said meanwhile is in the transcript now."""
+class SteeringInjected(_AgentEvent, frozen=True, tag="steered"):
+    """A message that was posted during the run is in the transcript now."""
 
     message: Message
 
 
-class SubAgentEvent(_Told, frozen=True, tag="sub_agent"):
-    """Something happened in the session of a sub-agent that answers a call."""
+class SubAgentEvent(_AgentEvent, frozen=True, tag="sub_agent"):
+    """An event of the session of a sub-agent."""
 
     call: ToolCallView
     session: str
+    """The id of the sub-agent's session."""
     event: StreamEvent | AgentEvent
 
 
-class RunStopped(_Told, frozen=True, tag="stopped"):
-    """The run has ended or waits: `completed`, `waiting`, `limit`, `cancelled`, `failed`; `detail` says for what."""
+class RunStopped(_AgentEvent, frozen=True, tag="stopped"):
+    """The run has ended or waits."""
 
     reason: str
+    """`completed`, `waiting`, `cancelled` or `failed`."""
     detail: str = ""
+    """The limit, or the error."""
+    waiting_for: str = ""
+    """`approval`, `input`, `limit` or `context` if the run waits."""
 
 
 AgentEvent: TypeAlias = (
-    TurnStarted
+    RunStarted
+    | TurnStarted
     | Retrying
     | RefusedBlockDropped
     | RequestReady

@@ -1,4 +1,4 @@
-"""Handing a session over to another model: what cannot go along, and who is the best to go on with."""
+"""Hand a session over to another model, and choose the fallback model that loses least."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from tenuto.agent.config import admit
 from tenuto.agent.run_context import RunContext
-from tenuto.agent.session_log import SessionLog, own_clock
+from tenuto.agent.session_log import SessionLog, system_ids
 from tenuto.catalog import resolve
 from tenuto.core.journal import HandedOver
 from tenuto.core.next_request import Tools
@@ -17,67 +17,66 @@ from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
 from tenuto.store.protocol import Store
 from tenuto.wire.write import write_request
 
-__all__ = ["best_fallback", "hand_over", "handover_entry"]
-
-_SETTLED = ("open-call", "prefill-refused")
-"""What is open is answered, and behind an answer the user speaks, before the model is asked: neither is a loss."""
+_TEMPORARY = ("open-call", "prefill-refused")
+"""Losses that the next request does not have: by then open calls have results, and the last message is the user's."""
 
 
 def handover_entry(
     model: str, log: SessionLog, find: Callable[[str], Target], tools: Tools | None = None
 ) -> HandedOver:
-    """Return the entry that hands a session over, with everything that cannot go along.
+    """Return the entry that hands a session over, with the losses of the switch.
 
-    Raise `UnknownProvider` for a model that is nobody's, `TranscriptError` for what cannot be written at all.
+    Raise `UnknownProvider` for an unknown provider, `TranscriptError` for content that cannot be sent to the model.
     """
     request = log.next_request(tools)
     wire = write_request(msgspec.structs.replace(request, model=model), find(model))
-    losses = tuple(loss for loss in wire.losses if loss.kind not in _SETTLED)
+    losses = tuple(loss for loss in wire.losses if loss.kind not in _TEMPORARY)
     return HandedOver(model, previous_model=request.model, losses=losses)
 
 
-def best_fallback(error: LLMError, models: Iterable[str], log: SessionLog, crew: RunContext) -> HandedOver | None:
+def best_fallback(error: LLMError, models: Iterable[str], log: SessionLog, context: RunContext) -> HandedOver | None:
     """Return the entry that hands a session over to the model with the fewest losses, the first of several; else None.
 
     A request that was refused for its content is not sent to another model; one that was too long is sent to a model with
     a larger context window.
     """
     if isinstance(error, ContextTooLong):
-        models = _larger(models, log, crew)
+        models = _larger(models, log, context)
     elif isinstance(error, BadRequest):
         return None
-    found = [handover_entry(model, log, crew.client._target, crew.toolbox.definitions()) for model in models]
-    return min(found, key=lambda act: len(act.losses), default=None)
+    entries = [handover_entry(model, log, context.client._target, context.toolbox.definitions()) for model in models]
+    return min(entries, key=lambda entry: len(entry.losses), default=None)
 
 
-def _larger(models: Iterable[str], log: SessionLog, crew: RunContext) -> list[str]:
+def _larger(models: Iterable[str], log: SessionLog, context: RunContext) -> list[str]:
     """Return the models with a larger context window than the session's own; an unknown window is not larger."""
     own = log.configured
-    window = crew.client._target(own.model).traits.context_window if own is not None else None
-    return [model for model in models if (crew.client._target(model).traits.context_window or 0) > (window or 0)]
+    window = context.client._target(own.model).traits.context_window if own is not None else None
+    return [model for model in models if (context.client._target(model).traits.context_window or 0) > (window or 0)]
 
 
 async def hand_over(
     store: Store, session: str, model: str, *, takeover: bool = False, find: Callable[[str], Target] = resolve
 ) -> HandedOver | None:
-    """Hand a session of a store over, without an agent; return what was written, None if it asks this model already.
+    """Hand a stored session over without an agent. Return the entry; None if the session uses this model already.
 
-    Raise `UnsupportedModel` for a model on which a session cannot rely, `SessionInUse` unless `take`.
+    Raise `UnsupportedModel` for a model that agents refuse, `SessionInUse` if a live process holds the session, unless
+    `takeover`.
     """
-    log = SessionLog(store, session, own_clock(), new=False)
+    log = SessionLog(store, session, system_ids(), new=False)
     await log.read()
-    kept = log.configured
-    if kept is None:
-        raise StoreError(f"session {session!r} has no configuration: nothing was asked in it")
-    if model == kept.model:
+    stored = log.configured
+    if stored is None:
+        raise StoreError(f"session {session!r} has no configuration: send a message first")
+    if model == stored.model:
         return None
-    admit(model, find(model), allow_unverified=kept.allow_unverified, tools=bool(kept.tools))
+    admit(model, find(model), allow_unverified=stored.allow_unverified, tools=bool(stored.tools))
     await log.acquire(takeover=takeover)
     try:
-        if log.configured is not None and model == log.configured.model:  # somebody else has done it meanwhile
+        if log.configured is not None and model == log.configured.model:  # another process has switched meanwhile
             return None
-        act = handover_entry(model, log, find)
-        await log.append(act)
+        entry = handover_entry(model, log, find)
+        await log.append(entry)
     finally:
         await log.release()
-    return act
+    return entry

@@ -1,9 +1,8 @@
-"""How far a run may go, and how far it has gone: counted from its entries, so that a kill does not set it back to nothing."""
+"""The limits of a run, and what it has used: counted from its entries, so that a kill does not reset the counts."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation
 
 import msgspec
@@ -15,19 +14,19 @@ from tenuto.core.journal import (
     MessageAdded,
     ReplyReceived,
     RequestFailed,
+    SteeringAdded,
     UnknownPayload,
 )
 from tenuto.core.messages import Usage
-from tenuto.errors import LimitReached
-
-__all__ = ["TOO_MANY", "Budget", "Limits", "Reservation", "Spent"]
+from tenuto.errors import BudgetExceeded, LimitReached
+from tenuto.store.protocol import BudgetChange
 
 TOO_MANY = "limit"
-"""The detail of a call that was denied because as many as may be were made."""
+"""The detail of a call that was denied because the limit of tool calls was reached."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one run may go: from what the user says to the answer. None means: no limit.
+    """The limits of one run: from the user message to the answer. None means: no limit.
 
     A request that was sent runs to its end, so the last reply may exceed `tokens` or `usd`. A session and its sub-agents
     share these two limits.
@@ -50,11 +49,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
-            given = getattr(self, name)
-            if given is not None and not _number(name, given) > 0:
-                raise ValueError(
-                    f"a limit of {given} {name} lets nothing happen: give more than 0, or None for no limit"
-                )
+            value = getattr(self, name)
+            if value is not None and not _number(name, value) > 0:
+                raise ValueError(f"invalid limit {name}={value}: use a number above 0, or None for no limit")
 
     @property
     def money(self) -> Decimal | None:
@@ -62,18 +59,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.usd is None else Decimal(str(self.usd))
 
 
-def _number(name: str, given: object) -> Decimal:
+def _number(name: str, value: object) -> Decimal:
     try:
-        number = Decimal(str(given))
+        number = Decimal(str(value))
     except InvalidOperation:
         number = Decimal("NaN")
-    if number.is_nan() or (isinstance(given, str) and name != "usd"):
-        raise TypeError(f"a limit of {given!r} {name} is no number")
+    if number.is_nan() or (isinstance(value, str) and name != "usd"):
+        raise TypeError(f"invalid limit {name}={value!r}: use a number")
     return number
 
 
 class Spent:
-    """What a run has used so far."""
+    """The usage of a run so far."""
 
     def __init__(self) -> None:
         self.clear()
@@ -91,23 +88,24 @@ class Spent:
         self.uncounted = 0
         """Replies that reported no usable token counts."""
 
-    def record(self, act: EntryPayload | UnknownPayload) -> None:
+    def record(self, payload: EntryPayload | UnknownPayload) -> None:
         """Count an entry. A message of the user starts a new run."""
-        if isinstance(act, MessageAdded):
+        if isinstance(payload, MessageAdded):
             self.clear()
-        elif isinstance(act, ReplyReceived):
+        elif isinstance(payload, ReplyReceived):
             self.turns += 1
-            self._book(act.usage, act.cost)
-            self.unpriced += not act.cost
-            self.uncounted += not _tokens(act.usage)
-        elif isinstance(act, RequestFailed):
-            self._book(act.usage, act.cost)
-        elif isinstance(act, CallStarted):
-            self.tool_calls += act.attempt == 1
-        elif isinstance(act, CallFinished):
-            self.tool_calls += act.outcome == "denied" and act.detail == TOO_MANY
-            self._book(act.usage, act.cost)
-            self.unpriced += act.usage is not None and not act.cost
+            self._book(payload.usage, payload.cost)
+            self.unpriced += not payload.cost
+            self.uncounted += not _tokens(payload.usage)
+        elif isinstance(payload, RequestFailed):
+            self._book(payload.usage, payload.cost)
+        elif isinstance(payload, CallStarted):
+            self.tool_calls += payload.attempt == 1
+        elif isinstance(payload, CallFinished | SteeringAdded):
+            if isinstance(payload, CallFinished):
+                self.tool_calls += payload.outcome == "denied" and payload.detail == TOO_MANY
+            self._book(payload.usage, payload.cost)
+            self.unpriced += payload.usage is not None and not payload.cost
 
     def _book(self, usage: Usage | None, cost: str) -> None:
         if usage is not None:
@@ -134,120 +132,95 @@ def _tokens(usage: Usage | None) -> int:
     return max(usage.total_tokens or 0, sum(max(count or 0, 0) for count in buckets), 0)
 
 
-class Budget:
-    """The limits of a session, which its sub-agents share: their tokens and costs count in every session above them.
+class Reservation(msgspec.Struct, frozen=True):
+    """The estimated size of a request and its reply."""
 
-    A request reserves an estimate before it is sent. While other requests of the family are in flight, it waits until the
-    estimate fits; a request that is alone is sent as long as the limit is not reached. So a limit is exceeded by at most
-    one reply.
+    tokens: int
+    usd: Decimal | None
+    """None if the price of the model is unknown."""
+
+
+class FamilyBudget:
+    """The limits on tokens and cost that a session and its sub-agents share.
+
+    The row of the root session in the store has what each member has used and reserved. A request reserves its estimate
+    in the transaction that writes `RequestStarted`. It fits if no other request of the family is in flight and the limit
+    is not reached, or if the estimate fits next to those in flight. So a limit is exceeded by at most one reply.
     """
 
-    def __init__(self, limits: Limits, spent: Spent, parent: Budget | None = None) -> None:
-        self.limits = limits
-        self._spent = spent
-        self.parent: Budget | None = parent
-        self.children: list[Budget] = []
-        self.reserved: list[Reservation] = []
-        self.waiting: list[asyncio.Future[None]] = []
-        if parent is not None:
-            parent.children.append(self)
+    def __init__(
+        self, session: str, limits: Limits, parent: FamilyBudget | None = None, *, shared: bool = False
+    ) -> None:
+        self._session = session
+        self._limits = limits
+        self._parent = parent
+        self._root: FamilyBudget = parent._root if parent is not None else self
+        root = self._root._limits
+        self._shared = (parent is not None or shared) and (root.tokens is not None or root.usd is not None)
 
-    def close(self) -> None:
-        """Stop counting in the session above: its journal has the result, with the usage."""
-        if self.parent is not None:
-            self.parent.children.remove(self)
-
-    def exceeded(self) -> LimitReached | None:
-        """Return the limit that leaves no room for another turn, of this session or of one above it."""
-        limits, spent = self.limits, self._spent
+    def exceeded(self, spent: Spent) -> LimitReached | None:
+        """Return the limit that leaves no room for another turn, as far as the counts of this session tell."""
+        limits = self._limits
         if limits.turns is not None and spent.turns >= limits.turns:
             return _reached("turns", f"{spent.turns} turns of {limits.turns} are used")
         if limits.tool_calls is not None and spent.tool_calls > limits.tool_calls:
-            return _reached("tool_calls", f"{spent.tool_calls} tool calls were wanted, {limits.tool_calls} may be made")
-        return next(filter(None, (budget.spent_too_much() for budget in self._family())), None)
-
-    async def reserve(self, tokens: int, usd: Decimal | None) -> Reservation:
-        """Reserve the estimated tokens and cost of a request. Raise `LimitReached` if nothing is left.
-
-        `usd` is None for a model whose price is unknown.
-        """
-        family = [*self._family()]
-        while True:
-            over = self.exceeded()
-            if over is not None:
-                raise over
-            if all(budget.has_room(tokens, usd) for budget in family):
-                return Reservation(tokens, usd or Decimal(0), family)
-            changed = asyncio.get_running_loop().create_future()
-            family[-1].waiting.append(changed)
-            await changed
-
-    def _family(self) -> Iterator[Budget]:
-        budget: Budget | None = self
-        while budget is not None:
-            yield budget
-            budget = budget.parent
-
-    def total(self) -> tuple[int, Decimal, int, int]:
-        """Return tokens, cost, unpriced and uncounted replies, running sub-agents included."""
-        spent = self._spent
-        tokens, usd, unpriced, uncounted = spent.tokens, spent.usd, spent.unpriced, spent.uncounted
-        for child in self.children:
-            more = child.total()
-            tokens, usd, unpriced, uncounted = (
-                tokens + more[0],
-                usd + more[1],
-                unpriced + more[2],
-                uncounted + more[3],
+            return _reached(
+                "tool_calls", f"{spent.tool_calls} tool calls were requested, the limit is {limits.tool_calls}"
             )
-        return tokens, usd, unpriced, uncounted
-
-    def spent_too_much(self) -> LimitReached | None:
-        """Return the limit on tokens or money that is used up."""
-        tokens, usd, unpriced, uncounted = self.total()
-        limit, money = self.limits.tokens, self.limits.money
-        if limit is not None and tokens >= limit:
-            return _reached("tokens", f"{tokens} tokens of {limit} are used")
-        if limit is not None and uncounted:
-            return _reached("tokens", f"the provider reported no token counts, so {limit} tokens cannot be enforced")
-        if money is not None and usd >= money:
-            return _reached("usd", f"{usd} USD of {money} are spent")
-        if money is not None and unpriced:
-            return _reached("usd", f"the cost of a reply is unknown, so {money} USD cannot be enforced")
+        budget: FamilyBudget | None = self
+        while budget is not None:
+            over = _exceeded_by(spent, budget._limits)
+            if over is not None:
+                return over
+            budget = budget._parent
         return None
 
-    def has_room(self, tokens: int, usd: Decimal | None) -> bool:
-        """Whether a request may be sent next to those in flight."""
-        limit, money = self.limits.tokens, self.limits.money
-        if not self.reserved:
-            return True
-        used, paid, *_ = self.total()
-        if limit is not None and used + sum(one.tokens for one in self.reserved) + tokens > limit:
-            return False
-        if money is None:
-            return True
-        return usd is not None and paid + sum(one.usd for one in self.reserved) + usd <= money
+    def change(
+        self, payloads: Iterable[EntryPayload], spent: Spent, reserve: Reservation | None, forget: Sequence[str]
+    ) -> BudgetChange | None:
+        """Return the change of the family's budget that goes with these entries; None if there is none.
+
+        `spent` includes the entries.
+        """
+        counted = (MessageAdded, ReplyReceived, RequestFailed, CallFinished, SteeringAdded)
+        if not self._shared or not (reserve or any(isinstance(payload, counted) for payload in payloads)):
+            return None
+        limits = self._root._limits
+        return BudgetChange(
+            root=self._root._session,
+            spent_tokens=spent.tokens,
+            spent_usd=str(spent.usd),
+            reserved_tokens=reserve.tokens if reserve is not None else 0,
+            reserved_usd=str(reserve.usd or 0) if reserve is not None else "0",
+            limit_tokens=limits.tokens if reserve is not None else None,
+            limit_usd=str(limits.money) if reserve is not None and limits.money is not None else None,
+            forget=tuple(forget),
+            reset=self._root is self and any(isinstance(payload, MessageAdded) for payload in payloads),
+            single_may_exceed=True,
+        )
+
+    def limit_error(self, error: BudgetExceeded) -> LimitReached | None:
+        """Return the limit that the family has reached; None if the request only has to wait for others in flight."""
+        if Decimal(error.spent) < Decimal(error.limit):
+            return None
+        unit = "tokens" if error.limit_name == "tokens" else "USD"
+        return _reached(error.limit_name, f"{error.spent} {unit} of {error.limit} are used")
 
 
-class Reservation:
-    """What a request may use; released when its reply is recorded."""
-
-    def __init__(self, tokens: int, usd: Decimal, family: list[Budget]) -> None:
-        self.tokens = tokens
-        self.usd = usd
-        self._family = family
-        for budget in family:
-            budget.reserved.append(self)
-
-    def release(self) -> None:
-        """Let the requests that wait look again."""
-        for budget in self._family:
-            budget.reserved.remove(self)
-        root = self._family[-1]
-        waiting, root.waiting = root.waiting, []
-        for changed in waiting:
-            if not changed.done():
-                changed.set_result(None)
+def _exceeded_by(spent: Spent, limits: Limits) -> LimitReached | None:
+    """Return the limit on tokens or cost that is reached."""
+    if limits.tokens is not None and spent.tokens >= limits.tokens:
+        return _reached("tokens", f"{spent.tokens} tokens of {limits.tokens} are used")
+    if limits.tokens is not None and spent.uncounted:
+        return _reached(
+            "tokens", f"the provider reported no token counts, so {limits.tokens} tokens cannot be enforced"
+        )
+    money = limits.money
+    if money is not None and spent.usd >= money:
+        return _reached("usd", f"{spent.usd} USD of {money} are used")
+    if money is not None and spent.unpriced:
+        return _reached("usd", f"the cost of a reply is unknown, so {money} USD cannot be enforced")
+    return None
 
 
 def _reached(limit: str, reason: str) -> LimitReached:

@@ -1,10 +1,10 @@
-"""What a session owes, as a function of its journal: six states, one table, and nothing that waits or writes.
+"""Compute the next step of a session from its journal: a state machine with six states. It neither waits nor writes.
 
-The machine is fed the entries of a session in their order. `state` says where it stands and `owed` what has to be done
-next; whoever does it writes entries, and feeds them. So going on after a crash is the same as going on: the entries that
-were committed are fed, and what is owed is owed.
+`Machine.apply` takes the entries of a session in order, and `next_step` returns the work that is left. The runner does this
+work, writes entries and applies them. After a crash, the machine applies the committed entries and returns the same next step
+as before.
 
-An entry that cannot follow the ones before it is refused by its name (`InvalidTransition`), and changes nothing.
+An entry that cannot follow the entries before it raises `InvalidTransition` and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from tenuto.core.journal import (
     Configured,
     Entry,
     EntryPayload,
+    HandedOver,
     MessageAdded,
     ReplyReceived,
     RequestFailed,
@@ -37,30 +38,12 @@ from tenuto.core.journal import (
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import TenutoError
 
-__all__ = [
-    "CANCELLED",
-    "CANCELLING",
-    "TABLE",
-    "AskModel",
-    "CallState",
-    "FinishCancel",
-    "InvalidTransition",
-    "Machine",
-    "NextStep",
-    "Phase",
-    "RetryRequest",
-    "RunTools",
-    "State",
-    "TurnBoundary",
-    "machine_of",
-]
-
 CANCELLING = "cancelling"
 CANCELLED = "cancelled"
 
 
 class State(Enum):
-    """Where a session stands."""
+    """The state of a session."""
 
     CALLING_LLM = "calling_llm"
     WAITING_FOR_OPS = "waiting_for_ops"
@@ -71,11 +54,11 @@ class State(Enum):
 
 
 class Phase(Enum):
-    """How far a call is."""
+    """The progress of a tool call."""
 
     PENDING = "pending"
     WAITING = "waiting"
-    """For somebody's word."""
+    """It needs approval."""
     ALLOWED = "allowed"
     DENIED = "denied"
     STARTED = "started"
@@ -83,25 +66,30 @@ class Phase(Enum):
 
 
 class InvalidTransition(TenutoError):
-    """An entry that cannot follow the ones before it. `event` names it, `state` where the session stood."""
+    """An entry cannot follow the entries before it. `event`: its name in `TABLE`. `state`: the state before it."""
 
-    def __init__(self, event: str, state: State, why: str = "") -> None:
-        super().__init__(f"{event!r} cannot happen while the session is {state.value}{f': {why}' if why else ''}")
+    def __init__(self, event: str, state: State, detail: str = "") -> None:
+        super().__init__(f"{event!r} cannot happen while the session is {state.value}{f': {detail}' if detail else ''}")
         self.event = event
         self.state = state
 
 
 class CallState(msgspec.Struct, frozen=True):
-    """A call of the last reply. `attempt` counts how often it was started, `session` is the sub-agent's that answers it."""
+    """A tool call of the last reply."""
 
     view: ToolCallView
     ordinal: int
+    """The index of the call in its reply."""
     phase: Phase = Phase.PENDING
     attempt: int = 0
+    """How often the call was started."""
     key: str = ""
+    """The idempotency key."""
     effect: str = ""
     why: str = ""
+    """The reason of the approval or denial."""
     session: str = ""
+    """The session of the sub-agent that runs the call."""
 
     @property
     def open(self) -> bool:
@@ -109,39 +97,39 @@ class CallState(msgspec.Struct, frozen=True):
         return self.phase is not Phase.RETURNED
 
 
-# --- what is owed -----------------------------------------------------------------------------------------------------
+# --- next steps -------------------------------------------------------------------------------------------------------
 
 
 class AskModel(msgspec.Struct, frozen=True):
-    """The model is to be asked, for the `attempt`-th time since it last answered."""
+    """Send a request to the model."""
 
     attempt: int = 1
+    """The number of the attempt since the last reply."""
 
 
 class RunTools(msgspec.Struct, frozen=True):
-    """These calls have no result yet."""
+    """Run these calls, which have no result yet."""
 
     calls: tuple[CallState, ...]
 
 
 class TurnBoundary(msgspec.Struct, frozen=True):
-    """A turn is over: what was said meanwhile is heard, limits are looked at, and the model is asked.
-
-    `paused`: the provider broke off and gets its turn back as it is, so nothing may be said in between.
-    """
+    """A turn is over: add the steering messages, check the limits, and send the next request."""
 
     paused: bool = False
+    """The provider paused its turn. The reply must be sent back unchanged, so no message may be added."""
 
 
 class RetryRequest(msgspec.Struct, frozen=True):
-    """The last attempt to ask failed; so did `failures` in a row."""
+    """The last request failed."""
 
     failed: RequestFailed
     failures: int
+    """The number of failures in a row."""
 
 
 class FinishCancel(msgspec.Struct, frozen=True):
-    """The run is being cancelled: these calls get the result that says so, and then it has stopped."""
+    """The run is being cancelled: write a result for these calls, then the end of the run."""
 
     calls: tuple[CallState, ...]
 
@@ -152,7 +140,7 @@ NextStep: TypeAlias = AskModel | RunTools | TurnBoundary | RetryRequest | Finish
 # --- the table --------------------------------------------------------------------------------------------------------
 
 _REST = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded"))
-"""What may be written anywhere, and leads nowhere else."""
+"""Entries that are allowed in every state and do not change it."""
 
 TABLE: dict[State, dict[str, State | None]] = {
     State.COMPLETED: {
@@ -204,38 +192,46 @@ TABLE: dict[State, dict[str, State | None]] = {
         "call_finished": None,
         "call_finished last": None,
         "run_ended": State.DRAINING_EVENTS,
-        "run_ended with a question": State.CALLING_LLM,
+        "run_ended with a message": State.CALLING_LLM,
     },
 }
-"""For each state, what may happen and where it leads; None: it stays. What is not named here cannot happen.
+"""For each state, the events that may follow and the state that they lead to. None: the state stays.
 
-What is stopped owes the same as before: `run_ended` says that a run ended, not that nothing is left to do.
+An event that is not listed is invalid. `run_ended` does not change the next step: the run has ended, its work may not have.
 """
 
 
 class Machine:
-    """Follows one session. `halted` is why the last run stopped, until the work goes on."""
+    """The state of one session."""
 
     def __init__(self) -> None:
         self.state = State.COMPLETED
         self.calls: list[CallState] = []
-        self._open = 0
+        """The calls of the last reply."""
         self.halted: RunEnded | None = None
+        """The end of the last run, until the next entry that continues the work."""
         self.paused = False
-        self._asked = 0
+        """Whether the provider paused its turn."""
+        self._open = 0
+        self._requests = 0
         self._failures: tuple[RequestFailed, ...] = ()
-        self._question = False
+        self.failures = 0
+        """The failed requests to the current model in this run, since the last reply or message."""
+        self.tried: frozenset[str] = frozenset()
+        """The models that this run was handed over from, since the last reply or message."""
+        self._unanswered = False
+        """Whether the last message has no reply yet."""
 
-    def apply(self, act: EntryPayload | UnknownPayload) -> None:
-        """Take note of what happened. Raise `InvalidTransition`, and stay as it was, if it cannot have happened now."""
-        event = self._event(act)
-        follows = TABLE[self.state]
-        if event not in follows:
-            raise InvalidTransition(event, self.state, self._why(event))
-        self._move_calls(act, event)
-        self.halted = act if isinstance(act, RunEnded) else self.halted if event in _REST else None
-        self._count(act, event)
-        self.state = follows[event] or self.state
+    def apply(self, entry: EntryPayload | UnknownPayload) -> None:
+        """Apply an entry. Raise `InvalidTransition`, and change nothing, if it cannot follow the entries before it."""
+        event = self._event(entry)
+        transitions = TABLE[self.state]
+        if event not in transitions:
+            raise InvalidTransition(event, self.state, self._open_call_names(event))
+        self._update_calls(entry, event)
+        self.halted = entry if isinstance(entry, RunEnded) else self.halted if event in _REST else None
+        self._count(entry, event)
+        self.state = transitions[event] or self.state
 
     def copy(self) -> Machine:
         """Return an independent machine in the same state."""
@@ -245,8 +241,8 @@ class Machine:
 
     @property
     def attempt(self) -> int:
-        """Which attempt the next one is, since the model last answered or something was said."""
-        return self._asked + 1
+        """The number of the next request since the last reply or message, from 1."""
+        return self._requests + 1
 
     @property
     def open_calls(self) -> tuple[CallState, ...]:
@@ -254,7 +250,7 @@ class Machine:
         return tuple(call for call in self.calls if call.open)
 
     def next_step(self) -> NextStep:
-        """Say what is to be done next; None if nothing is."""
+        """Return the next step; None if no work is left."""
         if self.state is State.CALLING_LLM:
             return AskModel(self.attempt)
         if self.state is State.WAITING_FOR_OPS:
@@ -265,64 +261,70 @@ class Machine:
             return RetryRequest(self._failures[-1], len(self._failures))
         return FinishCancel(self.open_calls) if self.state is State.CANCELLING else None
 
-    # --- what happened, in the table's words ---
-
-    def _event(self, act: EntryPayload | UnknownPayload) -> str:
-        if isinstance(act, ReplyReceived):
-            if act.message.has_tool_calls():
+    def _event(self, entry: EntryPayload | UnknownPayload) -> str:
+        """Return the name of an entry in `TABLE`."""
+        if isinstance(entry, ReplyReceived):
+            if entry.message.has_tool_calls():
                 return "reply_received with calls"
-            return "reply_received and paused" if act.message.paused else "reply_received"
-        if isinstance(act, CallFinished):
+            return "reply_received and paused" if entry.message.paused else "reply_received"
+        if isinstance(entry, CallFinished):
             return "call_finished" if self._open > 1 else "call_finished last"
-        if isinstance(act, RunEnded):
-            if act.reason == CANCELLING:
+        if isinstance(entry, RunEnded):
+            if entry.reason == CANCELLING:
                 return CANCELLING
             if self.state is not State.CANCELLING:
                 return "run_ended"
             if self._open:
                 return "run_ended with open calls"
-            return "run_ended with a question" if self._question else "run_ended"
-        return f"strange {act.kind}" if isinstance(act, UnknownPayload) else payload_kind(act)
+            return "run_ended with a message" if self._unanswered else "run_ended"
+        return f"unknown {entry.kind}" if isinstance(entry, UnknownPayload) else payload_kind(entry)
 
-    def _why(self, event: str) -> str:
-        if (
-            event in ("message_added", "steering_added", "request_started", "run_ended with open calls")
-            and self.open_calls
-        ):
-            named = ", ".join(f"{call.view.name} ({call.view.id})" for call in self.open_calls)
-            return f"calls have no result yet: {named}"
-        return ""
+    def _open_call_names(self, event: str) -> str:
+        """Name the open calls if they are the reason that an event is invalid."""
+        events = ("message_added", "steering_added", "request_started", "run_ended with open calls")
+        if event not in events or not self.open_calls:
+            return ""
+        names = ", ".join(f"{call.view.name} ({call.view.id})" for call in self.open_calls)
+        return f"calls have no result yet: {names}"
 
-    def _move_calls(self, act: EntryPayload | UnknownPayload, event: str) -> None:
-        """Update the calls. Raise `InvalidTransition`, before anything changes, if a call cannot take the step."""
-        if isinstance(act, ReplyReceived):
-            self.calls = [CallState(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls())]
+    def _update_calls(self, entry: EntryPayload | UnknownPayload, event: str) -> None:
+        """Update the calls. Raise `InvalidTransition`, and change nothing, if an entry does not fit the phase of its call."""
+        if isinstance(entry, ReplyReceived):
+            self.calls = [CallState(view, ordinal) for ordinal, view in enumerate(entry.message.tool_calls())]
             self._open = len(self.calls)
-        elif isinstance(act, MessageAdded | SteeringAdded):
+        elif isinstance(entry, MessageAdded | SteeringAdded):
             self.calls, self._open = [], 0
-        elif isinstance(act, Configured):
-            self.calls = [*map(_reconsidered, self.calls)]
-        elif isinstance(act, ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished):
-            if not 0 <= act.call_index < len(self.calls):
-                raise InvalidTransition(event, self.state, f"the last reply has no call {act.call_index}")
-            before = self.calls[act.call_index]
-            after = _moved(before, act)
+        elif isinstance(entry, Configured):
+            self.calls = [*map(_without_approval, self.calls)]
+        elif isinstance(entry, ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished):
+            if not 0 <= entry.call_index < len(self.calls):
+                raise InvalidTransition(event, self.state, f"the last reply has no call {entry.call_index}")
+            before = self.calls[entry.call_index]
+            after = _next_call_state(before, entry)
             if after is None:
-                why = f"call {act.call_index} ({before.view.name}) is {before.phase.value} already"
-                raise InvalidTransition(event, self.state, why)
-            self.calls[act.call_index] = after
-            self._open -= isinstance(act, CallFinished)
+                detail = f"call {entry.call_index} ({before.view.name}) is {before.phase.value} already"
+                raise InvalidTransition(event, self.state, detail)
+            self.calls[entry.call_index] = after
+            self._open -= isinstance(entry, CallFinished)
 
-    def _count(self, act: EntryPayload | UnknownPayload, event: str) -> None:
-        if isinstance(act, RequestStarted):
-            self._asked += 1
-        elif isinstance(act, RequestFailed):
-            self._failures = (*self._failures, act)
-        elif isinstance(act, MessageAdded | SteeringAdded | ReplyReceived):
-            self._asked = 0
+    def _count(self, entry: EntryPayload | UnknownPayload, event: str) -> None:
+        if isinstance(entry, RequestStarted):
+            self._requests += 1
+        elif isinstance(entry, RequestFailed):
+            self._failures = (*self._failures, entry)
+            self.failures += 1
+        elif isinstance(entry, HandedOver):
+            self.failures = 0
+            if self.halted is None:
+                self.tried |= {entry.previous_model}
+        elif isinstance(entry, MessageAdded | SteeringAdded | ReplyReceived):
+            self._requests = 0
             self._failures = ()
-            self._question = not isinstance(act, ReplyReceived)
+            self.failures, self.tried = 0, frozenset()
+            self._unanswered = not isinstance(entry, ReplyReceived)
             self.paused = event == "reply_received and paused"
+        elif isinstance(entry, RunEnded):
+            self.failures, self.tried = 0, frozenset()
 
 
 CALL_STEPS = {
@@ -331,34 +333,35 @@ CALL_STEPS = {
     CallStarted: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
     CallFinished: ((Phase.PENDING, Phase.WAITING, Phase.ALLOWED, Phase.DENIED, Phase.STARTED), Phase.RETURNED),
 }
+"""For each entry about a call: the phases that it may follow, and the phase after it. None: the phase stays."""
 
 
-def _moved(
-    call: CallState, act: ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished
+def _next_call_state(
+    call: CallState, entry: ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished
 ) -> CallState | None:
-    """Return the call one step further; None if it cannot take this step."""
-    if isinstance(act, ApprovalDecided):
-        phase = Phase.ALLOWED if act.allowed else Phase.DENIED
-        return msgspec.structs.replace(call, phase=phase, why=act.reason) if call.phase is Phase.WAITING else None
-    before, after = CALL_STEPS[type(act)]
+    """Return the call after an entry; None if the entry does not fit its phase."""
+    if isinstance(entry, ApprovalDecided):
+        phase = Phase.ALLOWED if entry.allowed else Phase.DENIED
+        return msgspec.structs.replace(call, phase=phase, why=entry.reason) if call.phase is Phase.WAITING else None
+    before, after = CALL_STEPS[type(entry)]
     if call.phase not in before:
         return None
-    if isinstance(act, SubSessionLinked):
-        return msgspec.structs.replace(call, session=act.session)
-    if isinstance(act, CallStarted):
+    if isinstance(entry, SubSessionLinked):
+        return msgspec.structs.replace(call, session=entry.session)
+    if isinstance(entry, CallStarted):
         return msgspec.structs.replace(
-            call, phase=after, attempt=act.attempt, key=act.idempotency_key, effect=act.effect
+            call, phase=after, attempt=entry.attempt, key=entry.idempotency_key, effect=entry.effect
         )
     return msgspec.structs.replace(call, phase=after)
 
 
-def _reconsidered(call: CallState) -> CallState:
-    """What was allowed was allowed of the tools as they were; once they changed, it is asked for again."""
+def _without_approval(call: CallState) -> CallState:
+    """Revoke an approval. It holds only for the tools that the session had when it was given."""
     return msgspec.structs.replace(call, phase=Phase.PENDING) if call.phase is Phase.ALLOWED else call
 
 
 def machine_of(entries: Iterable[Entry]) -> Machine:
-    """Feed a session's entries. Raise `InvalidTransition`, naming the entry, if one cannot follow those before it."""
+    """Apply the entries of a session to a new machine. Raise `InvalidTransition` with a note that names the entry."""
     machine = Machine()
     for entry in entries:
         try:

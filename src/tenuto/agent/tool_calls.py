@@ -1,28 +1,31 @@
-"""The calls of one turn: which of them may run, which wait for somebody's word, and what is made of those that a crash
-left open. All that may run do so at once; each result is written as it comes.
+"""The tool calls of one turn: which of them may run, which need approval, and how a crash is repaired.
 
-A call that was started and never returned is treated by its effect: `pure` and `idempotent` run again, `keyed` too, with
-the same key; `once` does not, and its result says that nobody knows what became of it.
+Calls run at the same time; each result is recorded when it arrives. A call that was started and has no result after a
+crash is treated by its effect: `pure`, `idempotent` and `keyed` calls run again, the last with the same key. A `once` call
+does not; its result says that it may or may not have taken effect.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import os
 import socket
 import sys
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tenuto.agent.events import ApprovalNeeded, ToolFinished, ToolProgress, ToolStarted
+from tenuto.agent.hooks import CallInfo, permission, run_around
 from tenuto.agent.limits import TOO_MANY
 from tenuto.agent.machine import CallState, Phase
-from tenuto.agent.run_context import AwaitingApproval, CallResult, Listener, RunContext
+from tenuto.agent.run_context import AwaitingApproval, CallResult, RunContext
 from tenuto.agent.session_log import SessionLog
+from tenuto.core.inbox import Decision, PostedItem
 from tenuto.core.journal import (
     ApprovalDecided,
     ApprovalRequested,
@@ -32,10 +35,13 @@ from tenuto.core.journal import (
     SubSessionLinked,
 )
 from tenuto.core.messages import ToolCallView
-from tenuto.tools.execution import Outcome, ToolContext, call_function
+from tenuto.tools.execution import Outcome, ToolContext, call_function, failure
 from tenuto.tools.toolbox import PreparedCall
 
-__all__ = ["ToolTurn", "interrupted_result"]
+if TYPE_CHECKING:
+    from tenuto.agent.session import AsyncSession
+
+logger = logging.getLogger("tenuto")
 
 AGAIN = ("pure", "idempotent", "keyed")
 _NO_RESULT = "no result was recorded"
@@ -46,189 +52,309 @@ class _ReadyCall(msgspec.Struct, frozen=True):
     prepared: PreparedCall
     key: str
     session: str
+    """The session of the sub-agent that runs the call; empty for other tools."""
+    background: bool
+    permitted: bool = False
+    """Whether a hook permits the call, so that it needs no approval."""
 
     @property
     def attempt(self) -> int:
         return self.call.attempt + 1
 
-    def started(self) -> tuple[EntryPayload, ...]:
-        """What is written before it acts. A sub-agent's session is known before it is begun, so that it can be found."""
-        view, at = self.call.view, self.call.ordinal
-        linked = (SubSessionLinked(self.session, view.id, at),) if self.session != self.call.session else ()
-        effect = "keyed" if self.session else self.prepared.effect
-        begun = CallStarted(
+    def start_entries(self) -> tuple[EntryPayload, ...]:
+        """Return the entries that are written before the call runs."""
+        view, index = self.call.view, self.call.ordinal
+        background_tool = view.name if self.background else ""
+        link = SubSessionLinked(self.session, view.id, index, background_tool)
+        start = CallStarted(
             view.id,
-            at,
+            index,
             name=view.name,
             idempotency_key=self.key,
-            effect=effect,
+            effect="keyed" if self.session else self.prepared.effect,
             attempt=self.attempt,
             pid=os.getpid(),
             host=socket.gethostname(),
         )
-        return (*linked, begun)
+        approval = ApprovalDecided(view.id, index, allowed=True, reason="permitted by a hook")
+        return (
+            *([approval] if self.permitted and self.call.phase is Phase.WAITING else []),
+            *([link] if self.session != self.call.session else []),
+            start,
+        )
 
 
 class ToolTurn:
     """The calls of the last reply."""
 
-    def __init__(self, log: SessionLog, crew: RunContext, tell: Listener) -> None:
-        self._log = log
-        self._crew = crew
-        self._tell = tell
-        self._room = crew.limits.tool_calls
-        if self._room is not None:
-            self._room = max(self._room - log.spent.tool_calls, 0)
-        self._slots = asyncio.Semaphore(crew.limits.parallel_calls or sys.maxsize)
-        self._error: Exception | None = None
+    def __init__(self, session: AsyncSession, context: RunContext) -> None:
+        self._session = session
+        self._log = session._log
+        self._context = context
+        limits = context.limits
+        self._room = max(limits.tool_calls - self._log.spent.tool_calls, 0) if limits.tool_calls is not None else None
+        self._slots = asyncio.Semaphore(limits.parallel_calls or sys.maxsize)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[int, _ReadyCall] = {}
+        """The calls that need approval, by their index."""
 
-    async def run(self, calls: tuple[CallState, ...]) -> Exception | None:
-        """Give each call its result. Calls that are still open afterwards wait for approval.
+    async def run(self, calls: tuple[CallState, ...]) -> None:
+        """Run the calls. Those that are open afterwards wait for approval.
 
-        Return the error, if the approver failed: the other calls ran, and their results are written.
+        Raise the error of the approver after the other calls have finished, and that of a hook's `permit` before.
         """
-        over: list[CallFinished] = []
+        await self._take_decisions()
+        calls = tuple(self._log.machine.calls[call.ordinal] for call in calls)
+        finished: list[CallFinished] = []
         ready: list[_ReadyCall] = []
-        asking: list[_ReadyCall] = []
         for call in calls:
-            sorted_ = self._classify(call)
-            if isinstance(sorted_, CallFinished):
-                over.append(sorted_)
+            decided = await self._classify(call)
+            if isinstance(decided, CallFinished):
+                finished.append(decided)
+            elif self._needs_approval(decided):
+                self._waiting[call.ordinal] = decided
             else:
-                (asking if self._needs_approval(call, sorted_) else ready).append(sorted_)
-        new = [one for one in asking if one.call.phase is not Phase.WAITING]
-        asked = [ApprovalRequested(one.call.view.id, one.call.ordinal, one.call.view.name) for one in new]
-        await self._write(*over, *asked, *(act for one in ready for act in one.started()))
-        views = {call.ordinal: call.view for call in calls}
-        for returned in over:
-            self._tell_returned(views[returned.call_index], returned)
-        for one in asking:
-            self._tell(ApprovalNeeded(one.call.view, one.call.ordinal))
-        word = [self._approved(asking)] if asking and self._crew.approve is not None else []
-        await _run_all([*map(self._one, ready), *word])
+                ready.append(decided)
+        new = [one.call for one in self._waiting.values() if one.call.phase is not Phase.WAITING]
+        requests = [ApprovalRequested(call.view.id, call.ordinal, call.view.name) for call in new]
+        entries = [*finished, *requests, *(entry for one in ready for entry in one.start_entries())]
+        if entries:
+            await self._log.append(*entries)
+        for result in finished:
+            self._emit_finished(self._log.machine.calls[result.call_index].view, result)
+        for one in self._waiting.values():
+            self._session._emit(ApprovalNeeded(one.call.view, one.call.ordinal))
+        for one in ready:
+            self._start(self._run_one(one))
+        if self._waiting and self._context.approve is not None:
+            self._start(self._ask_approver([*self._waiting.values()]))
+        await self._finish()
         await self._log.flush()
-        return self._error
 
-    # --- sorting ---
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.add(asyncio.create_task(work))
 
-    def _classify(self, call: CallState) -> _ReadyCall | CallFinished:
-        """Return the call, ready to be run, or the result that it gets without."""
+    async def _finish(self) -> None:
+        """Wait for all calls. If one fails, or the wait is cancelled, cancel the others and wait for them.
+
+        Calls that another process approves meanwhile start at once.
+        """
+        error: BaseException | None = None
+        try:
+            while self._tasks:
+                posted = self._session._posted
+                posted.clear()
+                listen = asyncio.create_task(posted.wait())
+                try:
+                    done, _ = await asyncio.wait({*self._tasks, listen}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    listen.cancel()
+                for task in done & self._tasks:
+                    self._tasks.discard(task)
+                    if isinstance(task.exception(), _DecisionError):
+                        error = task.exception()
+                    else:
+                        task.result()
+                if listen in done and self._waiting and self._tasks:
+                    await self._take_decisions()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        if error is not None and error.__cause__ is not None:
+            raise error.__cause__
+
+    # --- decisions ---
+
+    async def _classify(self, call: CallState) -> _ReadyCall | CallFinished:
+        """Return the call, ready to run, or the result that it gets without a run."""
         if call.phase is Phase.DENIED:
             return _denied(call, call.why)
         if call.phase is Phase.STARTED and call.effect not in AGAIN:
             return interrupted_result(call, _NO_RESULT)
-        prepared = self._crew.toolbox.prepare(call.view)
+        prepared = self._context.toolbox.prepare(call.view)
         if isinstance(prepared, Outcome):
             return CallFinished(prepared.result, call.ordinal, outcome="failed", detail=prepared.detail)
-        most = self._crew.limits.calls_per_reply
-        if most is not None and call.ordinal >= most:
-            return _denied(call, f"a reply may make at most {most} tool calls", "calls_per_reply")
+        limits = self._context.limits
+        if limits.calls_per_reply is not None and call.ordinal >= limits.calls_per_reply:
+            return _denied(call, f"a reply may make at most {limits.calls_per_reply} tool calls", "calls_per_reply")
+        key = call.key or f"{self._log.id}/{self._log.reply_seq}/{call.ordinal}"
+        session, background = self._session._sub_agents.session_for(prepared.name, key)
+        ready = _ReadyCall(call, prepared, key, call.session or session, background)
+        if call.phase is not Phase.ALLOWED and self._context.hooks:
+            decision = await permission(self._context.hooks, self._info(ready))
+            if decision is False or isinstance(decision, str):
+                return _denied(call, decision or "a policy denies it", "policy")
+            ready = msgspec.structs.replace(ready, permitted=decision is True)
         if self._room is not None and not call.attempt:
             if not self._room:
-                return _denied(call, f"the limit of {self._crew.limits.tool_calls} tool calls is reached", TOO_MANY)
+                return _denied(call, f"the limit of {limits.tool_calls} tool calls is reached", TOO_MANY)
             self._room -= 1
-        key = call.key or f"{self._log.id}/{self._log.replied_at}/{call.ordinal}"
-        below = self._crew.sub_agents
-        return _ReadyCall(call, prepared, key, call.session or (below.session_for(prepared.name, key) if below else ""))
+        return ready
 
-    def _needs_approval(self, call: CallState, ready: _ReadyCall) -> bool:
+    def _needs_approval(self, ready: _ReadyCall) -> bool:
         """Whether a call needs approval. One that a crash interrupted needs it again."""
-        undecided = call.phase in (Phase.PENDING, Phase.STARTED)
-        return call.phase is Phase.WAITING or (undecided and ready.prepared.needs_approval)
+        phase = ready.call.phase
+        if ready.permitted or phase is Phase.ALLOWED:
+            return False
+        return ready.prepared.needs_approval or phase is Phase.WAITING
+
+    def _info(self, ready: _ReadyCall) -> CallInfo:
+        return CallInfo(
+            session_id=self._log.id,
+            call=ready.call.view,
+            ordinal=ready.call.ordinal,
+            attempt=ready.attempt,
+            key=ready.key,
+            fence=self._log.fence,
+            effect=ready.prepared.effect,
+            needs_approval=ready.prepared.needs_approval,
+        )
+
+    async def _take_decisions(self) -> None:
+        """Take decisions about waiting calls from the inbox. Calls of this turn that are approved start."""
+        items = [item for item in await self._log.read_inbox() if isinstance(item.item, Decision)]
+        for item in items:
+            decision = item.item
+            assert isinstance(decision, Decision)
+            call = self._open_call(decision)
+            if call is None:
+                await forward_or_drop(self._log, item)
+                continue
+            ready = self._waiting.pop(call.ordinal, None)
+            entry = ApprovalDecided(call.view.id, call.ordinal, allowed=decision.allowed, reason=decision.reason)
+            if ready is None:  # the calls of this turn are not classified yet
+                await self._log.append(entry, taking=[item])
+            else:
+                await self._decide(ready, entry, [item])
+
+    def _open_call(self, decision: Decision) -> CallState | None:
+        """Return the call that a decision is about; None if it does not wait for approval in this session."""
+        calls, index = self._log.machine.calls, decision.call_index
+        if decision.session or decision.reply_seq not in (0, self._log.reply_seq) or not 0 <= index < len(calls):
+            return None
+        call = calls[index]
+        return call if call.phase is Phase.WAITING and call.view.id == decision.call_id else None
+
+    async def _decide(self, ready: _ReadyCall, entry: ApprovalDecided, taking: list[PostedItem]) -> None:
+        """Record a decision; start the call, or record its denial."""
+        if entry.allowed:
+            await self._log.append(entry, *ready.start_entries(), taking=taking)
+            self._start(self._run_one(ready))
+            return
+        result = _denied(ready.call, entry.reason)
+        await self._log.append(entry, result, taking=taking)
+        self._emit_finished(ready.call.view, result)
+
+    async def _ask_approver(self, waiting: list[_ReadyCall]) -> None:
+        """Ask about each call in turn. An approved call starts at once, while the next question is asked."""
+        for one in waiting:
+            try:
+                decision = await self._ask_about(one.call.view)
+            except AwaitingApproval:  # no decision: the call stays open
+                continue
+            except Exception as exc:
+                raise _DecisionError from exc
+            if self._waiting.pop(one.call.ordinal, None) is None:  # decided by another process meanwhile
+                continue
+            reason = decision if isinstance(decision, str) else ""
+            view = one.call.view
+            await self._decide(one, ApprovalDecided(view.id, one.call.ordinal, decision is True, reason), [])
+
+    async def _ask_about(self, call: ToolCallView) -> bool | str:
+        """Ask the approver. A function that is not `async` may wait for a person, so it runs in a thread."""
+        assert self._context.approve is not None
+        decision = await call_function(functools.partial(self._context.approve, call), ToolContext(call))
+        if not isinstance(decision, bool | str):
+            raise TypeError(f"approve returned {decision!r:.100}: expected True, False or a reason")
+        return decision
 
     # --- running ---
 
-    async def _one(self, ready: _ReadyCall) -> None:
-        view, at = ready.call.view, ready.call.ordinal
-        self._tell(ToolStarted(view, at, ready.attempt))
-        progress = functools.partial(self._progress, asyncio.get_running_loop(), view, at)
+    async def _run_one(self, ready: _ReadyCall) -> None:
+        view, index = ready.call.view, ready.call.ordinal
+        self._session._emit(ToolStarted(view, index, ready.attempt))
         context = ToolContext(
             view,
             key=ready.key,
             attempt=ready.attempt,
             session=self._log.id,
             fence=self._log.fence,
-            progress=progress,
+            progress=functools.partial(self._progress, asyncio.get_running_loop(), view, index),
         )
         try:
             async with self._slots:
-                done = await self._done(ready, context)
+                result = await self._outcome(ready, context)
         except AwaitingApproval:
             return
-        told = done.outcome
-        returned = CallFinished(
-            told.result,
-            at,
+        outcome = result.outcome
+        entry = CallFinished(
+            outcome.result,
+            index,
             attempt=ready.attempt,
-            outcome=told.outcome,
-            detail=told.detail,
-            usage=done.usage,
-            cost=done.cost,
+            outcome=outcome.outcome,
+            detail=outcome.detail,
+            usage=result.usage,
+            cost=result.cost,
         )
-        try:
-            await self._log.record(returned)
-        finally:
-            if done.budget is not None:
-                done.budget.close()
-        self._tell_returned(view, returned)
+        await self._log.record(entry, "" if ready.background else ready.session)
+        self._emit_finished(view, entry)
+        await self._session._wait_for_readers()
 
-    async def _done(self, ready: _ReadyCall, context: ToolContext) -> CallResult:
-        below = self._crew.sub_agents
-        if ready.session and below is not None:
-            return await below.answer(ready.prepared, ready.session, context)
-        return CallResult(await self._crew.toolbox.run(ready.prepared, context))
+    async def _outcome(self, ready: _ReadyCall, context: ToolContext) -> CallResult:
+        """Run a call inside the hooks. An exception of a hook is a failed outcome; one of the call itself is raised."""
+        view = ready.call.view
+        result = CallResult(failure(view, "the call did not run", "hook"))
+        error: Exception | None = None
 
-    async def _approved(self, asking: list[_ReadyCall]) -> None:
-        """Ask for each call in turn; what is allowed begins at once, while the next one is asked for."""
-        begun: list[asyncio.Task[None]] = []
-        try:
-            for one in asking:
-                [word] = await asyncio.gather(self._word(one.call.view), return_exceptions=True)
-                if isinstance(word, AwaitingApproval):  # nobody gave one
-                    continue
-                if isinstance(word, Exception):
-                    self._error = word
-                    break
-                at, id = one.call.ordinal, one.call.view.id
-                if word is True:
-                    await self._write(ApprovalDecided(id, at, allowed=True), *one.started())
-                    begun.append(asyncio.create_task(self._one(one)))
+        async def run() -> Outcome:
+            nonlocal result, error
+            try:
+                if ready.session:
+                    result = await self._session._sub_agents.run(ready.prepared, ready.session, context)
                 else:
-                    why = word if isinstance(word, str) else ""
-                    returned = _denied(one.call, why)
-                    await self._write(ApprovalDecided(id, at, allowed=False, reason=why), returned)
-                    self._tell_returned(one.call.view, returned)
-        except BaseException:
-            for task in begun:
-                task.cancel()
-            await asyncio.gather(*begun, return_exceptions=True)
-            raise
-        await _run_all(begun)
+                    result = CallResult(await self._context.toolbox.run(ready.prepared, context))
+            except Exception as exc:  # the sub-agent waits for approval, or the store failed
+                error = exc
+                raise
+            return result.outcome
 
-    async def _word(self, call: ToolCallView) -> bool | str:
-        """Get somebody's word. A function that is not `async` may wait for a person: it gets a thread."""
-        assert self._crew.approve is not None
-        word = await call_function(functools.partial(self._crew.approve, call), ToolContext(call))
-        if not isinstance(word, bool | str):
-            raise TypeError(f"approve() gave {word!r:.100}: True lets a call run, False or a reason does not")
-        return word
+        try:
+            outcome = await run_around(self._context.hooks, "around_tool", self._info(ready), run)
+            if not isinstance(outcome, Outcome) or outcome.result.tool_use_id != view.id:
+                raise TypeError(f"around_tool returned {outcome!r:.100}: expected the Outcome of the call")
+        except Exception as exc:
+            outcome = failure(view, f"a hook failed: {type(exc).__name__}: {exc}", "hook")
+            if error is None:
+                logger.exception("session %s: a hook around the tool %s failed", self._log.id, ready.prepared.name)
+        if error is not None:
+            raise error
+        return msgspec.structs.replace(result, outcome=outcome)
 
-    # --- telling ---
+    def _emit_finished(self, view: ToolCallView, entry: CallFinished) -> None:
+        self._session._emit(ToolFinished(view, entry.call_index, entry.result, entry.outcome, entry.detail))
 
-    async def _write(self, *acts: EntryPayload) -> None:
-        if acts:
-            await self._log.append(*acts)
+    def _progress(self, loop: asyncio.AbstractEventLoop, view: ToolCallView, index: int, text: str) -> None:
+        with suppress(RuntimeError):  # the thread of a tool may outlive the loop
+            loop.call_soon_threadsafe(self._session._emit, ToolProgress(view, index, text))
 
-    def _tell_returned(self, view: ToolCallView, returned: CallFinished) -> None:
-        self._tell(ToolFinished(view, returned.call_index, returned.result, returned.outcome, returned.detail))
 
-    def _progress(self, loop: asyncio.AbstractEventLoop, view: ToolCallView, at: int, text: str) -> None:
-        with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
-            loop.call_soon_threadsafe(self._tell, ToolProgress(view, at, text))
+async def forward_or_drop(log: SessionLog, item: PostedItem) -> None:
+    """Pass a decision to the sub-agent session that it is about; drop an item that has no effect any more."""
+    decision = item.item
+    if isinstance(decision, Decision) and decision.session:  # the id makes a second delivery harmless
+        await log.post(msgspec.structs.replace(decision, session=""), session=decision.session, id=item.id)
+    else:
+        logger.info("session %s: dropped %r from the inbox: nothing waits for it", log.id, decision)
+    await log.append(taking=[item])
+
+
+class _DecisionError(Exception):
+    """The approver failed; the cause is its error."""
 
 
 def interrupted_result(call: CallState, why: str) -> CallFinished:
-    """Return the result of a call that was not run to its end, or not at all."""
+    """Return the result of a call that did not run to its end, or not at all."""
     if not call.attempt:
         answer = call.view.answer(f"{call.view.name} was not run: {why}.", is_error=True)
         return CallFinished(answer, call.ordinal, outcome="cancelled")
@@ -245,18 +371,3 @@ def _denied(call: CallState, why: str, detail: str = "") -> CallFinished:
         )
     text = f"{call.view.name} was not run: {why.rstrip('.') or 'it was denied'}."
     return CallFinished(call.view.answer(text, is_error=True), call.ordinal, outcome="denied", detail=detail)
-
-
-async def _run_all(work: Iterable[Coroutine[Any, Any, None] | asyncio.Task[None]]) -> None:
-    """Wait for all. If one fails, or the wait is cancelled, all the others are cancelled and waited for."""
-    tasks = {one if isinstance(one, asyncio.Task) else asyncio.create_task(one) for one in work}
-    if not tasks:
-        return
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        for task in done:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -82,8 +82,8 @@ class _Run:
         self._signal = number
         if number == signal.SIGINT:
             self._screen.note("stopping; once more leaves at once", "yellow")
-        if self._session is not None and not self._session.idle:
-            self._session.cancel()
+        if self._session is not None:
+            self._session.cancel_local()
         elif self._task is not None:
             self._task.cancel()
 
@@ -126,7 +126,7 @@ class _Run:
             return
         from tenuto.cli.schema_file import Shape  # it loads what checks a schema
 
-        ending.shape = Shape(named, ending.session.ready())
+        ending.shape = Shape(named, ending.session._effective_config())
         if ending.shape.words and self._said is not None:
             self._said = user(*self._said.parts, ending.shape.words)
 
@@ -136,7 +136,7 @@ class _Run:
         try:
             async with session.stream(self._said) as run:
                 async for event in run:
-                    if unnamed:  # what happens first happens once something is written
+                    if unnamed and not session.is_new:  # a session can be named once it has an entry
                         await self._name(agent, session, unnamed)
                         unnamed = ""
                     heard.hear(event)

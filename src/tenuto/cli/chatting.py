@@ -26,13 +26,13 @@ from tenuto.cli.escaping import one_line
 from tenuto.cli.exits import Exit, explained
 from tenuto.cli.line_editor import Cleared, History, Reader, Typed, Unreadable, message, reader_of
 from tenuto.cli.options import Given
-from tenuto.cli.reading import short
+from tenuto.cli.reading import short, status_text
 from tenuto.cli.render import View, answer_of, call_line
 from tenuto.cli.screen import Screen, looks
 from tenuto.cli.slashes import Refused, Slash, Words, completed, obeyed, parsed
 from tenuto.core.messages import UserMessage, user
 from tenuto.errors import RunCancelled, TenutoError
-from tenuto.store.memory import forgotten
+from tenuto.store.memory import forget_memory
 
 __all__ = ["Chat", "converse"]
 
@@ -68,7 +68,7 @@ def _kept_nowhere(given: Given) -> Iterator[Given]:
         typed = given.get("typed", frozenset()) | {"store"}
         yield {**given, "ephemeral": False, "store": f"memory://{name}", "typed": typed}
     finally:
-        forgotten(name)
+        forget_memory(name)
 
 
 class Chat:
@@ -107,14 +107,15 @@ class Chat:
     def _begin(self) -> None:
         """Say who is there and what was last said, and do what an earlier run left undone."""
         session, screen = self._desk.session, self._screen
-        if session.log.head:
+        if not session.is_new:
             self._recall()
         if self._reader.live:
             screen.note(f"{one_line(session.model, 80)}: /help lists commands, Ctrl-D leaves", "dim")
         if not session.has_pending_work:
             return
-        if session.status in ("cancelled", "limit"):  # somebody wanted it to end
-            screen.note(f"the last turn has not ended ({session.status}): {_AGAIN}", "yellow")
+        if session.status == "cancelled" or session.waiting_for == "limit":  # do not continue without the user
+            status = status_text(session.status, session.waiting_for)
+            screen.note(f"the last turn has not ended ({status}): {_AGAIN}", "yellow")
         else:
             screen.note("the last turn has not ended: going on with it", "yellow")
             self._turn(None)
@@ -243,7 +244,7 @@ class _Turns:
         try:
             async with desk.session.stream(said) as run:
                 async for event in run:
-                    await desk.name()  # what happens first happens once something is written
+                    await desk.name()
                     view.hear(event)
         except TenutoError as exc:
             return exc

@@ -1,10 +1,9 @@
-"""What the doctor finds in the store: SQLite itself, damage, and sessions that the dead hold."""
+"""Check the store for the doctor: the SQLite version, damage, and interrupted sessions."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from tenuto.cli.checking import Finding
@@ -27,7 +26,7 @@ def sqlite_findings(version: tuple[int, ...] | None = None, *, guarded: bool | N
     from tenuto.store.locks import Locks
 
     found = version or sqlite3.sqlite_version_info
-    safe = Locks("").real if guarded is None else guarded
+    safe = Locks("").available if guarded is None else guarded
     name = ".".join(map(str, found))
     if not _has_search():
         yield Finding("SQLite", "problem", f"{name} was built without FTS5", "use a Python whose SQLite has it")
@@ -74,10 +73,10 @@ async def _looked(place: str, file: Path | None) -> list[Finding]:
         stats = await store.stats()
         where = str(file) if file is not None else stats.backend
         count = f"{stats.sessions} session{'' if stats.sessions == 1 else 's'}, {stats.entries} entries"
-        held = [finding async for finding in _held_by_the_dead(store)]
+        interrupted = await _interrupted(store)
     if faults:
-        return [*map(_damage, faults[:_SHOWN]), _all(where, len(faults)), *held]
-    return [Finding("store", "ok", f"{where}: {count}, nothing damaged"), *held]
+        return [*map(_damage, faults[:_SHOWN]), _all(where, len(faults)), *interrupted]
+    return [Finding("store", "ok", f"{where}: {count}, nothing damaged"), *interrupted]
 
 
 async def _verified(store: Store) -> list[VerifyProblem]:
@@ -104,25 +103,11 @@ def _all(where: str, count: int) -> Finding:
     return Finding("store", "problem", what, todo, damaged=True)
 
 
-async def _held_by_the_dead(store: Store) -> AsyncIterator[Finding]:
-    """A process that was killed leaves its lease; it lapses within a minute, and whoever resumes need not wait for that."""
-    import socket
-
-    here = socket.gethostname()
-    async for one in every(store):
-        pid, _, host = one.holder.partition("@")
-        if host == here and pid.isdecimal() and _is_dead(int(pid)):
-            what = f"session {short(one.id)} is held by process {pid}, which is dead"
-            yield Finding("leases", "note", what, f"tenuto resume {short(one.id)} takes it over at once")
-
-
-def _is_dead(pid: int) -> bool:
-    if os.name != "posix":  # there, to ask is to kill
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
+async def _interrupted(store: Store) -> list[Finding]:
+    """List the sessions whose process died during a run."""
+    ids = [short(one.id) async for one in every(store) if one.status == "interrupted"]
+    if not ids:
+        return []
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    message = f"{len(ids)} interrupted session{'' if len(ids) == 1 else 's'}: {', '.join(ids[:_SHOWN])}{more}"
+    return [Finding("sessions", "note", message, f"tenuto resume {ids[0]} continues it")]

@@ -19,7 +19,7 @@ from tenuto.cli.reading import short
 from tenuto.errors import TenutoError
 
 if TYPE_CHECKING:
-    from tenuto.store.quick_list import SessionLine
+    from tenuto.store.sessions import SessionLine
 
 __all__ = ["fitted", "named", "values"]
 
@@ -172,8 +172,7 @@ def _glimpses(ctx: click.Context) -> list[SessionLine]:
     file = file_at(place)
     if file is None or not file.exists():
         return []
-    from tenuto.store.quick_list import list_lines
-    from tenuto.store.sessions import ListQuery
+    from tenuto.store.sessions import ListQuery, list_lines
 
     return list_lines(file, ListQuery("", None, False, "updated", _LISTED, ""))
 

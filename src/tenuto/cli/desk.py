@@ -150,8 +150,8 @@ class Desk:
             else:
                 self.screen.note("stopping; once more leaves at once", "yellow")
             session: AsyncSession | None = getattr(self, "session", None)
-            if session is not None and not session.idle:
-                session.cancel()
+            if session is not None:
+                session.cancel_local()
             else:
                 task.cancel()
 
@@ -205,14 +205,14 @@ class Desk:
 
     def _going_on(self, given: Given) -> Given:
         """Return what opens the session again, once something was said in it: who is asked, and its name, are its own."""
-        if not self.session.log.head:
+        if self.session.is_new:
             return given
         return {**given, "session": self.session.id, "take": False, "model": None, "name": None}
 
     async def name(self) -> None:
-        """Give a session that has begun the name that was chosen for it."""
+        """Name a new session as the user has chosen, once it has an entry."""
         name = self.given.get("name")
-        if name and not self.given.get("session"):
+        if name and not self.given.get("session") and not self.session.is_new:
             self.given = self._going_on(self.given)
             try:
                 await self.agent.store.rename(self.session.id, name)

@@ -44,7 +44,7 @@ class Ending:
         self.given = given
         self.out = out
         self.signal = signal
-        self.head = session.log.head
+        self.head = session._log.head
         """The last entry before the run."""
         self.error: TenutoError | None = None
         self.said_before = False
@@ -218,7 +218,7 @@ def tell_cut(ending: Ending, screen: Screen) -> None:
 
 def tell_used(ending: Ending, screen: Screen) -> None:
     """Say what the run used: if that is wanted, and on a terminal unless the answer is all that is."""
-    spent = ending.session.log.spent
+    spent = ending.session._log.spent
     cost = None if spent.unpriced else spent.usd
     line = usage_line(spent.usage, cost, ending.seconds, ending.session.model)
     if ending.given.get("usage"):
@@ -257,6 +257,7 @@ async def _document(ending: Ending) -> dict[str, Any]:
     return {
         "session": session.id,
         "status": session.status,
+        "waiting_for": session.waiting_for,
         "text": ending.answer,
         **shaped,
         "stop_reason": last.stop_reason if last is not None else None,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tenuto.cli.escaping import one_line, shown
 from tenuto.cli.losing import loss_line
-from tenuto.cli.reading import when
+from tenuto.cli.reading import status_text, when
 from tenuto.cli.render import part_line, said_of
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
@@ -50,11 +50,16 @@ _ENDS = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*")
 def paper(stored: StoredSession, entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the document, piece by piece."""
     meta = stored.meta
-    facts = [f"session {code(stored.id)}", meta.status, code(meta.model), f"{meta.message_count} messages"]
+    facts = [
+        f"session {code(stored.id)}",
+        status_text(stored.status, stored.reason),
+        code(meta.model),
+        f"{meta.message_count} messages",
+    ]
     facts += [f"begun {when(meta.created_at)}"] if meta.created_at else []
     facts += [f"forked off {code(stored.parent)}"] if stored.parent else []
     yield f"# {plain(stored.name or meta.title, 120) or 'A session'}\n\n"
-    yield f"{', '.join(plain(fact, _LINE) if fact == meta.status else fact for fact in facts if fact)}\n"
+    yield f"{', '.join(fact for fact in facts if fact)}\n"
     page = _Paper()
     for entry in entries:
         for piece in page.entry(entry):
@@ -205,7 +210,8 @@ class _Paper:
             for message in act.messages:
                 yield from _message(message)
         elif isinstance(act, RunEnded):
-            yield f"---\n\nEnded: {plain(act.reason)}{f': {plain(act.detail)}' if act.detail else ''}\n"
+            reason = status_text(act.reason, act.waiting_for)
+            yield f"---\n\nEnded: {plain(reason)}{f': {plain(act.detail)}' if act.detail else ''}\n"
 
     def _configured(self, act: Configured) -> Iterator[str]:
         if self._model and self._model != act.model:

@@ -24,14 +24,15 @@ import operator
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
 
+from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.run_context import Approve
 from tenuto.agent.session import AsyncSession
-from tenuto.agent.sub_agents import AgentTool, Answering
+from tenuto.agent.sub_agents import AgentTool
 from tenuto.cli.approving import Approver, NoWord, approver
 from tenuto.cli.matching import Rule
 from tenuto.cli.screen import Screen
@@ -131,7 +132,7 @@ class Policy:
         elif concerned:
             made.approval = self._needs(given)
         if isinstance(made, AgentTool):
-            made.agent = _SubAgent(made.agent, self)
+            made.agent = cast(AsyncAgent, _SubAgent(made.agent, self))
         return made
 
     def _needs(self, given: Tool) -> Any:
@@ -172,7 +173,7 @@ class Policy:
 class _SubAgent:
     """An agent that answers calls, with the patterns over its tools and before its own approval."""
 
-    def __init__(self, agent: Answering, policy: Policy) -> None:
+    def __init__(self, agent: AsyncAgent, policy: Policy) -> None:
         self._agent = agent
         self._policy = policy
         self.toolbox: Toolbox | None = getattr(agent, "toolbox", None)
@@ -181,12 +182,12 @@ class _SubAgent:
         """Begin a session."""
         return self._agent.session(id)
 
-    async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
+    async def _open_child(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
         """Open the session in which a call of another's is answered."""
-        child = await self._agent.child_of(parent, id, name)
-        toolbox = Toolbox([self._policy.over(child.crew.toolbox)])
-        approve = self._policy.before(child.crew.approve)
-        child.crew = msgspec.structs.replace(child.crew, toolbox=toolbox, approve=approve)
+        child = await self._agent._open_child(parent, id, name)
+        toolbox = Toolbox([self._policy.over(child._context.toolbox)])
+        approve = self._policy.before(child._context.approve)
+        child._set_context(msgspec.structs.replace(child._context, toolbox=toolbox, approve=approve))
         return child
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "naming",
     "reading",
     "short",
+    "status_text",
     "when",
 ]
 
@@ -160,6 +161,11 @@ def naming(name: str) -> str:
 def short(id: str) -> str:
     """Return the beginning of an id that is enough to find it; ids that were not made here are shown whole."""
     return id[:_SHORT] if len(id) == 26 else id
+
+
+def status_text(status: str, waiting_for: str) -> str:
+    """Return the status of a session, with the reason if it waits: `waiting (approval)`."""
+    return f"{status} ({waiting_for})" if waiting_for else status
 
 
 def when(at: int) -> str:

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tenuto.store.protocol import StoredSession
-    from tenuto.store.quick_list import SessionLine
-    from tenuto.store.sessions import ListQuery
+    from tenuto.store.sessions import ListQuery, SessionLine
 
 __all__ = ["BELOW", "command"]
 
@@ -106,8 +105,8 @@ def _list_options(command: Callable[..., int]) -> Callable[..., int]:
 def command(ctx: click.Context, number: int, every: bool, as_json: bool, store: str | None) -> int:
     """List the sessions that are kept, the last one first; or do something with them.
 
-    The id is shown as far as it takes to find the session: tenuto resume ID, tenuto show ID. A session that is open and
-    that nobody has was broken off; tenuto resume goes on with it.
+    Each id is shown as a unique prefix: tenuto resume ID, tenuto show ID. The process of an interrupted session died
+    during its run; tenuto resume continues it.
 
     tenuto sessions COMMAND --help says more about each command.
     """
@@ -119,7 +118,7 @@ def command(ctx: click.Context, number: int, every: bool, as_json: bool, store: 
 def _list(number: int, every: bool, as_json: bool, store: str | None) -> int:
     """List the sessions that are kept, the last one first.
 
-    The id is shown as far as it takes to find the session. A session that is open and that nobody has was broken off.
+    Each id is shown as a unique prefix. The process of an interrupted session died during its run.
     """
     return _listed(number, every=every, as_json=as_json, store=store)
 
@@ -154,12 +153,12 @@ def _glimpses(wanted: ListQuery, place: str | None) -> list[SessionLine]:
 
     file = file_at(place)
     if file is None:
-        from tenuto.store.quick_list import read_line
+        from tenuto.store.sessions import read_line
 
         return [read_line(one) for one in _awaited(wanted, place)]
     if is_missing(str(file)):
         return []
-    from tenuto.store.quick_list import list_lines
+    from tenuto.store.sessions import list_lines
 
     return list_lines(file, wanted)
 
@@ -172,7 +171,7 @@ def _whole(wanted: ListQuery, place: str | None) -> list[StoredSession]:
         return _awaited(wanted, place)
     if is_missing(str(file)):
         return []
-    from tenuto.store.quick_list import list_page
+    from tenuto.store.sessions import list_page
 
     return list(list_page(file, wanted).sessions)
 
@@ -206,11 +205,10 @@ def _ids(found: list[SessionLine]) -> list[str]:
 
 def _row(one: SessionLine, id: str) -> tuple[str, ...]:
     from tenuto.cli.escaping import one_line
-    from tenuto.cli.reading import when
+    from tenuto.cli.reading import status_text, when
 
     title, model = one_line(one.name or one.title, 60), one_line(one.model, 40)
-    status = "running" if one.holder else one_line(one.status, 40)
-    return id, when(one.updated_at), status, model, str(one.message_count), title
+    return id, when(one.updated_at), status_text(one.status, one.waiting_for), model, str(one.message_count), title
 
 
 def _fields(one: StoredSession) -> dict[str, Any]:
@@ -219,7 +217,8 @@ def _fields(one: StoredSession) -> dict[str, Any]:
         "id": one.id,
         "name": one.name,
         "title": meta.title,
-        "status": "running" if one.holder else meta.status,
+        "status": one.status,
+        "waiting_for": one.reason,
         "model": meta.model,
         "agent": meta.agent,
         "messages": meta.message_count,

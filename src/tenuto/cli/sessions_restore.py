@@ -35,7 +35,7 @@ def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
     from tenuto.cli.reading import is_missing
     from tenuto.cli.screen import write_document, write_text
     from tenuto.core import jsonio
-    from tenuto.store.restore import restore as restore_store
+    from tenuto.store.open import restore as restore_store
 
     place = store or settings.store()
     if not yes and not is_missing(place) and not _confirm(place):

@@ -150,9 +150,9 @@ async def _model(talk: Talk, rest: str) -> None:
         talk.screen.say(f"asks {_asked(talk.session)}")
         return
     model, effort = split_effort(rest)
-    target_of(model, talk.session.crew.client._target)  # what is nobody's is said before anything is closed
+    target_of(model, talk.session._context.client._target)  # what is nobody's is said before anything is closed
     losses: tuple[Loss, ...] = ()
-    if talk.session.log.head == 0:
+    if talk.session.is_new:
         await talk.reopened({**talk.given, "model": model, "effort": effort or talk.given.get("effort")})
     else:
         losses = await talk.session.handover(model)
@@ -168,14 +168,14 @@ def _asked(session: AsyncSession) -> str:
 
 
 def _effort(session: AsyncSession) -> str:
-    found = jsonio.parse(session.ready().parameters or "{}").get("effort")
+    found = jsonio.parse(session._effective_config().parameters or "{}").get("effort")
     return found if isinstance(found, str) else ""
 
 
 async def _think(session: AsyncSession, effort: str) -> None:
     """Write down how much the model is to think from here on; whatever else it is asked with stays as it is written."""
-    parameters = {**jsonio.members(session.ready().parameters or "{}"), "effort": effort}
-    await session.configure(parameters=jsonio.encode(parameters).decode())
+    parameters = {**jsonio.members(session._effective_config().parameters or "{}"), "effort": effort}
+    await session._configure(parameters=jsonio.encode(parameters).decode())
 
 
 async def _fork(talk: Talk, rest: str) -> None:
@@ -198,7 +198,7 @@ async def _undo(talk: Talk, rest: str) -> None:
         much = f"only {len(said)} can be" if said else "nothing was said yet that could be"
         raise Refused(f"{much} taken back")
     at = said[-count]
-    branch = await talk.agent.forked(before.id, entries[at - 1].seq)
+    branch = await talk.agent._fork(before.id, entries[at - 1].seq)
     await talk.moved(branch)
     what = "exchange is" if count == 1 else f"{count} exchanges are"
     talk.screen.say(
@@ -234,7 +234,7 @@ async def _name(talk: Talk, rest: str) -> None:
     if not rest:
         raise Refused("say how the session is to be called: /name TEXT")
     await refuse_name(rest, talk.agent.store, talk.session.id)
-    if talk.session.log.head == 0:
+    if talk.session.is_new:
         talk.given = {**talk.given, "name": rest}
     else:
         try:
@@ -271,7 +271,7 @@ async def _tools(talk: Talk, rest: str) -> None:
             await talk.reopened({**talk.given, "tool": on})
         except ValueError as exc:  # two of one name
             raise Refused(str(exc)) from None
-    on = talk.session.crew.toolbox.names()
+    on = talk.session._context.toolbox.names()
     off = [name for name in BUILTIN if name not in on]
     lines = [f"on: {', '.join(one_line(name, 80) for name in on) or 'none'}"]
     lines += [f"there are: {', '.join(off)}" if off else "", "your own are MODULE:FUNCTION"]
@@ -320,7 +320,7 @@ async def _show(talk: Talk, rest: str) -> None:
 
     del rest
     session, how = talk.session, talk.screen.how
-    if session.log.head == 0:
+    if session.is_new:
         raise Refused("nothing was said yet")
     stored = await talk.agent.store.session(session.id)
     thinking = not talk.given.get("hide_thinking", False)

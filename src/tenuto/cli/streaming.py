@@ -242,4 +242,5 @@ class Told:
 
 
 def _fields(value: msgspec.Struct) -> Line:
-    return {name: getattr(value, name) for name in value.__struct_fields__}
+    """Return the fields of a value. The line has the session id already, as `session` or `sub_session`."""
+    return {name: getattr(value, name) for name in value.__struct_fields__ if name != "session_id"}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tenuto.cli.escaping import one_line, shown
 from tenuto.cli.losing import loss_line
-from tenuto.cli.reading import when
+from tenuto.cli.reading import status_text, when
 from tenuto.cli.render import call_lines, part_line, said_of
 from tenuto.cli.screen import Style, painted
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
@@ -59,7 +59,7 @@ Piece = tuple[Style, str]
 
 def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[Piece]:
     meta = stored.meta
-    state = f"running ({stored.holder})" if stored.holder else meta.status
+    state = status_text(stored.status, stored.holder or stored.reason)
     yield "bold", f"session {stored.id}{f' {one_line(stored.name, 80)}' if stored.name else ''}"
     total = meta.usage.total_tokens
     facts = [state, one_line(meta.model, 80), f"{meta.message_count} messages", f"{total or 0} tokens"]
@@ -118,7 +118,7 @@ class _Page:
                 yield from _message(message)
         elif isinstance(act, RunEnded):
             detail = f": {one_line(act.detail, _RAW)}" if act.detail else ""
-            yield "dim", f"\n[{one_line(act.reason, 40)}{detail}]"
+            yield "dim", f"\n[{one_line(status_text(act.reason, act.waiting_for), 40)}{detail}]"
 
     def _configured(self, act: Configured) -> Iterator[Piece]:
         if self._model and self._model != act.model:

@@ -44,6 +44,11 @@ class _Event(msgspec.Struct, frozen=True, tag_field="type"):
         return str(self.__struct_config__.tag)
 
 
+class _StreamEvent(_Event, frozen=True, kw_only=True):
+    session_id: str = ""
+    """The session that the event belongs to; empty outside of a session."""
+
+
 class TextDelta(_Event, frozen=True, tag="text", gc=False):
     """More text, or more of a refusal."""
 
@@ -105,14 +110,14 @@ Delta: TypeAlias = (
 )
 
 
-class MessageStart(_Event, frozen=True, tag="message.start"):
+class MessageStart(_StreamEvent, frozen=True, tag="message.start"):
     """A reply starts. A second one means that the provider restarted the reply: discard the earlier events."""
 
     id: str
     model: str
 
 
-class ContentStart(_Event, frozen=True, tag="content.start"):
+class ContentStart(_StreamEvent, frozen=True, tag="content.start"):
     """A part starts. `choice_index` and `part_index` identify it."""
 
     choice_index: int
@@ -125,19 +130,19 @@ class ContentStart(_Event, frozen=True, tag="content.start"):
     """
 
 
-class ContentDelta(_Event, frozen=True, tag="content.delta", gc=False):
+class ContentDelta(_StreamEvent, frozen=True, tag="content.delta", gc=False):
     choice_index: int
     part_index: int
     delta: Delta
 
 
-class ContentDone(_Event, frozen=True, tag="content.done"):
+class ContentDone(_StreamEvent, frozen=True, tag="content.done"):
     choice_index: int
     part_index: int
     part: Block
 
 
-class MessageDelta(_Event, frozen=True, tag="message.delta"):
+class MessageDelta(_StreamEvent, frozen=True, tag="message.delta"):
     """A choice ended."""
 
     choice_index: int
@@ -145,19 +150,19 @@ class MessageDelta(_Event, frozen=True, tag="message.delta"):
     raw_finish_reason: str | None = None
 
 
-class UsageUpdate(_Event, frozen=True, tag="usage"):
+class UsageUpdate(_StreamEvent, frozen=True, tag="usage"):
     """The usage of the reply so far; the last event has the total."""
 
     usage: Usage
 
 
-class MessageDone(_Event, frozen=True, tag="message.done"):
+class MessageDone(_StreamEvent, frozen=True, tag="message.done"):
     """The complete reply, equal to the response of a call without a stream."""
 
     response: ChatResponse
 
 
-class ErrorEvent(_Event, frozen=True, tag="error"):
+class ErrorEvent(_StreamEvent, frozen=True, tag="error"):
     """The provider reported an error in the stream. The stream then raises the matching exception."""
 
     message: str

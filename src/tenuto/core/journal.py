@@ -56,6 +56,8 @@ class MessageAdded(_Payload, frozen=True, tag="message_added"):
     """A message that is not from the model, usually from the user."""
 
     message: Message
+    key: str = ""
+    """The idempotency key of `send(key=...)`: a message with the same key is added once."""
 
 
 class RequestStarted(_Payload, frozen=True, tag="request_started"):
@@ -145,6 +147,12 @@ class SteeringAdded(_Payload, frozen=True, tag="steering_added"):
     """A message that was added during a run. The model receives it from this entry on, a turn boundary."""
 
     message: Message
+    session: str = ""
+    """The session of the background sub-agent whose result this is."""
+    usage: Usage | None = None
+    """The usage of that sub-agent."""
+    cost: str = ""
+    """The cost of that sub-agent in USD as a decimal number."""
 
 
 class Compacted(_Payload, frozen=True, tag="compacted"):
@@ -182,15 +190,19 @@ class SubSessionLinked(_Payload, frozen=True, tag="sub_session_linked"):
     session: str
     call_id: str = ""
     call_index: int = 0
+    background_tool: str = ""
+    """The name of the tool if the sub-agent runs in the background: its result arrives as a `SteeringAdded`."""
 
 
 class RunEnded(_Payload, frozen=True, tag="run_ended"):
     """The run ended or waits."""
 
     reason: str
-    """`completed`, `failed`, `cancelled`, `waiting` or `limit`."""
+    """`completed`, `failed`, `cancelled` or `waiting`; `cancelling` while open calls get their results."""
     detail: str = ""
-    """What the run waits for, or which limit or error ended it."""
+    """The limit or the error that ended the run."""
+    waiting_for: Literal["", "approval", "input", "limit", "context"] = ""
+    """What the run waits for, if `reason` is `waiting`."""
 
 
 class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
@@ -363,8 +375,10 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     agent: str = ""
     title: str = ""
     """The start of the first user message."""
-    status: str = "open"
-    """The reason of the last `RunEnded`, or `open` if the session continued after it."""
+    status: Literal["new", "interrupted", "waiting", "completed", "cancelled", "failed"] = "new"
+    """The status while no process holds the session; `interrupted`: a run has begun and has no `RunEnded`."""
+    waiting_for: str = ""
+    """What a run with the status `waiting` waits for: `approval`, `input`, `limit` or `context`."""
     waiting: int = 0
     """The number of calls of the last reply until the first of them has a result, which adds a message."""
 
@@ -375,14 +389,14 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         if isinstance(payload, ReplyReceived | RequestFailed) and payload.usage is not None:
             changes["usage"] = self.usage + payload.usage
         if isinstance(payload, ReplyReceived | MessageAdded | SteeringAdded):
-            changes["status"] = "open"
+            changes |= _INTERRUPTED
             changes["message_count"] = self.message_count + 1
             changes["waiting"] = _count_calls(payload.message) if isinstance(payload, ReplyReceived) else 0
             if not self.title and isinstance(payload, MessageAdded) and isinstance(payload.message, UserMessage):
                 start = str(payload.message).lstrip()[:400]  # a message may have 100 MB
                 changes["title"] = jsonio.printable(" ".join(start.split())[:80])
         elif isinstance(payload, RequestStarted | CallStarted):
-            changes["status"] = "open"
+            changes |= _INTERRUPTED
         elif isinstance(payload, CallFinished):
             if 0 <= payload.call_index < self.waiting:
                 changes["message_count"] = self.message_count + 1
@@ -393,8 +407,26 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         elif isinstance(payload, HandedOver):
             changes["model"] = payload.model
         elif isinstance(payload, RunEnded):
-            changes["status"] = payload.reason
+            changes["status"], changes["waiting_for"] = status_after(payload)
         return msgspec.structs.replace(self, **changes)
+
+
+_INTERRUPTED = {"status": "interrupted", "waiting_for": ""}
+
+
+def status_after(end: RunEnded) -> tuple[str, str]:
+    """Return the status of a session after the end of a run, and what it waits for.
+
+    A reason of a later version is `failed`; `limit`, and a detail instead of `waiting_for`, are of an earlier version.
+    """
+    if end.reason == "limit":
+        return "waiting", "limit"
+    if end.reason == "waiting":
+        reasons = ("approval", "input", "limit", "context")
+        return "waiting", end.waiting_for or (end.detail if end.detail in reasons else "")
+    if end.reason == "cancelling":  # the results of the open calls and the last entry follow
+        return "interrupted", ""
+    return (end.reason if end.reason in ("completed", "cancelled") else "failed"), ""
 
 
 def session_meta_of(id: str, entries: Iterable[Entry]) -> SessionMeta:

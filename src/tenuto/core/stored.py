@@ -4,7 +4,7 @@ Blocks are tagged `block_type`, tokens `provider`, messages `role`, citations `t
 left out. A document with exactly our own fields is read by one typed decode. Any other is read member by member:
 
 * a block of an unknown type, or with invalid fields, becomes `Opaque` without a dialect; a token `OpaqueMeta`; a citation
-  `OtherCitation`; a journal payload `UnknownPayload`;
+  `OtherCitation`; a journal payload `UnknownPayload`; an inbox item `UnknownItem`;
 * an unknown field, or an optional field with an invalid value, goes into `unknown_fields` of its value.
 
 All of them are written back where they were. A block may also have its fields inside `data`, a call its arguments as JSON
@@ -38,6 +38,7 @@ from tenuto.core.blocks import (
     ToolUse,
     Value,
 )
+from tenuto.core.inbox import InboxItem, UnknownItem
 from tenuto.core.journal import VERSION, EntryDraft, EntryPayload, UnknownPayload, payload_kind
 from tenuto.core.jsonio import JsonError
 from tenuto.core.loss import Location, Loss
@@ -55,6 +56,7 @@ _message_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 _transcript_decoder = msgspec.json.Decoder(Transcript)
 _response_decoder = msgspec.json.Decoder(ChatResponse)
 _payload_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(EntryPayload)
+_item_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(InboxItem)
 
 
 def dump_block(block: Block) -> bytes:
@@ -120,7 +122,22 @@ def make_draft(payload: EntryPayload | UnknownPayload, *, id: str, time_ms: int,
     return EntryDraft(id, time_ms, payload_kind(payload), dump_payload(payload), payload, version)
 
 
-def _dump(value: T, load: Callable[[bytes], T | UnknownPayload]) -> bytes:
+def dump_item(item: InboxItem | UnknownItem) -> bytes:
+    if not isinstance(item, UnknownItem):
+        return _dump(item, load_item)
+    data = item.body.encode("utf-8", "surrogatepass")
+    if load_item(data) != item:
+        raise JsonError(f"an inbox item of the kind {item.kind!r} cannot be stored: it reads back as something else")
+    return data
+
+
+def load_item(stored: Stored) -> InboxItem | UnknownItem:
+    """Read an inbox item; one of an unknown kind, or with invalid fields, becomes `UnknownItem`."""
+    item: InboxItem | UnknownItem = _load(stored, _item_decoder, _item)
+    return item
+
+
+def _dump(value: T, load: Callable[[bytes], T | UnknownPayload | UnknownItem]) -> bytes:
     data = jsonio.encode(value)
     find = data.find  # faster than `in` for bytes, measured
     if find(_SPLICE_MARKS[0]) < 0 and find(_SPLICE_MARKS[1]) < 0 and find(_SPLICE_MARKS[2]) < 0:
@@ -269,6 +286,15 @@ def _payload(raw: Raw) -> EntryPayload | UnknownPayload:
         return UnknownPayload(kind, jsonio.as_text(raw))
 
 
+def _item(raw: Raw) -> InboxItem | UnknownItem:
+    members = jsonio.members(raw)
+    kind = jsonio.text_of(members.get("item"))
+    try:
+        return _value(_ITEMS[kind], members)
+    except (JsonError, KeyError):
+        return UnknownItem(kind, jsonio.as_text(raw))
+
+
 def _content(raw: Raw) -> Block:
     block = _block(raw)
     return block if isinstance(block, Content) else Opaque("", jsonio.as_text(raw))
@@ -300,6 +326,7 @@ _METAS: dict[str, type[ProviderMeta]] = _by_tag(ProviderMeta)
 _CITATIONS: dict[str, type[Citation]] = _by_tag(Citation)
 _MESSAGES: dict[str, type[Message]] = _by_tag(Message)
 _PAYLOADS: dict[str, type[EntryPayload]] = _by_tag(EntryPayload)
+_ITEMS: dict[str, type[InboxItem]] = _by_tag(InboxItem)
 _SPELLINGS = dict(pair.split("=") for pair in ("openai=open_ai", "google=gemini"))  # tag of others to ours
 
 _TYPE_READERS: dict[Any, Callable[[Raw], Any]] = {

@@ -1,114 +1,104 @@
-"""What a database is to the store: a connection that one thread uses, and whoever opens them.
+"""The interface between the store and a database. The logic of the store is written once; SQLite and Postgres are drivers.
 
-The store's own logic is written once, against this; SQLite and Postgres are two drivers. SQL is written with `?` for
-arguments, in words that both understand; what they say differently is a method here.
+SQL has `?` for arguments and uses what both databases understand. Where they differ, a driver has a method.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from tenuto.errors import StoreError
-
-__all__ = ["Arg", "CommitUnknown", "ConnectionLost", "Driver", "Engine", "FileLock"]
+from tenuto.store.locks import Locks
 
 Arg: TypeAlias = str | int | bytes | bytearray | None
 
 
+def tokenize(text: str) -> list[str]:
+    """Return the words of a text in lower case. All databases get the same words for their search index."""
+    return re.findall(r"\w+", text.casefold())
+
+
 class CommitUnknown(StoreError):
-    """The line broke while a commit was under way: nobody knows whether it happened. Look, or send it again."""
+    """The connection broke during a commit, so it is unknown whether the transaction was stored. Read, or send it again."""
 
 
 class ConnectionLost(StoreError):
-    """The line broke before the commit: nothing of the transaction happened. The same may be tried again."""
-
-
-class FileLock(Protocol):
-    """A lock on a session that the operating system frees when its holder dies."""
-
-    def free(self) -> None:
-        """Let go of it."""
+    """The connection broke before the commit, so the transaction was not stored. Try again."""
 
 
 class Driver(Protocol):
-    """One connection. Every method may raise `StoreError`: `StoreCorrupt` for damage, `CommitUnknown` from `commit`, `ConnectionLost` from
-    whatever comes between `begin` and `commit`, where there is a line that can break.
+    """One connection, used by one thread. Every method may raise `StoreError`; `StoreCorrupt` for damage.
+
+    `commit` may raise `CommitUnknown`, and all statements of a transaction `ConnectionLost`.
     """
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction. One that writes waits for its turn; one that reads sees one state of things."""
+        """Begin a transaction. A writing one waits for its turn; a reading one sees one state of the database."""
 
     def commit(self) -> None:
-        """End it. What was written is durable when this returns."""
+        """Commit. The changes are durable when this returns."""
 
     def rollback(self) -> None:
-        """Undo it. Never raises: a connection that cannot even do that is broken, and the next `begin` opens another."""
+        """Roll back; never raise. If it fails, the next `begin` opens another connection."""
 
-    def save(self) -> None:
-        """Set a mark inside the transaction."""
+    def savepoint(self) -> None:
+        """Set the savepoint of the transaction; it replaces the one before."""
 
-    def undo(self) -> None:
-        """Go back to the mark."""
+    def rollback_to(self) -> None:
+        """Roll back to the savepoint."""
 
     def rows(self, sql: str, args: Sequence[Arg] = ()) -> list[tuple[Any, ...]]:
-        """Ask; return everything."""
+        """Run a query and return all rows."""
 
     def change(self, sql: str, args: Sequence[Arg] = ()) -> int:
-        """Change something; return how many rows that touched."""
+        """Run a statement and return the number of changed rows."""
 
     def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
-        """Insert several rows by one statement; return how many were inserted."""
+        """Run an INSERT for several rows and return the number of inserted rows."""
 
     def clock(self) -> int:
-        """Return the store's own time, in milliseconds since 1970: the server's, where there is one."""
+        """Return the time of the database: milliseconds since 1970."""
 
     def index(self, rows: Iterable[tuple[str, int, str]]) -> None:
-        """Let these texts be found: session, number, words. NUL and half characters are not words."""
+        """Add texts to the search index: session, entry number and text, without NUL and unpaired surrogates."""
 
     def unindex(self, session: str | None) -> None:
-        """Forget the texts of a session, or of all."""
+        """Remove the texts of a session, or all texts, from the search index."""
 
-    def search(self, words: str, limit: int) -> list[tuple[str, int, str]]:
-        """Find texts; return session, number and a snippet, the most fitting first. Any words will do: none is syntax."""
+    def search(self, words: list[str], limit: int) -> list[tuple[str, int, str]]:
+        """Return session, entry number and text of the entries that contain all words, best matches first."""
+
+    def check(self) -> list[str]:
+        """Return the problems that the database finds in its own files."""
 
     def size(self) -> int:
-        """Return how many bytes it all takes on disk."""
+        """Return the size on disk in bytes."""
 
     def backup(self, to: str) -> None:
-        """Write a consistent copy to a file that does not exist yet."""
+        """Write a consistent copy to a file that does not exist."""
 
     def checkpoint(self) -> None:
-        """Copy the log into the database if it is long; called outside of a transaction."""
+        """Copy the log into the database if it is long. Called outside of a transaction."""
 
     def close(self) -> None:
-        """Close it. Never raises."""
+        """Close the connection; never raise."""
 
 
 class Engine(Protocol):
-    """Opens connections to one database, and knows its locks."""
+    """Opens connections to one database."""
 
     name: str
-    """What it is, with its version: `SQLite 3.40.1`."""
+    """The database with its version: `SQLite 3.40.1`."""
 
     def open(self, *, write: bool) -> Driver:
-        """Open a connection; the first creates the tables of an empty database.
+        """Open a connection; the first one creates the tables of an empty database.
 
-        Raise `StoreError` for a database of another version, of another program, or one that cannot be opened,
-        `StoreCorrupt` for a damaged one; and never change any of those.
-        """
-
-    def hold(self, session: str) -> FileLock | None:
-        """Take this machine's lock on a session; None if a live process has it. Where there are no such locks (Windows),
-        always give one that does nothing: the lease's time alone holds then.
+        Raise `StoreError` for a database of another version or program, or one that cannot be opened, and `StoreCorrupt`
+        for a damaged one. None of these is changed.
         """
 
     @property
-    def locks(self) -> bool:
-        """Whether `hold` means anything here."""
-
-    @property
-    def place(self) -> str:
-        """The name of the folder in which the locks are, made by chance: who finds the same name looks at the same locks.
-        Empty where there are no locks.
-        """
+    def locks(self) -> Locks:
+        """The session locks of this machine."""

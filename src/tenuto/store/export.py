@@ -1,12 +1,10 @@
-"""Sessions as text: a line that says which session it is, then one line for each entry, all of them JSON objects.
+"""Sessions as text (JSON lines): a line for the session, one for each entry, then one for each pending inbox item.
 
-An entry's bytes stand in its line as they are, under `body`, so that the file can be read and searched; where that would
-change a byte, or break the line, they stand under `body64` instead. Each line has the digest of the bytes. What comes out
-of a store and into another has the same entries: numbers, ids, times, kinds, versions, bytes and digests. Fences are not
-carried over: they count the writers of one store.
+The bytes of an entry are in its line under `body`; where that would change a byte or break the line, they are base64 under
+`body64`. Each line has the digest of the bytes. An imported session has the same numbers, ids, times, kinds, versions, bytes
+and digests. Fences are not imported: they count the holders of one store.
 
-Several sessions may stand one after another. Neither way is more of them held in memory than is read or written at once,
-as long as lines can be read twice: once to see that they are whole, and once to write them.
+A text may have several sessions. Lines are read twice, to check them and to write them, and only some are in memory.
 """
 
 from __future__ import annotations
@@ -21,35 +19,23 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio, stored
-from tenuto.core.journal import VERSION, Entry, EntryDraft, payload_kind, sha256_hex
+from tenuto.core.inbox import PostedItem, item_kind
+from tenuto.core.journal import VERSION, EntryDraft, payload_kind, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store.checks import earlier_version
+from tenuto.store.entries import earlier_version
 from tenuto.store.ids import check_entry_id, check_id, check_name, is_keyword
 from tenuto.store.protocol import Lease, Store
-
-__all__ = [
-    "FORMAT",
-    "ExportedSession",
-    "Imported",
-    "check_export",
-    "check_header",
-    "check_no_other_session",
-    "export_session",
-    "import_session",
-    "import_sessions",
-]
+from tenuto.store.schema import EXPORT_FORMAT, export_version_error
 
 T = TypeVar("T")
 Lines: TypeAlias = Iterable[bytes | str]
 
-FORMAT = 3
-"""The version of the text. It is raised with that of the entries."""
+FORMAT = EXPORT_FORMAT
 _BATCH = 8 * 1024 * 1024
-"""So many bytes, or one entry, are written in one transaction."""
+"""The most bytes that are read or written at once, unless one entry has more."""
 _WINDOW = 128
-"""So many entries at most are read at once; fewer, if they are large."""
-_HELD = 8 * 1024 * 1024
+"""The most entries that are read at once."""
 _CLOCK_SKEW = 24 * 60 * 60 * 1000
 """Milliseconds by which the clock of an exporting machine may be ahead."""
 _LATEST_VERSION = 255
@@ -57,20 +43,22 @@ _LATEST_VERSION = 255
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """What became of an import: under which id the session is, and what of it could not be taken along."""
+    """The result of an import."""
 
     session: str
     entries: int
     left_out: tuple[str, ...] = ()
+    """The properties of the session that could not be imported."""
 
 
 class ExportedSession(msgspec.Struct, frozen=True):
-    """A session of an export that was looked through and is whole; `first` tells it from others of the same id."""
+    """A session of an export that was checked."""
 
     session: str
     entries: int
     name: str
     first: tuple[str, str]
+    """The id and the digest of its first entry, which tell it from another session of the same id."""
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -79,39 +67,50 @@ class _Head(msgspec.Struct, frozen=True):
     name: str = ""
     parent: str = ""
     archived: bool = False
+    inbox: int = 0
 
 
-# --- out --------------------------------------------------------------------------------------------------------------
+_Part: TypeAlias = tuple[int, _Head, EntryDraft | PostedItem]
+"""The number of the session in the lines, from 1; its first line; and one of its entries or inbox items."""
+
+
+# --- export -----------------------------------------------------------------------------------------------------------
 
 
 async def export_session(store: Store, session: str) -> AsyncIterator[bytes]:
-    """Yield the lines of a session, each with its end. What is written meanwhile is not in it."""
+    """Yield the lines of a session, each with its end. Entries that are written meanwhile are not included."""
+    items = await store.inbox(session)  # before the entries: an item that is taken meanwhile is in both, not in neither
     shown = await store.session(session)
     first: dict[str, Any] = {"tenuto": "session", "format": FORMAT, "session": shown.id, "head": shown.head}
     optional = {"name": shown.name, "parent": shown.parent, "forked_at": shown.forked_at, "archived": shown.archived}
+    optional["inbox"] = len(items)
     yield jsonio.encode({**first, **{key: value for key, value in optional.items() if value}}) + b"\n"
     done, window = 0, 4
     while done < shown.head:
         entries = await store.read(session, after=done, upto=min(done + window, shown.head))
         for entry in entries:
-            yield _line(entry)
+            fields = {"seq": entry.seq, "id": entry.id, "time_ms": entry.time_ms, "fence": entry.fence}
+            yield _line({**fields, "version": entry.version, "kind": entry.kind}, entry.body, entry.digest)
         done += window
         size = sum(len(entry.body) for entry in entries)
-        window = max(window // 4, 1) if size > _HELD else min(window * 2, _WINDOW)
+        window = max(window // 4, 1) if size > _BATCH else min(window * 2, _WINDOW)
+    for number, posted in enumerate(items, 1):
+        body = stored.dump_item(posted.item)
+        fields = {"item": number, "id": posted.id, "time_ms": posted.time_ms, "kind": item_kind(posted.item)}
+        yield _line(fields, body, sha256_hex(body))
 
 
-def _line(entry: Entry) -> bytes:
-    fields: dict[str, Any] = {"seq": entry.seq, "id": entry.id, "time_ms": entry.time_ms, "fence": entry.fence}
-    fields |= {"version": entry.version, "kind": entry.kind, "digest": entry.digest}
-    if _is_plain(entry.body):
-        line = jsonio.encode({**fields, "body": Raw(entry.body)})
-        if _body_in(line) == entry.body:
+def _line(fields: dict[str, Any], body: bytes, digest: str) -> bytes:
+    fields = {**fields, "digest": digest}
+    if _is_plain(body):
+        line = jsonio.encode({**fields, "body": Raw(body)})
+        if _body_in(line) == body:
             return line + b"\n"
-    return jsonio.encode({**fields, "body64": base64.b64encode(entry.body).decode()}) + b"\n"
+    return jsonio.encode({**fields, "body64": base64.b64encode(body).decode()}) + b"\n"
 
 
 def _is_plain(body: bytes) -> bool:
-    """Tell whether bytes are text, on one line, and a whole JSON document with nothing around it."""
+    """Return whether bytes are one line of text that is exactly one JSON document."""
     try:
         return b"\n" not in body and b"\r" not in body and body.decode() != "" and bytes(jsonio.check(body)) == body
     except (UnicodeDecodeError, JsonError):
@@ -119,93 +118,102 @@ def _is_plain(body: bytes) -> bool:
 
 
 def _body_in(line: bytes) -> bytes | None:
-    """What stands one level down in a line may be nested too deeply to be read there."""
+    """Return the body in a line; None if it is nested too deeply there."""
     try:
         return bytes(jsonio.members(line)["body"])
     except JsonError:
         return None
 
 
-# --- in ---------------------------------------------------------------------------------------------------------------
+# --- import -----------------------------------------------------------------------------------------------------------
 
 
 async def import_session(store: Store, lines: Lines, *, id: str = "") -> Imported:
     """Write an exported session to a store, under its own id or another.
 
-    Everything is checked before anything is written: raise `StoreCorrupt` for lines that are damaged, missing or out of
-    order, `StoreError` for text that is no export, comes from another version, or if the store has another session of
-    that id. One that was cut off while it was written is taken up where it ended: just import it again.
+    All lines are checked before anything is written: raise `StoreCorrupt` for lines that are damaged, missing or out of
+    order, `StoreError` for text that is not an export, or of another version, or if the store has another session of that
+    id. An import that was interrupted continues if it is called again.
 
-    Lines that can be gone through only once are held in memory.
+    Lines that can be read only once are stored in memory.
     """
-    again = list(lines) if isinstance(lines, Iterator) else lines
-    check_export(again, several=False)
-    [done] = [one async for one in import_sessions(store, again, id=id)]
-    return done
+    lines = list(lines) if isinstance(lines, Iterator) else lines
+    check_export(lines, several=False)
+    [imported] = [one async for one in import_sessions(store, lines, id=id)]
+    return imported
 
 
 def check_export(lines: Lines, *, several: bool = True) -> list[ExportedSession]:
-    """Look whether lines are whole sessions, one after another; nothing is written. Raise as `import_session` does."""
-    found: list[ExportedSession] = []
-    for (_, head), pieces in groupby(_parsed(lines, several=several), key=_of_which):
-        first = next(pieces)[2]  # the others are looked at as the loop goes on
-        found.append(ExportedSession(head.session, head.head, head.name, (first.id, first.digest)))
-    if not found:
-        raise StoreError("this is no exported session: there is nothing in it")
-    return found
+    """Check that lines are complete sessions; nothing is written. Raise as `import_session` does."""
+    sessions: list[ExportedSession] = []
+    for (_, head), parts in groupby(_parse(lines, several=several), key=lambda part: part[:2]):
+        first = next(parts)[2]  # groupby reads the other lines, which checks them
+        assert isinstance(first, EntryDraft)
+        sessions.append(ExportedSession(head.session, head.head, head.name, (first.id, first.digest)))
+    if not sessions:
+        raise StoreError("this is not an exported session: it is empty")
+    return sessions
 
 
-async def check_no_other_session(store: Store, whole: ExportedSession, *, id: str = "") -> None:
-    """Raise `StoreError` if the store has another session of that id, as far as its first entry tells."""
-    session = check_id(id or whole.session)
+async def check_no_other_session(store: Store, exported: ExportedSession, *, id: str = "") -> None:
+    """Raise `StoreError` if the store has a session of that id with another first entry."""
+    session = check_id(id or exported.session)
     try:
-        there = await store.read(session, upto=1)
+        entries = await store.read(session, upto=1)
     except SessionNotFound:
         return
-    if there and (there[0].id, there[0].digest) != whole.first:
-        raise _another(session)
+    if entries and (entries[0].id, entries[0].digest) != exported.first:
+        raise _other_session(session)
 
 
 async def import_sessions(
     store: Store, lines: Lines, *, id: str = "", name: str | None = None
 ) -> AsyncIterator[Imported]:
-    """Write the sessions of lines that were examined; yield each that is done. With an `id` there is to be one only.
+    """Write the sessions of lines that `check_export` has checked; yield each that is done.
 
-    They are called what they were called, unless `name` says otherwise.
-
-    Lines that have changed since are refused when it is their turn: what stands before them is written then.
+    With an `id` the lines must have one session. `name` replaces the exported names. Lines that have changed since the check
+    are refused when they are read; the sessions before them are written then.
     """
-    for (_, head), pieces in groupby(_parsed(lines, several=not id), key=_of_which):
+    for (_, head), parts in groupby(_parse(lines, several=not id), key=lambda part: part[:2]):
         session = check_id(id or head.session)
+        items: list[PostedItem] = []
         lease = await store.lease(session)
         try:
-            count = await _write(store, lease, (draft for _, _, draft in pieces))
+            count = await _write(store, lease, _drafts(parts, items))
         finally:
             await store.release(lease)
-        yield Imported(
-            session,
-            count,
-            tuple([note async for note in _finish(store, session, head, head.name if name is None else name)]),
-        )
+        for posted in items:
+            await store.post(session, posted.item, id=posted.id)
+        left_out = await _set_properties(store, session, head, head.name if name is None else name)
+        yield Imported(session, count, left_out)
+
+
+def _drafts(parts: Iterator[_Part], items: list[PostedItem]) -> Iterator[EntryDraft]:
+    """Yield the entries of a session; append its inbox items to `items`."""
+    for _, _, part in parts:
+        if isinstance(part, PostedItem):
+            items.append(part)
+        else:
+            yield part
 
 
 async def _write(store: Store, lease: Lease, drafts: Iterator[EntryDraft]) -> int:
-    """Write what is not there yet, once it is clear that what is there is the same; return how many entries it has."""
-    session, there, count = lease.session, lease.head, 0
+    """Write the entries that are missing, if the others are the same; return the number of all entries."""
+    session, head, count = lease.session, lease.head, 0
     for batch in _batches(drafts):
-        known = await store.read(session, after=count, upto=min(there, count + len(batch))) if count < there else []
+        known = await store.read(session, after=count, upto=min(head, count + len(batch))) if count < head else []
         if [(entry.id, entry.digest) for entry in known] != [(one.id, one.digest) for one in batch[: len(known)]]:
-            raise _another(session)
+            raise _other_session(session)
         count += len(batch)
-        if count > there:
+        if count > head:
             lease = await store.append(lease, batch[len(known) :])
-    if count < there:
-        raise _another(session)
+    if count < head:
+        raise _other_session(session)
     return count
 
 
-def _another(session: str) -> StoreError:
-    return StoreError(f"there is another session {session!r} already: import this one under another id")
+def _other_session(session: str) -> StoreError:
+    return StoreError(f"there is already another session {session!r}: import this one under another id")
 
 
 def _batches(drafts: Iterator[EntryDraft]) -> Iterator[list[EntryDraft]]:
@@ -221,73 +229,66 @@ def _batches(drafts: Iterator[EntryDraft]) -> Iterator[list[EntryDraft]]:
         yield batch
 
 
-async def _finish(store: Store, session: str, head: _Head, name: str) -> AsyncIterator[str]:
-    """Restore what is not an entry; yield what cannot be."""
+async def _set_properties(store: Store, session: str, head: _Head, name: str) -> tuple[str, ...]:
+    """Set the name and archive the session; return the properties that cannot be imported."""
+    left_out: list[str] = []
     if name:
         try:
             await store.rename(session, check_name(name))
         except ValueError as exc:
-            yield f"its name {name!r}: {exc}"
+            left_out.append(f"its name {name!r}: {exc}")
     if head.archived:
         await store.archive(session)
     if head.parent:
-        yield f"that it was forked off {head.parent!r}: it stands for itself now, with all of its entries"
+        left_out.append(f"its parent {head.parent!r}: the session is not a fork here and has all of its entries")
+    return tuple(left_out)
 
 
-_Piece: TypeAlias = tuple[int, _Head, EntryDraft]
-"""Which session of the lines it is, counted from 1; what is said of it; and one of its entries."""
+# --- lines ------------------------------------------------------------------------------------------------------------
 
 
-def _of_which(piece: _Piece) -> tuple[int, _Head]:
-    return piece[:2]
-
-
-def _parsed(lines: Lines, *, several: bool) -> Iterator[_Piece]:
-    """Yield the entries. `several`: a line that says so begins another session; else it is an entry that is none."""
+def _parse(lines: Lines, *, several: bool) -> Iterator[_Part]:
+    """Yield the entries and items of the lines. Without `several`, a second session is an error."""
     head: _Head | None = None
-    count = sessions = 0
+    entries = items = sessions = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             members = jsonio.members(line.rstrip(b"\r\n") if isinstance(line, bytes) else line.rstrip("\r\n"))
             if head is None or (several and "tenuto" in members):
-                _ended(head, count)
-                head, count, sessions = _head(members), 0, sessions + 1
+                _check_complete(head, entries, items)
+                head, entries, items, sessions = _parse_head(members), 0, 0, sessions + 1
+            elif "item" in members:
+                items += 1
+                if entries != head.head:
+                    raise JsonError(f"inbox item {items} is in the place of entry {entries + 1}")
+                yield sessions, head, _parse_item(members, items)
             else:
-                count += 1
-                yield sessions, head, _draft(members, head.session, count)
+                entries += 1
+                yield sessions, head, _parse_entry(members, head.session, entries)
         except JsonError as exc:
             raise StoreCorrupt(f"line {number}: {exc}") from None
-    _ended(head, count)
+    _check_complete(head, entries, items)
 
 
-def _ended(head: _Head | None, count: int) -> None:
-    """Make sure that all of a session's entries were there."""
-    if head is not None and count != head.head:
-        raise StoreCorrupt(f"session {head.session!r} had {head.head} entries, and here are {count}: some are lost")
-    if head is not None and not head.head:
-        raise StoreError(f"this is no exported session: there is nothing in it ({head.session!r})")
+def _check_complete(head: _Head | None, entries: int, items: int) -> None:
+    """Check that all entries and inbox items of a session were there."""
+    if head is None:
+        return
+    for what, expected, count in (("entries", head.head, entries), ("inbox items", head.inbox, items)):
+        if count != expected:
+            raise StoreCorrupt(f"session {head.session!r} had {expected} {what}, but the export has {count}")
+    if not head.head:
+        raise StoreError(f"this is not an exported session: {head.session!r} has no entries")
 
 
-def check_header(line: bytes) -> None:
-    """Check the first line of an export. Raise `StoreError` if it has another version, `JsonError` if it is damaged."""
-    _head(jsonio.members(line))
-
-
-def _head(members: dict[str, Raw]) -> _Head:
+def _parse_head(members: dict[str, Raw]) -> _Head:
     if bytes(members.get("tenuto", b"")) != b'"session"':
-        raise StoreError('this is no exported session: the first line does not say {"tenuto": "session", ...}')
+        raise StoreError('this is not an exported session: the first line is not {"tenuto": "session", ...}')
     version = _field(members, "format", int)
     if version != FORMAT:
-        by, todo = (
-            ("a later", "upgrade tenuto")
-            if version > FORMAT
-            else ("an earlier", "use that version to import and show it")
-        )
-        raise StoreError(
-            f"the export was written by {by} version of tenuto (format {version}; this version reads {FORMAT}): {todo}"
-        )
+        raise export_version_error(version)
     name = _field(members, "name", str, "")
     if is_keyword(name):
         raise JsonError(f"the session has the name {name[:80]!r}, which means a session by its position")
@@ -297,31 +298,44 @@ def _head(members: dict[str, Raw]) -> _Head:
         name,
         _field(members, "parent", str, ""),
         _field(members, "archived", bool, False),
+        _field(members, "inbox", int, 0),
     )
 
 
-def _draft(members: dict[str, Raw], session: str, expected: int) -> EntryDraft:
-    seq = _field(members, "seq", int)
-    if seq != expected:
-        raise JsonError(f"entry {seq} stands where entry {expected} should be")
-    body = _body(members)
-    if sha256_hex(body) != _field(members, "digest", str):
-        raise JsonError(f"the bytes of entry {seq} are not those that were exported: their digest differs")
-    act, kind = stored.load_payload(body), _field(members, "kind", str)
-    if kind != payload_kind(act):
-        raise JsonError(f"entry {seq} is called {kind!r} and is {payload_kind(act)!r}")
-    id, at, version = _field(members, "id", str), _field(members, "time_ms", int), _field(members, "version", int)
-    try:
-        check_entry_id(id)
-    except ValueError as exc:
-        raise JsonError(f"entry {seq}: {exc}") from None
-    if not 0 <= at <= time.time_ns() // 1_000_000 + _CLOCK_SKEW:
-        raise JsonError(f"entry {seq} has the time {at}, which is not between 1970 and now")
+def _parse_entry(members: dict[str, Raw], session: str, expected: int) -> EntryDraft:
+    id, body, kind = _parse_common(members, "seq", "entry", expected)
+    payload, time_ms = stored.load_payload(body), _field(members, "time_ms", int)
+    version = _field(members, "version", int)
+    if kind != payload_kind(payload):
+        raise JsonError(f"entry {expected} has the kind {kind!r}, but its body has {payload_kind(payload)!r}")
+    if not 0 <= time_ms <= time.time_ns() // 1_000_000 + _CLOCK_SKEW:
+        raise JsonError(f"entry {expected} has the time {time_ms}, which is not between 1970 and now")
     if not 1 <= version <= _LATEST_VERSION:
-        raise JsonError(f"entry {seq} has the version {version}; versions are 1 to {_LATEST_VERSION}")
+        raise JsonError(f"entry {expected} has the version {version}; versions are 1 to {_LATEST_VERSION}")
     if version < VERSION:
-        raise earlier_version(session, seq, version)
-    return EntryDraft(id, at, kind, body, act, version)
+        raise earlier_version(session, expected, version)
+    return EntryDraft(id, time_ms, kind, body, payload, version)
+
+
+def _parse_item(members: dict[str, Raw], expected: int) -> PostedItem:
+    id, body, kind = _parse_common(members, "item", "inbox item", expected)
+    item = stored.load_item(body)
+    if kind != item_kind(item):
+        raise JsonError(f"inbox item {expected} has the kind {kind!r}, but its body has {item_kind(item)!r}")
+    return PostedItem(expected, id, _field(members, "time_ms", int), item)
+
+
+def _parse_common(members: dict[str, Raw], number_field: str, what: str, expected: int) -> tuple[str, bytes, str]:
+    """Return id, body and kind of an entry or an item; check its number, digest and id."""
+    number, body = _field(members, number_field, int), _body(members)
+    if number != expected:
+        raise JsonError(f"{what} {number} is in the place of {what} {expected}")
+    if sha256_hex(body) != _field(members, "digest", str):
+        raise JsonError(f"{what} {number} does not match its digest: it was changed after the export")
+    try:
+        return check_entry_id(_field(members, "id", str)), body, _field(members, "kind", str)
+    except ValueError as exc:
+        raise JsonError(f"{what} {number}: {exc}") from None
 
 
 def _body(members: dict[str, Raw]) -> bytes:

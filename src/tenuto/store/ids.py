@@ -1,6 +1,6 @@
-"""The names of sessions: making ids, telling what is one, and reading what somebody typed to mean one.
+"""Ids and names of sessions: creating and checking them, and reading what a user typed.
 
-An id made here is 26 letters and digits. It begins with the time, so that ids sort by age, and ends in 80 bits of chance.
+A new id has 26 letters and digits. It starts with the time, so that ids sort by age, and ends with 80 random bits.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ import unicodedata
 from collections.abc import Sequence
 
 from tenuto.errors import InvalidSessionId, SessionNotFound
-from tenuto.store.protocol import ID
 
-__all__ = ["check_entry_id", "check_id", "check_name", "is_keyword", "new_id", "only_match", "places_back"]
-
-_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u: they are misread, or spell words
-_TIME = 48  # bits: enough until the year 10889
-_CHANCE = 80
+ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+"""The form of a session id."""
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u, which are misread or spell words
+_TIME_BITS, _RANDOM_BITS = 48, 80
+_LONGEST = 200
 _SHOWN = 5
 _LAST = "last"
-_LONGEST = 200
 
 
 def new_id(now: int) -> str:
-    """Make an id; `now` is milliseconds since 1970. Any clock will do: what it says beyond its range is cut off."""
-    number = (max(now, 0) % 2**_TIME) << _CHANCE | secrets.randbits(_CHANCE)
+    """Return a new id; `now` is milliseconds since 1970, of which the last 48 bits are used."""
+    number = (max(now, 0) % 2**_TIME_BITS) << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
     return "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
 
 
@@ -35,7 +33,7 @@ def check_id(id: str) -> str:
         raise InvalidSessionId("'last' is not a session id: it means the session that was used last")
     if re.fullmatch(ID, id) is None:
         raise InvalidSessionId(
-            f"{id[:80]!r} is no session id: letters, digits, '-' and '_', at most 64, the first a letter or digit"
+            f"{id[:80]!r} is not a session id: use letters, digits, '-' and '_', at most 64, the first a letter or digit"
         )
     return id
 
@@ -43,20 +41,26 @@ def check_id(id: str) -> str:
 def check_name(name: str) -> str:
     """Return the name; raise `ValueError` for an invalid one, or for one that `find` reads as a keyword."""
     if is_keyword(name):
-        raise ValueError(f"{name[:80]!r} is no name: it means a session by its position; choose another name")
-    odd = next((sign for sign in name if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp")), None)
-    if odd is not None or len(name) > 200 or name != name.strip():
+        raise ValueError(f"{name[:80]!r} is not a name: it means a session by its position; choose another name")
+    odd = any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name)
+    if odd or len(name) > _LONGEST or name != name.strip():
         raise ValueError(
-            f"{name[:80]!r} is no name: one line of at most 200 characters, with no space around and no control characters"
+            f"{name[:80]!r} is not a name: use one line of at most {_LONGEST} characters, without control characters and "
+            "without spaces at its ends"
         )
     return name
 
 
-def check_entry_id(id: str) -> str:
-    """Return the id of an entry; raise `ValueError` unless it has 1 to 200 characters that can be shown."""
+def check_entry_id(id: str, what: str = "entry id") -> str:
+    """Return the id of an entry or an owner; raise `ValueError` unless it has 1 to 200 printable characters."""
     if not 0 < len(id) <= _LONGEST or not id.isprintable():
-        raise ValueError(f"{id[:80]!r} is no entry id: 1 to {_LONGEST} characters without control characters")
+        raise ValueError(f"{id[:80]!r} is not an {what}: use 1 to {_LONGEST} characters without control characters")
     return id
+
+
+def clean(text: str) -> str:
+    """Return text that every database accepts: NUL and unpaired surrogates are replaced."""
+    return re.sub("[\0\ud800-\udfff]", "\ufffd", text)
 
 
 def is_keyword(text: str) -> bool:
@@ -65,18 +69,18 @@ def is_keyword(text: str) -> bool:
 
 
 def places_back(text: str) -> int | None:
-    """Read `last` (0) and `~N`: how many sessions before the last one are passed over; None for any other text."""
+    """Read `last` (0) and `~N`: how many sessions before the last one to skip; None for any other text."""
     if text == _LAST:
         return 0
     back = re.fullmatch(r"~([0-9]{1,9})", text)
     return int(back[1]) if back else None
 
 
-def only_match(text: str, fitting: Sequence[str]) -> str:
-    """Return the only one of the ids that fit the text; raise `SessionNotFound`, which shows them if there are several."""
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
+def only_match(text: str, matches: Sequence[str]) -> str:
+    """Return the only id; raise `SessionNotFound`, which lists the ids if there are several."""
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise SessionNotFound(f"no session is called {text[:80]!r}")
-    some = ", ".join(sorted(fitting)[:_SHOWN]) + (", ..." if len(fitting) > _SHOWN else "")
-    raise SessionNotFound(f"several sessions begin with {text[:80]!r}: {some}; type more of the one you mean")
+    some = ", ".join(sorted(matches)[:_SHOWN]) + (", ..." if len(matches) > _SHOWN else "")
+    raise SessionNotFound(f"several sessions begin with {text[:80]!r}: {some}; type more of the id")

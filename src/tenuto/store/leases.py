@@ -1,53 +1,51 @@
-"""Who may write a session, and what this store holds of that.
+"""The leases of a store: acquiring and renewing them, and the leases that this process holds.
 
-A lease is free if nobody has it or if its holder is dead. If holder and asker share a directory of locks, the lock says
-whether the holder is alive, whatever the clock says. Otherwise the lease is free when its time is over, or if it ends later
-than any lease could (the clock was set back). The fence grows with every holder, and every write names it.
-
-Every append renews its lease; the thread that writes renews the others.
+A session is free if it has no holder or a dead one (`sessions.is_held`). The fence grows with every holder, and every write
+names it. Every append renews its lease; the writing thread renews the others.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.journal import SessionMeta
-from tenuto.errors import LeaseLost, SessionInUse, StoreCorrupt, StoreError
-from tenuto.store.driver import Driver, Engine, FileLock
+from tenuto.errors import LeaseLost, SessionInUse
+from tenuto.store.driver import Driver, Engine
+from tenuto.store.ids import check_entry_id
+from tenuto.store.locks import SessionLock
 from tenuto.store.protocol import Lease
-from tenuto.store.sessions import SessionRow, is_live, row_of
-
-__all__ = ["HeldLease", "Leases", "lost", "meta_of"]
+from tenuto.store.sessions import SessionRow, is_held, meta_of, row_of
 
 _NEW = """
 INSERT INTO sessions (
-    id, head, fence, until, owner, pid, host, lock_dir_id, parent, forked_at, indexed, archived, created_at, updated_at,
-    status, agent, name, meta
-) VALUES (?, 0, 0, 0, '', 0, '', '', '', 0, 0, 0, 0, 0, 'open', '', '', ?) ON CONFLICT (id) DO NOTHING
+    id, head, fence, until, ttl_ms, owner, generation, pid, host, lock_dir_id, parent, forked_at, indexed, archived,
+    created_at, updated_at, status, agent, name, meta
+) VALUES (?, 0, 0, 0, 0, '', 0, 0, '', '', '', 0, 0, 0, 0, 0, ?, '', '', ?)
 """
-_TAKE = """
-UPDATE sessions SET fence = fence + 1, until = ?, owner = ?, pid = ?, host = ?, lock_dir_id = ? WHERE id = ? AND fence = ?
+_ACQUIRE = """
+UPDATE sessions SET fence = ?, until = ?, ttl_ms = ?, owner = ?, generation = ?, pid = ?, host = ?, lock_dir_id = ?
+WHERE id = ?
 """
 _RENEW = "UPDATE sessions SET until = ?, lock_dir_id = ? WHERE id = ? AND owner = ? AND fence = ?"
 _RELEASE = """
 UPDATE sessions SET until = 0, owner = '', pid = 0, host = '', lock_dir_id = '' WHERE id = ? AND owner = ? AND fence = ?
 """
-_TRIES = 5
 
 
 class HeldLease:
-    """A lease that this process holds, with the number of its session and the summary at `head`.
+    """A lease that this process holds, with the row number of its session and the summary at `head`.
 
     An append uses the summary only if the database confirms head, fence and owner.
     """
 
-    __slots__ = ("fence", "head", "lock", "meta", "n", "owner", "session")
+    __slots__ = ("fence", "head", "lock", "meta", "n", "owner", "session", "ttl_ms")
 
-    def __init__(self, lease: Lease, row: SessionRow, lock: FileLock | None) -> None:
+    def __init__(self, lease: Lease, row: SessionRow, lock: SessionLock | None, ttl_ms: int) -> None:
         self.n = row.n
         self.session = lease.session
         self.owner = lease.owner
@@ -55,175 +53,165 @@ class HeldLease:
         self.head = lease.head
         self.meta = meta_of(row.meta)
         self.lock = lock
+        self.ttl_ms = ttl_ms
 
 
 class Leases:
-    """The leases of one store. Everything that takes a driver is done by the thread that writes."""
+    """The leases of one store in one process. Methods with a driver run in the writing thread."""
 
     def __init__(self, engine: Engine, *, now: Callable[[], int] | None, ttl_ms: int, pid: int, host: str) -> None:
         self._engine = engine
         self._now = now
-        self._ttl = ttl_ms
-        self._me = (pid, host)
-        self.held: dict[str, HeldLease] = {}
-        """By owner."""
-        self.at = time.monotonic() + ttl_ms / 3000
-        """When what is held is to be renewed, twice before it would lapse, by the clock that is never set."""
+        self._ttl_ms = ttl_ms
+        self._holder = (pid, host)
+        self.held: dict[tuple[str, str], HeldLease] = {}
+        """By session and owner."""
+        self.renew_at = time.monotonic() + ttl_ms / 3000
+        """When the leases are renewed next, by the monotonic clock: two renewals may fail before a lease ends."""
 
     def now(self, driver: Driver) -> int:
-        """Return the time by which leases lapse."""
+        """Return the time that leases are compared with: milliseconds since 1970."""
         return driver.clock() if self._now is None else self._now()
 
-    def until(self, driver: Driver) -> int:
-        """Return when a lease lapses that is used now."""
-        return self.now(driver) + self._ttl
+    def get(self, lease: Lease | HeldLease) -> HeldLease | None:
+        """Return what this process knows of a lease; None if it does not hold it."""
+        held = self.held.get((lease.session, lease.owner))
+        return held if held is not None and held.fence == lease.fence else None
 
-    # --- taking ---
-
-    def take(self, driver: Driver, session: str, owner: str, force: bool) -> Lease:
-        """Take a lease for `owner`, who is new: if it is the owner's already, this was done before."""
-        for _ in range(_TRIES):
-            row = row_of(driver, session)
-            if row is None:
-                driver.change(_NEW, (session, jsonio.encode(SessionMeta(id=session))))
-                continue
-            if row.owner == owner:
-                return Lease(session=session, owner=owner, fence=row.fence, head=row.head, until=row.until)
-            self.drop(owner)  # it was taken before, and the commit failed
-            lease = self._taken(driver, row, session, owner, force=force)
-            if lease is not None:
-                return lease
-        raise StoreError(f"session {session!r} changes hands faster than it can be taken: try again")
-
-    def _taken(self, driver: Driver, row: SessionRow, session: str, owner: str, *, force: bool) -> Lease | None:
-        """Take it, if it may be taken; None if somebody was quicker."""
-        now = self.now(driver)
-        live, held = self._holder(row, now)
-        if live and not force:
-            raise SessionInUse(session, pid=row.pid, host=row.host, own=(row.pid, row.host) == self._me)
-        if held is None:
-            # The replaced holder may still have the lock. Each renewal tries to get it.
-            held = self._engine.hold(session)
-        try:
-            until = now + self._ttl
-            changed = driver.change(_TAKE, (until, owner, *self._me, self._place(held), session, row.fence))
-            if changed:
-                lease = Lease(session=session, owner=owner, fence=row.fence + 1, head=row.head, until=until)
-                self.held[owner] = HeldLease(lease, row, held)
-                held = None
-                return lease
-        finally:
-            if held is not None:
-                held.free()
-        return None
-
-    def holder(self, row: SessionRow, now: int) -> str:
-        """Return who holds a session, as `pid@host`; empty if nobody does, as far as the time says."""
-        return row.holder(now, self._ttl)
-
-    def is_free(self, driver: Driver, session: str) -> None:
-        """Raise `SessionInUse` if somebody holds a session."""
+    def acquire(
+        self, driver: Driver, session: str, owner: str, *, takeover: bool, generation: int, ttl_ms: int | None
+    ) -> Lease:
+        """Acquire a lease as `Store.lease` describes. If `owner` holds it with this `generation`, return it again."""
+        key, ttl_ms = (session, owner), ttl_ms or self._ttl_ms
         row = row_of(driver, session)
-        if row is not None and self.is_held(driver, row):
-            raise SessionInUse(session, pid=row.pid, host=row.host, own=(row.pid, row.host) == self._me)
+        if row is None:
+            meta = SessionMeta(id=session)
+            driver.change(_NEW, (session, meta.status, jsonio.encode(meta)))
+            row = row_of(driver, session)
+            assert row is not None
+        known = self.held.get(key)
+        if known is not None and (row.owner, row.fence) != (owner, known.fence):
+            self._drop(known)  # the commit of an earlier attempt failed, or another holder has replaced this one
+            known = None
+        fence = row.fence + 1
+        if self.is_held(row, self.now(driver)):
+            if row.owner != owner and not takeover:
+                raise SessionInUse(session, pid=row.pid, host=row.host, own=(row.pid, row.host) == self._holder)
+            if row.owner == owner and generation < row.generation:
+                raise LeaseLost(
+                    f"session {session!r} is held by generation {row.generation} of owner {owner!r}: generation "
+                    f"{generation} is out of date; stop its work"
+                )
+            if row.owner == owner and generation == row.generation:
+                fence = row.fence
+        until = self.now(driver) + ttl_ms
+        lease = Lease(session=session, owner=owner, fence=fence, head=row.head, until=until)
+        held = HeldLease(lease, row, known.lock if known is not None else None, ttl_ms)
+        if held.lock is None:  # after a takeover, the previous holder may still have it: each renewal tries again
+            held.lock = self._engine.locks.acquire(session)
+        self.held[key] = held
+        try:
+            lock_dir_id = self._lock_dir_id(held.lock)
+            driver.change(_ACQUIRE, (fence, until, ttl_ms, owner, generation, *self._holder, lock_dir_id, session))
+        except BaseException:
+            self._drop(held)
+            raise
+        self.renew_at = min(self.renew_at, time.monotonic() + ttl_ms / 3000)
+        return lease
 
-    def is_held(self, driver: Driver, row: SessionRow) -> bool:
+    def require_free(self, driver: Driver, row: SessionRow) -> None:
+        """Raise `SessionInUse` if a live process holds a session."""
+        if self.is_held(row, self.now(driver)):
+            raise SessionInUse(row.id, pid=row.pid, host=row.host, own=(row.pid, row.host) == self._holder)
+
+    def is_held(self, row: SessionRow, now: int) -> bool:
         """Return whether a live process holds a session."""
-        live, lock = self._holder(row, self.now(driver))
-        if lock is not None:
-            lock.free()
-        return live
+        return is_held(row, now, self._engine)
 
-    def _holder(self, row: SessionRow, now: int) -> tuple[bool, FileLock | None]:
-        """Return whether a live process holds a session, and the session's lock if its holder is dead.
-
-        If the holder has its lock in the directory that this process uses, the lock alone decides: a step of the clock
-        does not end a lease. Otherwise the time decides.
-        """
-        if row.owner and row.lock_dir_id and row.lock_dir_id == self._engine.place:
-            lock = self._engine.hold(row.id)
-            return lock is None, lock
-        return is_live(row.owner, row.until, now, self._ttl), None
-
-    def _place(self, held: FileLock | None) -> str:
-        return self._engine.place if held is not None and self._engine.locks else ""
-
-    # --- keeping and giving back ---
+    def _lock_dir_id(self, lock: SessionLock | None) -> str:
+        return "" if lock is None else self._engine.locks.directory_id(create=True)
 
     def renew(self, driver: Driver, lease: Lease) -> Lease:
         """Renew a lease; return it with the head of its session. Raise `LeaseLost`."""
-        until = self.until(driver)
-        held = self.held.get(lease.owner)
-        place = self._kept(lease.owner)
-        if held is None or not driver.change(_RENEW, (until, place, lease.session, lease.owner, lease.fence)):
-            self.drop(lease.owner)
-            raise lost(lease.session)
+        held = self.get(lease)
+        until = self._renew(driver, held) if held is not None else 0
+        if held is None or not until:
+            raise lease_lost(lease.session)
         row = row_of(driver, lease.session)
         assert row is not None
         held.head, held.meta = row.head, meta_of(row.meta)
         return msgspec.structs.replace(lease, head=row.head, until=until)
 
     def renew_all(self, driver: Driver) -> None:
-        """Renew every lease. One that is lost is dropped; its holder gets `LeaseLost` from its next write."""
-        until = self.until(driver)
+        """Renew every lease. A lost one is dropped; its holder gets `LeaseLost` from its next write."""
         for held in list(self.held.values()):
-            place = self._kept(held.owner)
-            if not driver.change(_RENEW, (until, place, held.session, held.owner, held.fence)):
-                self.drop(held.owner)
+            self._renew(driver, held)
 
-    def _kept(self, owner: str) -> str:
-        """Return the directory of a lease's lock, and try to get the lock if it was not free before."""
-        held = self.held.get(owner)
-        if held is None:
-            return ""
+    def _renew(self, driver: Driver, held: HeldLease) -> int:
+        """Renew a lease; return when it ends, or drop it and return 0 if it is lost."""
         if held.lock is None:
-            held.lock = self._engine.hold(held.session)
-        return self._place(held.lock)
+            held.lock = self._engine.locks.acquire(held.session)
+        until = self.now(driver) + held.ttl_ms
+        if driver.change(_RENEW, (until, self._lock_dir_id(held.lock), held.session, held.owner, held.fence)):
+            return until
+        self._drop(held)
+        return 0
 
-    def release(self, driver: Driver, session: str, owner: str, fence: int) -> None:
-        """Release a lease that this process holds; a lost one is no error."""
-        if owner in self.held:
-            driver.change(_RELEASE, (session, owner, fence))
-
-    def release_all(self, driver: Driver) -> None:
-        """Let go of everything."""
-        for holding in list(self.held.values()):
-            self.release(driver, holding.session, holding.owner, holding.fence)
-
-    def abandon(self, driver: Driver, owner: str) -> None:
-        """Let go of a lease that nobody waited for to the end, if it was taken at all."""
-        holding = self.held.get(owner)
-        if holding is not None:
-            self.release(driver, holding.session, owner, holding.fence)
-            self.drop(owner)
-
-    def drop(self, owner: str) -> None:
-        """Free the lock of a lease that is held no more."""
-        held = self.held.pop(owner, None)
-        if held is not None and held.lock is not None:
-            held.lock.free()
-
-    # --- a duty ---
+    def next_at(self) -> float | None:
+        """Return when the leases are renewed, by the monotonic clock; None: this process holds none."""
+        return self.renew_at if self.held else None
 
     def due(self, now: float) -> Callable[[Driver], None] | None:
-        """Return the renewal, if it is due."""
-        if not self.held or now < self.at:
+        """Return the renewal if it is due."""
+        if not self.held or now < self.renew_at:
             return None
-        self.at = now + self._ttl / 3000
+        self.renew_at = now + min(held.ttl_ms for held in self.held.values()) / 3000
         return self.renew_all
 
+    def release(self, driver: Driver, lease: Lease | HeldLease) -> None:
+        """Release a lease that this process holds in the database. A lost one is not an error."""
+        if self.get(lease) is not None:
+            driver.change(_RELEASE, (lease.session, lease.owner, lease.fence))
 
-def meta_of(stored: bytes) -> SessionMeta:
-    """Read the summary in a session row. Raise `StoreCorrupt`."""
-    try:
-        return jsonio.decode_as(stored, SessionMeta)
-    except jsonio.JsonError as exc:
-        raise StoreCorrupt(f"the summary of a session cannot be read: {exc}") from exc
+    def release_all(self, driver: Driver) -> None:
+        for held in list(self.held.values()):
+            self.release(driver, held)
+
+    def abandon(self, driver: Driver, leases: Iterable[Lease]) -> None:
+        """Release and forget leases that were acquired for a caller that does not wait for them any more."""
+        for lease in leases:
+            self.release(driver, lease)
+            self.drop(lease)
+
+    def drop(self, lease: Lease) -> None:
+        """Forget a lease that is released or lost, and release its lock."""
+        held = self.get(lease)
+        if held is not None:
+            self._drop(held)
+
+    def drop_all(self) -> None:
+        for held in list(self.held.values()):
+            self._drop(held)
+
+    def _drop(self, held: HeldLease) -> None:
+        self.held.pop((held.session, held.owner), None)
+        if held.lock is not None:
+            held.lock.release()
 
 
-def lost(session: str) -> LeaseLost:
+def check_lease_options(owner: str, generation: int, ttl: float | None) -> tuple[str, int | None]:
+    """Return the owner, a random one if it is empty, and the time in milliseconds. Raise `ValueError`."""
+    if generation < 0 or generation >= 2**63:
+        raise ValueError(f"generation is {generation}: use 0 or a higher number")
+    if ttl is not None and not 0 < ttl < 10**9:
+        raise ValueError(f"ttl is {ttl} s: use a positive number of seconds")
+    ttl_ms = None if ttl is None else max(int(ttl * 1000), 1)
+    return (check_entry_id(owner, "owner") if owner else secrets.token_hex(8)), ttl_ms
+
+
+def lease_lost(session: str) -> LeaseLost:
     """Return the error for a write under a lease that this process does not hold."""
     return LeaseLost(
         f"session {session!r} is not held here any more: it was taken over by another process, or released, or this process "
-        "was forked from its holder; the write was refused: stop the work on it here"
+        "was forked from its holder; nothing was written: stop the work on it here"
     )

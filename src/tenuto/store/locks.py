@@ -1,14 +1,15 @@
-"""Locks on sessions that the operating system frees when their holder dies, however it dies.
+"""File locks that the operating system releases when their process ends, for whatever reason.
 
-A lock is `flock` on a file of its own, named by the digest of the session's id, with `pid@host` inside for whoever looks.
-A folder of locks has a name, made by chance when it is first used: who finds the same name in it looks at the same locks,
-whatever machines and containers are called. Where there is no `flock` (Windows), nothing is locked, and a lease's time
-alone tells whether its holder lives.
+A session lock is `flock` on its own file, named by the digest of the session id; the file contains `pid@host`. A directory
+of locks has a random id in the file `place`: processes that read the same id see the same locks, whatever their machines
+and containers are called. Without `flock` (Windows) nothing is locked, and only the time of a lease shows whether its
+holder lives.
 """
 
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -21,128 +22,147 @@ else:
     flock = fcntl.flock
 
 from tenuto.errors import StoreError
-from tenuto.store.driver import FileLock
 
-__all__ = ["Guard", "Locks"]
-
-# LOCK_EX and LOCK_SH, both with LOCK_NB, and LOCK_UN: they have these numbers everywhere
-_ALONE, _SHARED, _FREE = 2 | 4, 1 | 4, 8
+# LOCK_EX and LOCK_SH, both with LOCK_NB, and LOCK_UN: they have these values on every system
+_EXCLUSIVE, _SHARED, _UNLOCK = 2 | 4, 1 | 4, 8
 _MODE = 0o600
+_ATTEMPTS, _PAUSE = 4, 0.001
+"""`is_locked` locks a file for some microseconds: a process that wants the lock then tries again."""
 
 
-class _Lock:
-    """One lock that is held. A child that was forked off has the file, too, and must not keep it locked by that."""
+class SessionLock:
+    """A session lock that this process holds; without a file it locks nothing."""
 
     def __init__(self, file: int, path: Path) -> None:
         self._file = file
         self._path = path
         _OPEN.add(self)
 
-    def free(self) -> None:
-        """Let go. The file goes while it is still locked: whoever waits for it sees that, and makes another."""
+    def release(self) -> None:
+        """Release the lock. The file is removed while it is locked: a waiting process notices that and creates another."""
         if self._file >= 0:
             with suppress(OSError):
                 self._path.unlink()
-        self.leave()
+        self.close()
 
-    def leave(self) -> None:
-        """Close the file; the lock stays with whoever else has it open."""
+    def close(self) -> None:
+        """Close the file. The lock stays with other processes that have inherited the file."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
 
 
-class _Nothing:
-    """Where nothing can be locked."""
-
-    def free(self) -> None:
-        pass
-
-
 class Locks:
-    """The locks of one store, in a folder that is made, for its owner only, when the first is taken."""
+    """The session locks of one store, in a directory that only its owner can read."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(folder)
-        self._place = ""
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._directory = Path(directory)
+        self._id = ""
 
     @property
-    def real(self) -> bool:
-        """Whether there are locks here at all."""
+    def available(self) -> bool:
+        """Whether this system has locks."""
         return flock is not None
 
-    @property
-    def place(self) -> str:
-        """The name of the folder; empty where there are no locks."""
-        if flock is not None and not self._place:
+    def directory_id(self, *, create: bool = False) -> str:
+        """Return the id of the directory. With `create`, create the directory if needed; empty: there are no locks."""
+        if flock is not None and not self._id:
             try:
-                self._place = self._named()
+                self._id = self._create_id() if create else self._read_id()
             except OSError as exc:
+                if not create:  # another user's directory: its locks cannot be seen
+                    return ""
                 raise StoreError(
-                    f"the folder of locks {str(self._folder)!r} cannot be used: {exc.strerror or exc}: name another place"
+                    f"the lock directory {str(self._directory)!r} cannot be used: {exc.strerror or exc}; choose another "
+                    "location for the store"
                 ) from exc
-        return self._place
+        return self._id
 
-    def hold(self, session: str) -> FileLock | None:
-        """Take the lock on a session; None if a live process has it."""
+    def acquire(self, session: str) -> SessionLock | None:
+        """Lock a session; return None if a live process has the lock."""
+        path = self._path(session)
         if flock is None:
-            return _Nothing()
-        import hashlib  # with the next one: only who locks something needs them
-        import socket
+            return SessionLock(-1, path)
+        import socket  # only processes that lock a session load it
 
-        path = self._folder / hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
-        lock: _Lock | None = None
+        lock: SessionLock | None = None
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             while True:
                 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
-                if not _locked(file, _ALONE):
+                if not _lock_or_close(file, _EXCLUSIVE, attempts=_ATTEMPTS):
                     return None
                 if _is_at(file, path):
                     break
-                os.close(file)  # its last holder took it away after we had opened it
-            lock = _Lock(file, path)
+                os.close(file)  # the previous holder removed it after it was opened here
+            lock = SessionLock(file, path)
             os.ftruncate(file, 0)
             os.write(file, f"{os.getpid()}@{socket.gethostname()}\n".encode())
         except OSError as exc:
             if lock is not None:
-                lock.free()
-            raise StoreError(f"session {session!r} cannot be locked by the file {str(path)!r}: {exc}") from exc
+                lock.release()
+            raise StoreError(f"session {session!r} cannot be locked with the file {str(path)!r}: {exc}") from exc
         return lock
 
-    def _named(self) -> str:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._folder / "place"
+    def is_locked(self, session: str) -> bool:
+        """Return whether a live process has the lock of a session. Nothing is written."""
+        path = self._path(session)
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if not _lock_or_close(file, _SHARED):
+                return True
+        except FileNotFoundError:
+            return False
+        except OSError as exc:
+            raise StoreError(f"the lock file {str(path)!r} of session {session!r} cannot be read: {exc}") from exc
+        os.close(file)
+        return False
+
+    def _path(self, session: str) -> Path:
+        import hashlib  # only processes that look at a lock load it
+
+        return self._directory / hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _read_id(self) -> str:
         with suppress(FileNotFoundError):
-            return path.read_text("ascii")
+            return (self._directory / "place").read_text("ascii")
+        return ""
+
+    def _create_id(self) -> str:
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if id := self._read_id():
+            return id
         import secrets
 
-        own = self._folder / f"place.{secrets.token_hex(8)}"
-        own.touch(_MODE)
-        own.write_text(secrets.token_hex(16), "ascii")
+        path, new = self._directory / "place", self._directory / f"place.{secrets.token_hex(8)}"
+        new.touch(_MODE)
+        new.write_text(secrets.token_hex(16), "ascii")
         try:
-            os.link(own, path)
-        except FileExistsError:  # somebody else was quicker, and theirs is the name
-            own.unlink()
+            os.link(new, path)
+        except FileExistsError:  # another process created it meanwhile
+            new.unlink()
         except OSError:  # a file system without links
-            own.rename(path)
+            new.rename(path)
         else:
-            own.unlink()
+            new.unlink()
         return path.read_text("ascii")
 
 
-def _locked(file: int, how: int) -> bool:
-    """Lock a file, or close it. What `flock` cannot do here (some network folders) is an error, not a refusal."""
+def _lock_or_close(file: int, mode: int, *, attempts: int = 1) -> bool:
+    """Lock a file; close it and return False if another process has it locked, raise `OSError` if locking fails."""
     assert flock is not None
     try:
-        flock(file, how)
-    except BlockingIOError:
-        os.close(file)
-        return False
+        for attempt in range(1, attempts + 1):
+            with suppress(BlockingIOError):
+                flock(file, mode)
+                return True
+            if attempt < attempts:
+                time.sleep(_PAUSE)
     except OSError:
         os.close(file)
         raise
-    return True
+    os.close(file)
+    return False
 
 
 def _is_at(file: int, path: Path) -> bool:
@@ -153,9 +173,9 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 class Guard:
-    """A file that writers lock together and a checkpoint locks alone, so that the two never happen at one moment.
+    """A file that writers lock together and a checkpoint locks alone, so that they never run at the same time.
 
-    Without a path there is nothing to guard, and everybody may.
+    Without a path nothing is locked.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -163,47 +183,44 @@ class Guard:
         self._file = -1
         _OPEN.add(self)
 
-    def share(self) -> bool:
-        """Lock it with all other writers; tell whether that went."""
-        return self._take(_SHARED)
+    def lock_shared(self) -> bool:
+        """Lock the file together with other writers; return whether it succeeded."""
+        return self._lock(_SHARED)
 
-    def alone(self) -> bool:
-        """Lock it against everybody; tell whether that went."""
-        return self._take(_ALONE)
+    def lock_exclusive(self) -> bool:
+        """Lock the file alone; return whether it succeeded."""
+        return self._lock(_EXCLUSIVE)
 
-    def free(self) -> None:
-        """Let go."""
+    def unlock(self) -> None:
         if self._file >= 0 and flock is not None:
-            flock(self._file, _FREE)
+            flock(self._file, _UNLOCK)
 
-    def leave(self) -> None:
-        """Let go, and close the file."""
+    def close(self) -> None:
+        """Unlock and close the file."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
 
-    def _take(self, how: int) -> bool:
-        file = self._file
-        if file < 0:
-            if flock is None or self._path is None:
-                return True
-            file = self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
-        assert flock is not None
+    def _lock(self, mode: int) -> bool:
+        if flock is None or self._path is None:
+            return True
+        if self._file < 0:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
-            flock(file, how)
+            flock(self._file, mode)
         except BlockingIOError:
             return False
         return True
 
 
-_OPEN: weakref.WeakSet[_Lock | Guard] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[SessionLock | Guard] = weakref.WeakSet()
 
 
-def _leave_all() -> None:
-    """A child that was forked off has the parent's files open, and would keep them locked when the parent is dead."""
+def _close_all() -> None:
+    """Close the files that a forked child inherited: they would stay locked after the parent has ended."""
     for lock in list(_OPEN):
-        lock.leave()
+        lock.close()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_all)
+    os.register_at_fork(after_in_child=_close_all)

@@ -1,45 +1,48 @@
-"""Keeping house: branches, names, removing, counting and looking for damage."""
+"""Forks, names, deleting, counting, and finding damage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator
 
-from tenuto.core.journal import Entry, SessionMeta, session_meta_of, unknown_payloads_in
+import msgspec
+
+from tenuto.core import stored
+from tenuto.core.journal import (
+    VERSION as ENTRY_VERSION,
+)
+from tenuto.core.journal import (
+    CallFinished,
+    Entry,
+    MessageAdded,
+    ReplyReceived,
+    SessionMeta,
+    SteeringAdded,
+    payload_kind,
+    session_meta_of,
+    sha256_hex,
+    unknown_payloads_in,
+)
+from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store.checks import faults_in, forked_meta
+from tenuto.store import budgets, inbox
 from tenuto.store.driver import Driver
-from tenuto.store.entries import columns_of, damaged, read, require_session, rows_of, wrong_column
-from tenuto.store.leases import Leases, meta_of
+from tenuto.store.entries import columns_of, damaged_entry, read, rows_of, written_earlier, wrong_column
+from tenuto.store.leases import Leases
 from tenuto.store.protocol import StoreStats, VerifyProblem
-from tenuto.store.schema import VERSION, place_of
+from tenuto.store.schema import VERSION, rowid_key
 from tenuto.store.search import text_of
-from tenuto.store.sessions import SessionRow, row_of
-
-__all__ = [
-    "all_ids",
-    "archive",
-    "count_rows",
-    "delete",
-    "delete_unreferenced",
-    "file_faults",
-    "find_problems_in",
-    "fork",
-    "indexed_count",
-    "rename",
-    "summary_at",
-]
+from tenuto.store.sessions import SessionRow, meta_of, require_session, row_of
 
 _FORK = """
 INSERT INTO sessions (
-    id, head, fence, until, owner, pid, host, lock_dir_id, parent, forked_at, indexed, archived, created_at, updated_at, status,
-    agent, name, meta
-) VALUES (?, ?, 0, 0, '', 0, '', '', ?, ?, ?, 0, ?, ?, ?, ?, '', ?) ON CONFLICT (id) DO NOTHING
+    id, head, fence, until, ttl_ms, owner, generation, pid, host, lock_dir_id, parent, forked_at, indexed, archived,
+    created_at, updated_at, status, agent, name, meta
+) VALUES (?, ?, 0, 0, 0, '', 0, 0, '', '', ?, ?, ?, 0, ?, ?, ?, ?, '', ?) ON CONFLICT (id) DO NOTHING
 """
 _RENAME = "UPDATE sessions SET name = ? WHERE id = ?"
 _OTHERS = "SELECT id FROM sessions WHERE name = ? AND id <> ?"
 _ARCHIVE = "UPDATE sessions SET archived = ? WHERE id = ?"
-_BELOW = """
+_DESCENDANTS = """
 WITH RECURSIVE below (id) AS (
     SELECT id FROM sessions WHERE parent = ?
     UNION
@@ -47,36 +50,32 @@ WITH RECURSIVE below (id) AS (
 )
 SELECT id FROM below ORDER BY id
 """
-_REMOVE_ENTRIES = "DELETE FROM entries WHERE rowid_key > ? AND rowid_key < ?"
-_REMOVE = "DELETE FROM sessions WHERE id = ?"
-_MEANT = "SELECT id FROM sessions WHERE head = 0 AND parent = ''"
-_UNUSED = "SELECT digest, size FROM blobs WHERE digest NOT IN (SELECT digest FROM entries WHERE body IS NULL)"
-_REMOVE_BLOB = "DELETE FROM blobs WHERE digest = ?"
-_THERE = "SELECT id FROM sessions WHERE head > 0 OR parent <> '' ORDER BY id"
-_SESSIONS = "SELECT count(*) FROM sessions WHERE head > 0 OR parent <> ''"
-_ENTRIES = "SELECT count(*) FROM entries"
-_BLOBS = "SELECT count(*), coalesce(sum(size), 0) FROM blobs"
-_FINDABLE = "SELECT count(*) FROM words"
-_WITHOUT = (
+_DELETE_ENTRIES = "DELETE FROM entries WHERE rowid_key > ? AND rowid_key < ?"
+_DELETE = "DELETE FROM sessions WHERE id = ?"
+_WITHOUT_ENTRIES = "SELECT id FROM sessions WHERE head = 0 AND parent = ''"
+_UNUSED_BLOBS = "SELECT digest, size FROM blobs WHERE digest NOT IN (SELECT digest FROM entries WHERE body IS NULL)"
+_DELETE_BLOB = "DELETE FROM blobs WHERE digest = ?"
+_IDS = "SELECT id FROM sessions WHERE head > 0 OR parent <> '' ORDER BY id"
+_COUNTS = (
+    "SELECT count(*) FROM sessions WHERE head > 0 OR parent <> ''",
+    "SELECT count(*) FROM entries",
+    "SELECT count(*), coalesce(sum(size), 0) FROM blobs",
+)
+_WITHOUT_SESSION = (
     "SELECT session, count(*) FROM entries WHERE (rowid_key >> 32) NOT IN (SELECT n FROM sessions) GROUP BY session"
 )
-_OUTSIDE = "SELECT seq FROM entries WHERE rowid_key > ? AND rowid_key < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY rowid_key"
-_WORDS = "SELECT seq, text FROM words WHERE session = ?"
+_OUTSIDE = """
+SELECT seq FROM entries WHERE rowid_key > ? AND rowid_key < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY rowid_key
+"""
+_TEXTS = "SELECT seq, text FROM words WHERE session = ?"
 _SHOWN = 5
 
 
-@runtime_checkable
-class _Checks(Protocol):
-    """A driver that can look for damage in what keeps its tables."""
-
-    def check(self) -> list[str]: ...
-
-
-# --- branches and names -----------------------------------------------------------------------------------------------
+# --- forks and names --------------------------------------------------------------------------------------------------
 
 
 def summary_at(driver: Driver, session: str, at: int | None) -> tuple[int, SessionMeta]:
-    """Return where a session is to be forked, and its summary there. Entries do not change: this needs no write."""
+    """Return the fork point of a session and its summary there. Entries do not change, so this needs no write."""
     row = require_session(driver, session)
     at = row.head if at is None else at
     if not 0 <= at <= row.head:
@@ -85,66 +84,69 @@ def summary_at(driver: Driver, session: str, at: int | None) -> tuple[int, Sessi
 
 
 def fork(driver: Driver, session: str, at: int, new: str, meta: SessionMeta) -> str:
-    """Add a session that shares another's entries; `meta` is its summary."""
+    """Add a session that shares the entries of another up to `at`; `meta` is its summary."""
     require_session(driver, session)
-    row = (new, at, session, at, at, *columns_of(meta))
-    if not driver.change(_FORK, row):
-        raise StoreError(f"there is a session {new!r} already")
+    if not driver.change(_FORK, (new, at, session, at, at, *columns_of(meta))):
+        raise StoreError(f"there is already a session {new!r}: choose another id")
     return new
 
 
+def forked_meta(meta: SessionMeta, id: str, now: int) -> SessionMeta:
+    """Return the summary of a new fork from the summary of its shared entries. The fork has its own times."""
+    return msgspec.structs.replace(meta, id=id, created_at=now, updated_at=now, status="new", waiting_for="")
+
+
 def rename(driver: Driver, session: str, name: str) -> None:
-    """Call a session something, if no other is called so."""
     require_session(driver, session)
     if name and driver.rows(_OTHERS, (name, session)):
-        raise ValueError(f"another session is called {name!r}")
+        raise ValueError(f"another session is called {name!r}: choose another name")
     driver.change(_RENAME, (name, session))
 
 
 def archive(driver: Driver, session: str, archived: bool) -> None:
-    """Put a session away, or fetch it back."""
     require_session(driver, session)
     driver.change(_ARCHIVE, (int(archived), session))
 
 
-# --- removing ---------------------------------------------------------------------------------------------------------
+# --- deleting ---------------------------------------------------------------------------------------------------------
 
 
 def delete(driver: Driver, leases: Leases, session: str, children: bool) -> tuple[str, ...]:
-    """Remove a session, with what was forked off it if that is wanted."""
-    require_session(driver, session)
-    below = [id for (id,) in driver.rows(_BELOW, (session,))]
+    row = require_session(driver, session)
+    below = [id for (id,) in driver.rows(_DESCENDANTS, (session,))]
     if below and not children:
         some = ", ".join(below[:_SHOWN]) + (", ..." if len(below) > _SHOWN else "")
         raise StoreError(f"session {session!r} has forks that share its entries: {some}; delete it with its children")
-    for id in (session, *below):
-        leases.is_free(driver, id)
-    for id in (session, *below):
-        n = require_session(driver, id).n
-        driver.unindex(id)
-        driver.change(_REMOVE_ENTRIES, (place_of(n, 0), place_of(n + 1, 0)))
-        driver.change(_REMOVE, (id,))
+    rows = [row, *(require_session(driver, id) for id in below)]
+    for row in rows:
+        leases.require_free(driver, row)
+    for row in rows:
+        driver.unindex(row.id)
+        inbox.remove(driver, row.id)
+        driver.change(_DELETE_ENTRIES, (rowid_key(row.n, 0), rowid_key(row.n + 1, 0)))
+        driver.change(_DELETE, (row.id,))
     return (session, *below)
 
 
 def delete_unreferenced(driver: Driver, leases: Leases) -> int:
-    """Remove sessions that never came into being, and large bodies of which no entry speaks; return the bytes of these."""
-    for (id,) in driver.rows(_MEANT):
+    """Delete sessions that have no entry and no holder, and bodies without entries; return the bytes of these."""
+    for (id,) in driver.rows(_WITHOUT_ENTRIES):
         row = row_of(driver, id)
-        if row is not None and not leases.is_held(driver, row):
-            driver.change(_REMOVE, (id,))
-    unused = driver.rows(_UNUSED)
+        if row is not None and not leases.is_held(row, leases.now(driver)):
+            driver.change(_DELETE, (id,))
+    for id, _ in inbox.items_without_session(driver):
+        inbox.remove(driver, id)
+    unused = driver.rows(_UNUSED_BLOBS)
     for digest, _ in unused:
-        driver.change(_REMOVE_BLOB, (digest,))
+        driver.change(_DELETE_BLOB, (digest,))
     return sum(size for _, size in unused)
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- counting ---------------------------------------------------------------------------------------------------------
 
 
 def count_rows(driver: Driver, backend: str) -> StoreStats:
-    """Count."""
-    [[sessions]], [[entries]], [[blobs, blob_bytes]] = (driver.rows(sql) for sql in (_SESSIONS, _ENTRIES, _BLOBS))
+    [[sessions]], [[entries]], [[blobs, blob_bytes]] = (driver.rows(sql) for sql in _COUNTS)
     return StoreStats(
         sessions=sessions,
         entries=entries,
@@ -156,71 +158,116 @@ def count_rows(driver: Driver, backend: str) -> StoreStats:
     )
 
 
-def indexed_count(driver: Driver) -> int:
-    """Return how many entries can be found by their words."""
-    [[count]] = driver.rows(_FINDABLE)
-    return int(count)
-
-
 def all_ids(driver: Driver) -> list[str]:
-    """Return the ids of all sessions."""
-    return [str(id) for (id,) in driver.rows(_THERE)]
+    return [str(id) for (id,) in driver.rows(_IDS)]
 
 
-def file_faults(driver: Driver) -> list[VerifyProblem]:
-    """Look for damage that is no session's."""
-    found = [VerifyProblem("", 0, what) for what in (driver.check() if isinstance(driver, _Checks) else ())]
-    return found + [VerifyProblem(id, 0, f"is gone, and left {count} entries") for id, count in driver.rows(_WITHOUT)]
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def find_problems_of_database(driver: Driver) -> list[VerifyProblem]:
+    """Find damage that does not belong to a session."""
+    problems = [VerifyProblem("", 0, what) for what in driver.check()]
+    for session, count in driver.rows(_WITHOUT_SESSION):
+        problems.append(VerifyProblem(session, 0, f"does not exist, but {count} entries do"))
+    for session, count in inbox.items_without_session(driver):
+        problems.append(VerifyProblem(session, 0, f"does not exist, but {count} inbox items do: `gc` removes them"))
+    return problems
 
 
 def find_problems_in(driver: Driver, session: str) -> list[VerifyProblem]:
-    """Look for damage in one session."""
+    """Find damage in one session."""
     try:
         row = require_session(driver, session)
-        found = list(rows_of(driver, row, 0, row.head))
+        stored_rows = list(rows_of(driver, row, 0, row.head))
     except StoreCorrupt as exc:
         return [VerifyProblem(session, 0, str(exc))]
-    rows = [kept for kept in found if not wrong_column(kept)]
-    unreadable = [
-        VerifyProblem(session, kept[0] if type(kept[0]) is int else 0, f"has a damaged value as its {column}")
-        for kept in found
-        if (column := wrong_column(kept))
-    ]
-    bare = [VerifyProblem(session, kept[0], _bodiless(kept)) for kept in rows if not isinstance(kept[5], bytes)]
-    missing = {fault.seq for fault in bare}
-    entries = [damaged(kept) for kept in rows]
-    wrong = [fault for fault in faults_in(session, row.head, entries) if fault.seq not in missing]
-    return [
-        *unreadable,
-        *bare,
-        *wrong,
-        *(VerifyProblem(session, seq, what) for seq, what in _of_the_row(driver, row, entries, wrong)),
-    ]
+    problems: list[tuple[int, str]] = []
+    entries: list[Entry] = []
+    without_body: set[int] = set()
+    for values in stored_rows:
+        seq, body, column = values[0], values[5], wrong_column(values)
+        if column:
+            problems.append((seq if type(seq) is int else 0, f"has a damaged value as its {column}"))
+            continue
+        entries.append(damaged_entry(values))
+        if not isinstance(body, bytes):
+            lost = f"has lost its body ({values[6]})"
+            problems.append((seq, lost if body is None else "has a body that is not bytes: it was changed"))
+            without_body.add(seq)
+    wrong = [(seq, what) for seq, what in _entry_problems(row.head, entries) if seq not in without_body]
+    problems += [*wrong, *_row_problems(driver, row, entries, {seq for seq, _ in wrong})]
+    problems += [(0, what) for what in (*inbox.find_problems(driver, session), *budgets.find_problems(driver, session))]
+    return [VerifyProblem(session, seq, what) for seq, what in problems]
 
 
-def _bodiless(kept: tuple[Any, ...]) -> str:
-    """SQLite keeps whatever it is given, in whatever column."""
-    return f"has lost its body ({kept[6]})" if kept[5] is None else "has a body that is no bytes: somebody changed it"
+def find_entry_problems(session: str, head: int, entries: Iterable[Entry]) -> list[VerifyProblem]:
+    """Check the entries of a session, oldest first: numbers, digests, contents, results for calls.
+
+    A call without a result is not a problem: the process may have ended, and the next run adds the result. A result without a
+    call is one, because no provider accepts it.
+    """
+    return [VerifyProblem(session, seq, what) for seq, what in _entry_problems(head, list(entries))]
 
 
-def _of_the_row(
-    driver: Driver, row: SessionRow, entries: list[Entry], wrong: list[VerifyProblem]
+def _entry_problems(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
+    calls: list[str] = []
+    ids: set[str] = set()
+    for expected, entry in enumerate(entries, 1):
+        if entry.seq != expected:
+            yield entry.seq, f"is in the place of entry {expected}"
+        if entry.id in ids:
+            yield entry.seq, f"has the id {entry.id!r} of an entry before it"
+        ids.add(entry.id)
+        yield from ((entry.seq, what) for what in _content_problems(entry))
+        payload = entry.payload
+        if isinstance(payload, ReplyReceived):
+            calls = [call.id for call in payload.message.tool_calls()]
+        elif isinstance(payload, MessageAdded | SteeringAdded):
+            calls = []
+        elif isinstance(payload, CallFinished):
+            index, id = payload.call_index, payload.result.tool_use_id
+            if (index, id) not in enumerate(calls):
+                yield entry.seq, f"is a result for call {index}, {id!r}, which the last reply does not have"
+    if len(entries) != head:
+        yield 0, f"should have {head} entries, but has {len(entries)}"
+
+
+def _content_problems(entry: Entry) -> Iterator[str]:
+    digest = sha256_hex(entry.body)
+    if digest != entry.digest:
+        yield f"is damaged: its digest is {digest[:12]}... and was {str(entry.digest)[:12]}... when it was written"
+        return
+    if entry.version < ENTRY_VERSION:
+        yield written_earlier(entry.version)
+        return
+    try:
+        payload = stored.load_payload(entry.body)
+    except JsonError as exc:
+        yield f"cannot be read: {exc}"
+        return
+    if payload != entry.payload or payload_kind(payload) != entry.kind:
+        yield f"has the kind {entry.kind!r}, but its bytes have another content"
+
+
+def _row_problems(
+    driver: Driver, row: SessionRow, entries: list[Entry], damaged: set[int]
 ) -> Iterator[tuple[int, str]]:
-    for (seq,) in driver.rows(_OUTSIDE, (place_of(row.n, 0), place_of(row.n + 1, 0), row.id, row.head, row.forked_at)):
-        yield seq, f"stands outside of what is the session's own: {row.forked_at + 1} to {row.head}"
+    keys = (rowid_key(row.n, 0), rowid_key(row.n + 1, 0))
+    for (seq,) in driver.rows(_OUTSIDE, (*keys, row.id, row.head, row.forked_at)):
+        yield seq, f"is not one of the session's own entries, {row.forked_at + 1} to {row.head}"
     if row.parent:
         try:
             require_session(driver, row.parent)
         except StoreCorrupt as exc:
-            yield 0, f"was forked off {row.parent!r}, which is damaged: {exc}"
+            yield 0, f"was forked from {row.parent!r}, which is damaged: {exc}"
         except SessionNotFound:
-            yield 0, f"was forked off {row.parent!r}, which is gone"
-    readable = not wrong and not any(unknown_payloads_in(entries))  # what cannot be read cannot be added up
+            yield 0, f"was forked from {row.parent!r}, which does not exist"
+    readable = not damaged and not any(unknown_payloads_in(entries))
     if readable and _expected_meta(row, entries) != meta_of(row.meta):
-        yield 0, "has a summary that is not what its entries come to"
-    damaged_seqs = {fault.seq for fault in wrong}
-    for seq in _differences_of_search(driver, row, entries):
-        if seq not in damaged_seqs:
+        yield 0, "has a summary that does not match its entries"
+    for seq in _search_differences(driver, row, entries):
+        if seq not in damaged:
             yield seq, "has another text in the search index: `reindex` repairs it"
 
 
@@ -234,9 +281,9 @@ def _expected_meta(row: SessionRow, entries: list[Entry]) -> SessionMeta:
     return meta
 
 
-def _differences_of_search(driver: Driver, row: SessionRow, entries: list[Entry]) -> list[int]:
-    """Return the entries of the session's own whose text in the search index is missing, wrong or unexpected."""
+def _search_differences(driver: Driver, row: SessionRow, entries: list[Entry]) -> list[int]:
+    """Return the session's own entries whose text in the search index is missing, wrong or unexpected."""
     texts = {entry.seq: text_of(entry.payload) for entry in entries if row.forked_at < entry.seq <= row.indexed}
     expected = {(seq, text) for seq, text in texts.items() if text}
-    different = {seq for seq, _ in expected ^ {*driver.rows(_WORDS, (row.id,))}}
+    different = {seq for seq, _ in expected ^ {*driver.rows(_TEXTS, (row.id,))}}
     return sorted({seq if type(seq) is int else 0 for seq in different})

@@ -1,25 +1,32 @@
-"""Sessions kept in memory, for as long as the process lives: for trying things out, and for tests.
+"""A store in memory, for experiments and tests.
 
-It is also the plain statement of what a store does. The stores that keep sessions on disk are tested against it.
+It is also the simplest implementation of a store: the others are tested against it.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
-import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
+from tenuto.core import stored
+from tenuto.core.inbox import InboxItem, PostedItem, UnknownItem
 from tenuto.core.journal import VERSION, Entry, EntryDraft, SessionMeta, session_meta_of, sha256_hex
-from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store import ids
-from tenuto.store.checks import earlier_version, faults_in, forked_meta
-from tenuto.store.ids import check_id, check_name, only_match, places_back
+from tenuto.errors import InboxNotEmpty, LeaseLost, SessionInUse, SessionNotFound, StoreCorrupt, StoreError
+from tenuto.store import budgets, ids
+from tenuto.store.driver import tokenize
+from tenuto.store.entries import earlier_version
+from tenuto.store.ids import check_entry_id, check_id, check_name, only_match, places_back
+from tenuto.store.leases import check_lease_options, lease_lost
+from tenuto.store.maintenance import find_entry_problems, forked_meta
 from tenuto.store.protocol import (
     BLOB,
+    BudgetChange,
+    BudgetMember,
     Lease,
     ProgressCallback,
     SearchHit,
@@ -28,15 +35,12 @@ from tenuto.store.protocol import (
     StoreStats,
     VerifyProblem,
 )
-from tenuto.store.search import text_of
-from tenuto.store.sessions import is_live
-from tenuto.store.words import snippet_of, tokenize
-
-__all__ = ["Memory", "MemoryStore", "forgotten", "shared"]
+from tenuto.store.search import snippet_of, text_of
+from tenuto.store.sessions import TTL, check_status, is_live
 
 
 class _Row:
-    """One session: its own entries, without those it shares with the session it was forked off."""
+    """One session with its own entries, without those it shares with its parent."""
 
     def __init__(self, id: str, *, parent: _Row | None = None, forked_at: int = 0) -> None:
         self.id = id
@@ -44,12 +48,16 @@ class _Row:
         self.forked_at = forked_at
         self.entries: list[Entry] = []
         self.ids: set[str] = set()
+        self.inbox: list[PostedItem] = []
+        self.budget: list[BudgetMember] = []
         self.meta = SessionMeta(id=id)
         self.name = ""
         self.archived = False
         self.fence = 0
         self.owner = ""
+        self.generation = 0
         self.until = 0
+        self.ttl_ms = 0
         self.holder = (0, "")
 
     @property
@@ -57,20 +65,24 @@ class _Row:
         return self.forked_at + len(self.entries)
 
     @property
-    def there(self) -> bool:
-        """A session comes into being with its first entry; before that, there is only somebody who means to write it."""
+    def exists(self) -> bool:
+        """Whether the session has an entry or is a fork; otherwise a process only holds its lease."""
         return self.head > 0 or self.parent is not None
 
     def read(self, after: int, upto: int) -> list[Entry]:
-        """Each ancestor gives what it has up to where the next one branched off, and never more than was asked for."""
-        pieces: list[list[Entry]] = []
+        """Return the entries after `after` up to `upto`, those before the fork point from the ancestors."""
+        parts: list[list[Entry]] = []
         row: _Row | None = self
         while row is not None and upto > after:
             first = max(after - row.forked_at, 0)
-            pieces.append(row.entries[first : max(upto - row.forked_at, 0)])
+            parts.append(row.entries[first : max(upto - row.forked_at, 0)])
             upto = min(upto, row.forked_at)
             row = row.parent
-        return [entry for piece in reversed(pieces) for entry in piece]
+        return [entry for part in reversed(parts) for entry in part]
+
+    def has_entry(self, id: str) -> bool:
+        """Return whether an entry has this id, also a shared one."""
+        return id in self.ids or any(entry.id == id for entry in self.read(0, self.forked_at))
 
     def descends_from(self, other: _Row) -> bool:
         row = self.parent
@@ -80,31 +92,32 @@ class _Row:
 
 
 class Memory:
-    """What several `MemoryStore`s share when they are to see the same sessions."""
+    """The data that several `MemoryStore`s share."""
 
     def __init__(self) -> None:
         self.rows: dict[str, _Row] = {}
         self.blobs: dict[str, bytes] = {}
-        """Large bodies by digest: each is there once, and stays until it is collected."""
+        """Large bodies by digest, until `gc` removes them."""
+        self.item_numbers = itertools.count(1)
 
 
 _SHARED: dict[str, Memory] = {}
 
 
-def shared(name: str) -> Memory:
-    """Return the memory of a name: all of this process who ask for it get the same."""
+def shared_memory(name: str) -> Memory:
+    """Return the memory of this process that has this name."""
     return _SHARED.setdefault(name, Memory())
 
 
-def forgotten(name: str) -> None:
-    """Let go of the memory of a name."""
+def forget_memory(name: str) -> None:
+    """Forget a shared memory."""
     _SHARED.pop(name, None)
 
 
 class MemoryStore:
-    """Keeps sessions in memory. Two stores over one `Memory` are to each other like two processes over one file.
+    """A store in memory. Two stores with one `Memory` behave like two processes with one file.
 
-    `now` gives milliseconds since 1970 and `new_id` ids for forks; a lease lapses after `ttl_ms` unless it is used.
+    `now` returns milliseconds since 1970 and `new_id` ids for forks and inbox items.
     """
 
     def __init__(
@@ -113,100 +126,144 @@ class MemoryStore:
         *,
         now: Callable[[], int] | None = None,
         new_id: Callable[[], str] | None = None,
-        ttl_ms: int = 60_000,
+        ttl_ms: int = TTL,
         host: str | None = None,
         pid: int | None = None,
     ) -> None:
         self._memory = Memory() if memory is None else memory
         self._now = now or (lambda: time.time_ns() // 1_000_000)
         self._new_id = new_id or (lambda: ids.new_id(self._now()))
-        self._ttl = ttl_ms
-        self._me = (os.getpid() if pid is None else pid, socket.gethostname() if host is None else host)
-        self._held: dict[str, Lease] = {}
+        self._ttl_ms = ttl_ms
+        self._holder = (os.getpid() if pid is None else pid, socket.gethostname() if host is None else host)
+        self._leases: dict[str, Lease] = {}
         self._closed = False
 
     # --- writing ---
 
-    async def lease(self, session: str, *, takeover: bool = False) -> Lease:
-        """Take the right to write a session."""
-        self._open()
+    async def lease(
+        self,
+        session: str,
+        *,
+        takeover: bool = False,
+        owner: str = "",
+        generation: int = 0,
+        ttl: float | None = None,
+    ) -> Lease:
+        self._check_open()
         row = self._memory.rows.get(check_id(session)) or _Row(session)
-        if self._is_held(row) and not takeover:
-            raise _in_use(row, self._me)
+        owner, ttl_ms = check_lease_options(owner, generation, ttl)
+        held, same_owner = self._is_held(row), row.owner == owner
+        if held and not same_owner and not takeover:
+            raise self._in_use(row)
+        if held and same_owner and generation < row.generation:
+            raise LeaseLost(f"session {session!r} is held by generation {row.generation} of owner {owner!r}")
         self._memory.rows[session] = row
-        row.fence += 1
-        row.owner, row.holder = secrets.token_hex(8), self._me
-        return self._renewed(row)
+        if not (held and same_owner and generation == row.generation):
+            row.fence += 1
+        row.owner, row.generation, row.holder = owner, generation, self._holder
+        row.ttl_ms = ttl_ms or self._ttl_ms
+        return self._renew(row)
 
-    async def append(self, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool = False) -> Lease:
-        """Add entries after the head, all or none."""
-        added = self._appended(lease, drafts)
-        if release:
-            await self.release(added)
-        return added
-
-    def _appended(self, lease: Lease, drafts: Sequence[EntryDraft]) -> Lease:
-        row = self._row_of(lease)
+    async def append(
+        self,
+        lease: Lease,
+        drafts: Sequence[EntryDraft],
+        *,
+        release: bool = False,
+        taking: Sequence[int] = (),
+        unless_posted: bool = False,
+        budget: BudgetChange | None = None,
+    ) -> Lease:
+        row = self._held_row(lease)
         if row.head != lease.head:
             written = row.read(lease.head, row.head)
             if [(entry.id, entry.digest) for entry in written] != [(draft.id, draft.digest) for draft in drafts]:
                 raise StoreError(
-                    f"session {row.id!r} has {row.head} entries, and this lease was last used at {lease.head}: "
+                    f"session {row.id!r} has {row.head} entries, but this lease was last used at {lease.head}: "
                     "append with the lease that the last append returned"
                 )
-            return self._renewed(row)
-        ids = [draft.id for draft in drafts]
-        if len({*ids}) < len(ids) or not row.ids.isdisjoint(ids):
-            raise StoreError(f"session {row.id!r} has an entry with the id of one of these already")
+        else:
+            self._append(row, lease, drafts, taking, unless_posted, budget)
+        appended = self._renew(row)
+        if release:
+            await self.release(appended)
+        return appended
+
+    def _append(
+        self,
+        row: _Row,
+        lease: Lease,
+        drafts: Sequence[EntryDraft],
+        taking: Sequence[int],
+        unless_posted: bool,
+        budget: BudgetChange | None,
+    ) -> None:
+        new_ids = [draft.id for draft in drafts]
+        if len({*new_ids}) < len(new_ids) or not row.ids.isdisjoint(new_ids):
+            raise StoreError(f"session {row.id!r} already has an entry with the id of one of these")
+        other_items = [posted for posted in row.inbox if posted.number not in taking]
+        if unless_posted and other_items:
+            raise InboxNotEmpty(f"session {row.id!r} has new inbox items; nothing was written: take them first")
+        if budget is not None:
+            root = self._memory.rows.get(budget.root)
+            if root is None:
+                raise SessionNotFound(f"there is no session {budget.root[:80]!r}, which has the budget")
+            root.budget = budgets.after_change(root.budget, budget, lease, self._is_member_live)
+        row.inbox = other_items
         for draft in drafts:
-            self._add(row, draft)
-        return self._renewed(row)
+            digest = draft.digest
+            body = self._memory.blobs.setdefault(digest, draft.body) if len(draft.body) > BLOB else draft.body
+            values = (row.head + 1, draft.id, draft.time_ms, row.fence, draft.kind, body, digest, draft.payload)
+            row.entries.append(Entry(*values, draft.version))
+            row.ids.add(draft.id)
+            row.meta = row.meta.after(draft.payload, draft.time_ms)
 
     async def renew(self, lease: Lease) -> Lease:
-        """Hold on to a lease for its time from now on."""
-        return self._renewed(self._row_of(lease))
+        return self._renew(self._held_row(lease))
 
     async def release(self, lease: Lease) -> None:
-        """Let go; a lease that is lost already is no error."""
         row = self._memory.rows.get(lease.session)
         if row is not None and (row.fence, row.owner) == (lease.fence, lease.owner):
             row.owner, row.until, row.holder = "", 0, (0, "")
-            self._held.pop(lease.session, None)
+            self._leases.pop(lease.session, None)
+
+    async def post(self, session: str, item: InboxItem | UnknownItem, *, id: str = "") -> str:
+        row = self._require(session)
+        id, item = check_entry_id(id or self._new_id()), stored.load_item(stored.dump_item(item))
+        if not row.has_entry(id) and all(posted.id != id for posted in row.inbox):
+            row.inbox.append(PostedItem(next(self._memory.item_numbers), id, self._now(), item))
+        return id
 
     async def fork(self, session: str, *, at: int | None = None, id: str = "") -> str:
-        """Branch a session off; the entries are shared."""
-        row = self._found(session)
+        row = self._require(session)
         at = row.head if at is None else at
         if not 0 <= at <= row.head:
             raise ValueError(f"session {session!r} has entries 1 to {row.head}: it cannot be forked at {at}")
         new = check_id(id or self._new_id())
         if new in self._memory.rows:
-            raise StoreError(f"there is a session {new!r} already")
-        branch = _Row(new, parent=row, forked_at=at)
-        branch.meta = forked_meta(session_meta_of(new, row.read(0, at)), new, self._now())
-        self._memory.rows[new] = branch
+            raise StoreError(f"there is already a session {new!r}: choose another id")
+        fork = _Row(new, parent=row, forked_at=at)
+        fork.meta = forked_meta(session_meta_of(new, row.read(0, at)), new, self._now())
+        self._memory.rows[new] = fork
         return new
 
     async def rename(self, session: str, name: str) -> None:
-        """Call a session something."""
-        row = self._found(session)
+        row = self._require(session)
         if check_name(name) and any(other.name == name for other in self._rows() if other is not row):
-            raise ValueError(f"another session is called {name!r}")
+            raise ValueError(f"another session is called {name!r}: choose another name")
         row.name = name
 
     async def archive(self, session: str, *, archived: bool = True) -> None:
-        """Put a session away, or fetch it back."""
-        self._found(session).archived = archived
+        self._require(session).archived = archived
 
     async def delete(self, session: str, *, children: bool = False) -> tuple[str, ...]:
-        """Remove a session for good, with what was forked off it if that is wanted."""
-        row = self._found(session)
+        row = self._require(session)
         below = [other for other in self._memory.rows.values() if other.descends_from(row)]
         if below and not children:
             raise StoreError(f"session {session!r} has forks: {', '.join(sorted(other.id for other in below)[:5])}")
         for other in (row, *below):
             if self._is_held(other):
-                raise _in_use(other, self._me)
+                raise self._in_use(other)
         for other in (row, *below):
             del self._memory.rows[other.id]
         return tuple(other.id for other in (row, *below))
@@ -214,8 +271,7 @@ class MemoryStore:
     # --- reading ---
 
     async def read(self, session: str, *, after: int = 0, upto: int | None = None) -> list[Entry]:
-        """Return the entries, oldest first."""
-        row = self._found(session)
+        row = self._require(session)
         entries = row.read(max(after, 0), row.head if upto is None else min(upto, row.head))
         for entry in entries:
             if sha256_hex(entry.body) != entry.digest:
@@ -224,9 +280,17 @@ class MemoryStore:
                 raise earlier_version(session, entry.seq, entry.version)
         return entries
 
+    async def inbox(self, session: str) -> list[PostedItem]:
+        return list(self._require(session).inbox)
+
+    async def posted(self) -> dict[str, int]:
+        return {row.id: row.inbox[-1].number for row in self._rows() if row.inbox}
+
+    async def budget(self, root: str) -> list[BudgetMember]:
+        return budgets.with_liveness(self._require(root).budget, self._is_member_live)
+
     async def session(self, session: str) -> StoredSession:
-        """Return what a list would show of one session."""
-        return self._shown(self._found(session))
+        return self._stored_session(self._require(session))
 
     async def sessions(
         self,
@@ -238,97 +302,88 @@ class MemoryStore:
         limit: int = 50,
         after: str = "",
     ) -> SessionPage:
-        """List sessions, newest first. A page begins where the one before ended, whatever changed between them."""
-        rows = self._listed(agent, order)
-        rows = [row for row in rows if status in (None, row.meta.status) and archived in (None, row.archived)]
+        check_status(status)
+        rows = self._sorted_rows(agent, order)
+        rows = [row for row in rows if status in (None, self._status(row)) and archived in (None, row.archived)]
         if after:
-            when, _, id = after.partition(".")
-            rows = [row for row in rows if _place(row, order) < (int(when), id)]
-        shown = tuple(self._shown(row) for row in rows[: max(limit, 1)])
-        more = len(rows) > len(shown)
-        return SessionPage(shown, "{}.{}".format(*_place(rows[len(shown) - 1], order)) if more else "")
+            time, _, id = after.partition(".")
+            rows = [row for row in rows if _sort_key(row, order) < (int(time), id)]
+        page = tuple(self._stored_session(row) for row in rows[: max(limit, 1)])
+        return SessionPage(
+            page, "{}.{}".format(*_sort_key(rows[len(page) - 1], order)) if len(rows) > len(page) else ""
+        )
 
     async def forks(self, session: str) -> list[str]:
-        """Return the ids of the sessions that were forked from this one, in order."""
-        row = self._found(session)
+        row = self._require(session)
         return sorted(other.id for other in self._rows() if other.parent is row)
 
     async def find(self, text: str, *, agent: str | None = None) -> str:
-        """Return the id that is meant: an id, a name, `last`, `~N`, or the beginning of one id only."""
         if not text:
-            raise SessionNotFound("no session is called by an empty name")
-        rows = self._listed(agent, "updated")
+            raise SessionNotFound("the name of the session is empty")
+        rows = self._sorted_rows(agent, "updated")
         back = places_back(text)
         if back is not None:
             return only_match(text, [row.id for row in rows if not row.archived][back : back + 1])
-        there = {row.id: row for row in self._rows()}
-        named = [text] if text in there else [row.id for row in there.values() if row.name == text]
-        if named:
-            return only_match(text, named)
-        return only_match(text, [row.id for row in rows if row.id.startswith(text)])
+        all_rows = {row.id: row for row in self._rows()}
+        named = [text] if text in all_rows else [row.id for row in all_rows.values() if row.name == text]
+        return only_match(text, named or [row.id for row in rows if row.id.startswith(text)])
 
     async def search(self, words: str, *, limit: int = 20) -> list[SearchHit]:
-        """Find the entries in which all the words occur, those with the most occurrences first."""
-        wanted = tokenize(words)
+        tokens = tokenize(words)
         hits: list[tuple[int, SearchHit]] = []
-        for row in self._rows() if wanted else ():
+        for row in self._rows() if tokens else ():
             for entry in row.entries:
                 text = text_of(entry.payload)
-                said = tokenize(text)
-                if {*wanted} <= {*said}:
-                    count = sum(said.count(word) for word in wanted)
-                    hits.append((count, SearchHit(row.id, entry.seq, snippet_of(text, wanted))))
+                found = tokenize(text)
+                if {*tokens} <= {*found}:
+                    count = sum(found.count(token) for token in tokens)
+                    hits.append((count, SearchHit(row.id, entry.seq, snippet_of(text, tokens))))
         return [hit for _, hit in sorted(hits, key=lambda pair: -pair[0])[:limit]]
 
-    # --- keeping house ---
+    # --- maintenance ---
 
     async def stats(self) -> StoreStats:
-        """Count."""
         rows, blobs = list(self._rows()), self._memory.blobs.values()
         small = [entry.body for row in rows for entry in row.entries if len(entry.body) <= BLOB]
-        kept = sum(map(len, blobs))
+        blob_bytes = sum(map(len, blobs))
         return StoreStats(
             sessions=len(rows),
             entries=sum(len(row.entries) for row in rows),
-            bytes=sum(map(len, small)) + kept,
+            bytes=sum(map(len, small)) + blob_bytes,
             blobs=len(blobs),
-            blob_bytes=kept,
+            blob_bytes=blob_bytes,
             schema=1,
             backend="memory",
         )
 
     async def verify(self, session: str | None = None, *, tell: ProgressCallback | None = None) -> list[VerifyProblem]:
-        """Look for damage."""
-        rows = [self._found(session)] if session is not None else list(self._rows())
-        found: list[VerifyProblem] = []
+        rows = [self._require(session)] if session is not None else list(self._rows())
+        problems: list[VerifyProblem] = []
         for done, row in enumerate(rows, 1):
-            found += faults_in(row.id, row.head, row.read(0, row.head))
+            problems += find_entry_problems(row.id, row.head, row.read(0, row.head))
             if tell is not None and session is None:
                 tell(done, len(rows))
-        return found
+        return problems
 
     async def gc(self) -> int:
-        """Remove what nothing refers to any more."""
-        self._open()
+        self._check_open()
         memory = self._memory
-        idle = [row.id for row in memory.rows.values() if not row.there and not self._is_held(row)]
-        for id in idle:
-            del memory.rows[id]
+        for row in list(memory.rows.values()):
+            if not row.exists and not self._is_held(row):
+                del memory.rows[row.id]
         used = {entry.digest for row in memory.rows.values() for entry in row.entries}
         unused = [digest for digest in memory.blobs if digest not in used]
         return sum(len(memory.blobs.pop(digest)) for digest in unused)
 
     async def reindex(self) -> int:
-        """Return the number of entries that can be found by words; there is no index to make anew."""
+        """Return the number of entries with words; there is no index to rebuild."""
         return sum(1 for row in self._rows() for entry in row.entries if text_of(entry.payload))
 
     async def backup(self, to: str) -> None:
-        """Refuse: a copy of what is in memory would be a store of another kind."""
-        raise StoreError(f"sessions in memory cannot be copied to {to!r}; export them one by one")
+        raise StoreError(f"sessions in memory cannot be copied to {to!r}: export them one by one")
 
     async def close(self) -> None:
-        """Let go of everything; leases that are held are released."""
-        for lease in list(self._held.values()):
+        for lease in list(self._leases.values()):
             await self.release(lease)
         self._closed = True
 
@@ -340,73 +395,72 @@ class MemoryStore:
     ) -> None:
         await self.close()
 
-    # --- parts ---
+    # --- rows ---
 
-    def _open(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreError("the store is closed")
 
     def _rows(self) -> Iterator[_Row]:
-        self._open()
-        return (row for row in self._memory.rows.values() if row.there)
+        self._check_open()
+        return (row for row in self._memory.rows.values() if row.exists)
 
-    def _listed(self, agent: str | None, order: Literal["updated", "created"]) -> list[_Row]:
+    def _sorted_rows(self, agent: str | None, order: Literal["updated", "created"]) -> list[_Row]:
         rows = [row for row in self._rows() if agent in (None, row.meta.agent)]
-        return sorted(rows, key=lambda row: _place(row, order), reverse=True)
+        return sorted(rows, key=lambda row: _sort_key(row, order), reverse=True)
 
-    def _found(self, session: str) -> _Row:
-        self._open()
+    def _require(self, session: str) -> _Row:
+        self._check_open()
         row = self._memory.rows.get(session)
-        if row is None or not row.there:
+        if row is None or not row.exists:
             raise SessionNotFound(f"there is no session {session[:80]!r}")
         return row
 
-    def _row_of(self, lease: Lease) -> _Row:
-        self._open()
+    def _held_row(self, lease: Lease) -> _Row:
+        self._check_open()
         row = self._memory.rows.get(lease.session)
         if row is None or (row.fence, row.owner) != (lease.fence, lease.owner):
-            raise LeaseLost(f"session {lease.session!r} was taken over by somebody else; nothing was written")
+            raise lease_lost(lease.session)
         return row
 
     def _is_held(self, row: _Row) -> bool:
-        """A holder on this machine lives as long as this memory; of another machine, the time decides."""
-        if row.holder[1] == self._me[1]:
+        """A holder on this machine lives as long as the memory; for another machine, the time decides."""
+        if row.holder[1] == self._holder[1]:
             return bool(row.owner)
-        return is_live(row.owner, row.until, self._now(), self._ttl)
+        return is_live(row.owner, row.until, row.ttl_ms, self._now())
 
-    def _renewed(self, row: _Row) -> Lease:
-        row.until = self._now() + self._ttl
+    def _is_member_live(self, member: BudgetMember) -> bool:
+        row = self._memory.rows.get(member.session)
+        return row is not None and row.fence == member.fence and self._is_held(row)
+
+    def _in_use(self, row: _Row) -> SessionInUse:
+        pid, host = row.holder
+        return SessionInUse(row.id, pid=pid, host=host, own=row.holder == self._holder)
+
+    def _renew(self, row: _Row) -> Lease:
+        row.until = self._now() + row.ttl_ms
         lease = Lease(session=row.id, owner=row.owner, fence=row.fence, head=row.head, until=row.until)
-        self._held[row.id] = lease
+        self._leases[row.id] = lease
         return lease
 
-    def _add(self, row: _Row, draft: EntryDraft) -> None:
-        digest = draft.digest
-        body = self._memory.blobs.setdefault(digest, draft.body) if len(draft.body) > BLOB else draft.body
-        entry = Entry(
-            row.head + 1, draft.id, draft.time_ms, row.fence, draft.kind, body, digest, draft.payload, draft.version
-        )  # fmt: skip
-        row.entries.append(entry)
-        row.ids.add(draft.id)
-        row.meta = row.meta.after(draft.payload, draft.time_ms)
+    def _status(self, row: _Row) -> str:
+        return "running" if self._is_held(row) else row.meta.status
 
-    def _shown(self, row: _Row) -> StoredSession:
+    def _stored_session(self, row: _Row) -> StoredSession:
+        status = self._status(row)
         return StoredSession(
             id=row.id,
             head=row.head,
             meta=row.meta,
+            status=status,
+            reason="" if status == "running" else row.meta.waiting_for,
             name=row.name,
             parent=row.parent.id if row.parent else "",
             forked_at=row.forked_at,
             archived=row.archived,
-            holder="{}@{}".format(*row.holder) if self._is_held(row) else "",
+            holder="{}@{}".format(*row.holder) if status == "running" else "",
         )
 
 
-def _place(row: _Row, order: Literal["updated", "created"]) -> tuple[int, str]:
+def _sort_key(row: _Row, order: Literal["updated", "created"]) -> tuple[int, str]:
     return (row.meta.updated_at if order == "updated" else row.meta.created_at, row.id)
-
-
-def _in_use(row: _Row, me: tuple[int, str]) -> SessionInUse:
-    pid, host = row.holder
-    return SessionInUse(row.id, pid=pid, host=host, own=row.holder == me)

@@ -1,12 +1,12 @@
-"""What searches look into: made after the entries, by the thread that writes, when it has nothing better to do.
+"""The search index. The writing thread updates it after the entries, when no caller waits.
 
-An entry is durable when its append returns; that it can be found by its words may come a moment later. How far each session
-is indexed stands in its row, so that nothing is forgotten when a process dies in between. Whoever searches has what is
-missing put in first.
+An entry is durable when its append returns; it may be found by its words a moment later. Each session row has the number of
+the last indexed entry, so that nothing is missing after a crash. A search first indexes the missing entries.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 
@@ -15,151 +15,165 @@ from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import CallFinished, EntryPayload, MessageAdded, ReplyReceived, SteeringAdded, UnknownPayload
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults
-from tenuto.store.driver import Driver
+from tenuto.store.driver import Driver, tokenize
 from tenuto.store.entries import rows_of
+from tenuto.store.protocol import SearchHit
 from tenuto.store.sessions import row_of
 
-__all__ = ["LONGEST", "SearchIndex", "text_of"]
-
-
 LONGEST = 256 * 1024
-"""How many characters of an entry are looked into."""
+"""The number of characters of an entry that are indexed."""
+_SNIPPET = 60
+"""The number of characters of a snippet before the first word."""
+_UNINDEXED = "SELECT id FROM sessions WHERE indexed < head LIMIT ?"
+_CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
+_COUNT = "SELECT count(*) FROM words"
+_PIECE = 64
+"""The number of entries that are indexed in one transaction: an append waits for no more."""
+_PIECES = 16
+"""The number of pieces in one transaction of a store that is closed: fewer, larger parts of the index cost less."""
+_KNOWN = 1024
+"""The number of pending sessions that are remembered. If there are more, they are looked up."""
+_QUIET = 0.5
+"""Seconds without an append before the index is updated."""
 
 
-def text_of(act: EntryPayload | UnknownPayload) -> str:
-    """Return what was said in an entry: questions, replies, calls and their results. NUL and half characters are out."""
-    if isinstance(act, MessageAdded | SteeringAdded):
-        message = act.message
-        if isinstance(message, AssistantMessage):
-            return _joined([_of_block(block) for block in message.blocks])
-        if isinstance(message, ToolResults):
-            return _joined([_of_result(result) for result in message.results])
-        return _joined([str(message)])
-    if isinstance(act, ReplyReceived):
-        return _joined([_of_block(block) for block in act.message.blocks])
-    if isinstance(act, CallFinished):
-        return _joined([_of_result(act.result)])
-    return ""
+def snippet_of(text: str, words: list[str]) -> str:
+    """Return a part of the text, in one line, around the first of the words."""
+    match = re.search("|".join(rf"\b{re.escape(word)}\b" for word in words), text, re.IGNORECASE) if words else None
+    start = max((match.start() if match else 0) - _SNIPPET, 0)
+    return " ".join(text[start : start + 2 * _SNIPPET].split())
 
 
-def _of_block(block: Block) -> str:
+def text_of(payload: EntryPayload | UnknownPayload) -> str:
+    """Return the text of messages, replies, calls and results, without NUL and unpaired surrogates."""
+    if isinstance(payload, CallFinished):
+        return _join([_result_text(payload.result)])
+    if not isinstance(payload, MessageAdded | SteeringAdded | ReplyReceived):
+        return ""
+    message = payload.message
+    if isinstance(message, AssistantMessage):
+        return _join([_block_text(block) for block in message.blocks])
+    if isinstance(message, ToolResults):
+        return _join([_result_text(result) for result in message.results])
+    return _join([str(message)])
+
+
+def _block_text(block: Block) -> str:
     if isinstance(block, Text | Reasoning | Refusal):
         return block.text
     return f"{block.name} {block.args}" if isinstance(block, ToolUse) else ""
 
 
-def _of_result(result: ToolResult) -> str:
+def _result_text(result: ToolResult) -> str:
     if isinstance(result.content, str):
         return result.content
-    return " ".join(_of_block(part) for part in result.content)
+    return " ".join(_block_text(part) for part in result.content)
 
 
-def _joined(pieces: list[str]) -> str:
-    text = "\n".join(piece[:LONGEST] for piece in pieces if piece)[:LONGEST]
+def _join(parts: list[str]) -> str:
+    text = "\n".join(part[:LONGEST] for part in parts if part)[:LONGEST]
     return jsonio.printable(text).replace("\0", " ")
 
 
-_LATE = "SELECT id FROM sessions WHERE indexed < head LIMIT ?"
-_CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
-_PIECE = 64
-"""How many entries are indexed in one transaction: whoever appends meanwhile waits for no more."""
-_PIECES = 16
-"""How many such pieces share a transaction where nobody appends any more: what searches look into is then put together
-from fewer parts, which costs less. A piece is read at a time: entries may be large.
-"""
-_KNOWN = 1024
-"""How many sessions are remembered as being behind. Of more, it is remembered that there are some: they are looked up."""
-_QUIET = 0.5
-"""How many seconds nobody wrote before it is time to index, from when the thread that writes first asks."""
+def search(driver: Driver, words: str, limit: int) -> list[SearchHit]:
+    tokens = tokenize(words)
+    matches = driver.search(tokens, limit) if tokens else []
+    return [SearchHit(session, seq, snippet_of(text, tokens)) for session, seq, text in matches]
+
+
+def clear(driver: Driver) -> None:
+    """Remove all texts from the index, so that it is built again."""
+    driver.unindex(None)
+    driver.change("UPDATE sessions SET indexed = forked_at")
+
+
+def indexed_count(driver: Driver) -> int:
+    [[count]] = driver.rows(_COUNT)
+    return int(count)
 
 
 class SearchIndex:
-    """Which sessions are behind, as far as this store knows: some of them, if there are many."""
+    """The sessions with entries that are not indexed yet, as far as this process knows."""
 
     def __init__(self) -> None:
-        self.late: dict[str, None] = {}
+        self.pending: dict[str, None] = {}
         self._more = False
-        self._fresh = False
+        self._appended = False
         self._at = 0.0
 
-    def behind(self, session: str) -> None:
-        """Note that a session has new entries. This is called for every append: it looks at no clock."""
-        self._fresh = True
-        if session not in self.late:
-            if len(self.late) < _KNOWN:
-                self.late[session] = None
+    def mark(self, session: str) -> None:
+        """Note that a session has new entries."""
+        self._appended = True
+        if session not in self.pending:
+            if len(self.pending) < _KNOWN:
+                self.pending[session] = None
             else:
                 self._more = True
 
-    def at(self, now: float) -> float:
-        """Return when it is time to index, by the clock that is never set; of no meaning while nothing is late."""
-        if self._fresh:
-            self._fresh = False
-            self._at = now + _QUIET
-        return self._at
-
-    def look(self, driver: Driver) -> None:
-        """Find the sessions that are behind, whoever wrote them."""
-        found = driver.rows(_LATE, (_KNOWN,))
-        new = [id for (id,) in found if id not in self.late]
-        room = max(_KNOWN - len(self.late), 0)
-        self.late.update(dict.fromkeys(new[:room]))
-        if len(found) == _KNOWN or len(new) > room:
+    def scan(self, driver: Driver) -> None:
+        """Find the sessions with entries that are not indexed, whichever process wrote them."""
+        rows = driver.rows(_UNINDEXED, (_KNOWN,))
+        new = [id for (id,) in rows if id not in self.pending]
+        room = max(_KNOWN - len(self.pending), 0)
+        self.pending.update(dict.fromkeys(new[:room]))
+        if len(rows) == _KNOWN or len(new) > room:
             self._more = True
 
-    def gone(self, sessions: Iterable[str]) -> None:
+    def forget(self, sessions: Iterable[str]) -> None:
         """Forget sessions that were deleted."""
         for session in sessions:
-            self.late.pop(session, None)
+            self.pending.pop(session, None)
 
-    def advance(self, driver: Driver) -> int:
-        """Index some entries of a session that is behind; return how many have words. Without one, do nothing, but for
-        finding more that are.
-        """
-        for session in list(self.late):
-            done = _indexed(driver, session)
-            if done is not None:
-                self._at = 0.0  # there may be more of it
-                return done
-            self.late.pop(session, None)
+    def step(self, driver: Driver) -> None:
+        """Index some entries of a pending session. If no session is pending, look for more."""
+        for session in list(self.pending):
+            if _index_piece(driver, session):
+                self._at = 0.0  # it may have more
+                return
+            self.pending.pop(session, None)
         if self._more:
-            self.look(driver)
-            self._more = len(self.late) >= _KNOWN
+            self.scan(driver)
+            self._more = len(self.pending) >= _KNOWN
             self._at = 0.0
-        return 0
 
     def catch_up(self, driver: Driver) -> None:
-        """Index several pieces: for a store that is being closed."""
+        """Index several pieces, for a store that is closed."""
         for _ in range(_PIECES):
-            if self.late:
-                self.advance(driver)
-        self._at = time.monotonic() + _QUIET  # the rest is asked for, and not to be done in small pieces meanwhile
+            if self.pending:
+                self.step(driver)
+        self._at = time.monotonic() + _QUIET  # the caller asks for the rest
 
-    def due(self, now: float) -> Callable[[Driver], int] | None:
-        """Return what is to be done, if it is time. Should it fail, it is tried again after a while."""
-        if not self.late or now < self.at(now):
+    def next_at(self) -> float | None:
+        """Return when the index is updated, by the monotonic clock; None: nothing is pending."""
+        if self._appended:
+            self._appended = False
+            self._at = time.monotonic() + _QUIET
+        return self._at if self.pending else None
+
+    def due(self, now: float) -> Callable[[Driver], None] | None:
+        """Return the next step if it is due. If it fails, it is due again later."""
+        at = self.next_at()
+        if at is None or now < at:
             return None
         self._at = now + _QUIET
-        return self.advance
+        return self.step
 
 
-def _indexed(driver: Driver, session: str) -> int | None:
-    """Index the next entries of one session; None if there are none."""
+def _index_piece(driver: Driver, session: str) -> bool:
+    """Index the next entries of a session; return whether it had any."""
     row = row_of(driver, session)
     if row is None or row.indexed >= row.head:
-        return None
+        return False
     before, upto = row.indexed, min(row.head, row.indexed + _PIECE)
-    if not driver.change(_CLAIM, (upto, session, before)):
-        return 0  # somebody else is at it
-    own = row._replace(parent="", forked_at=0)
-    texts = [(session, kept[0], _text(kept[5])) for kept in rows_of(driver, own, before, upto)]
-    found = [row for row in texts if row[2]]
-    driver.index(found)
-    return len(found)
+    if driver.change(_CLAIM, (upto, session, before)):  # otherwise another process indexes it
+        own = row._replace(parent="", forked_at=0)
+        texts = [(session, values[0], _stored_text(values[5])) for values in rows_of(driver, own, before, upto)]
+        driver.index([row for row in texts if row[2]])
+    return True
 
 
-def _text(body: bytes | None) -> str:
-    """An entry that cannot be read has no words; `verify` tells of it."""
+def _stored_text(body: bytes | None) -> str:
+    """Return the text of a stored entry. One that cannot be read has none; `verify` reports it."""
     try:
         return text_of(stored.load_payload(body or b""))
     except JsonError:

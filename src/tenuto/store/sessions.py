@@ -1,42 +1,62 @@
-"""What is read of a session's row, what a list of sessions asks of a database, and what tells that a session is held.
+"""Session rows, lists of sessions, and finding a session by its name.
 
-It stands apart from the values: who only wants to list sessions loads nothing of what they are made of.
+Nothing of `tenuto.core` is imported until a whole session is read, so that `tenuto sessions` starts fast: `list_lines` lists
+the sessions of a SQLite file without an event loop, a thread, or the values of a session.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, get_type_hints
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints
 
-from tenuto.errors import StoreCorrupt
-from tenuto.store.driver import Arg, Driver
+from tenuto.errors import SessionNotFound, StoreCorrupt
+from tenuto.store.driver import Arg, Driver, Engine
+from tenuto.store.ids import ID, clean, only_match, places_back
 
-__all__ = ["TTL", "ListQuery", "SessionRow", "is_live", "list_sql", "row_of"]
+if TYPE_CHECKING:
+    from tenuto.core.journal import SessionMeta
+    from tenuto.store.protocol import SessionPage, StoredSession
+
+TTL = 60_000
+"""How long a lease lasts by default, in milliseconds."""
+STATUSES = ("new", "running", "waiting", "interrupted", "completed", "cancelled", "failed")
+"""The statuses of sessions: `running` if a live process holds the session, otherwise that of its summary."""
+_MOST_TTLS = 10
+"""A lease that ends after more than this many of its times was written before the clock was set back."""
+_LAST = 2**63 - 1
 
 _COLUMNS = """
-n, id, head, fence, until, owner, pid, host, lock_dir_id, parent, forked_at, indexed, archived, name, created_at, meta
+n, id, head, fence, until, ttl_ms, owner, generation, pid, host, lock_dir_id, parent, forked_at, indexed, archived, name,
+created_at, meta
 """
-_ONE = "SELECT {columns}, 0 FROM sessions WHERE id = ?".replace("{columns}", _COLUMNS)
-TTL = 60_000
-"""For how many milliseconds a lease is held, unless it is renewed."""
-_TIMES = 10
-"""A lease that ends after as many of its lengths was written before the clock was set back."""
-_LIST = (
-    "SELECT {columns}, {order} FROM sessions "
-    "WHERE (head > 0 OR parent <> '') AND (? = 0 OR agent = ?) AND (? = 0 OR status = ?) AND (? = 0 OR archived = ?) "
-    "AND ({order} < ? OR ({order} = ? AND id < ?)) ORDER BY {order} DESC, id DESC LIMIT ?"
-)
-_LAST = 2**63 - 1
+_ROW = "SELECT {columns}, 0 FROM sessions WHERE id = ?".replace("{columns}", _COLUMNS)
+_LIST = """
+SELECT {columns}, {order} FROM sessions
+WHERE (head > 0 OR parent <> '') AND (? = 0 OR agent = ?) AND (? = 0 OR archived = ?)
+AND (? = '' OR status = ? OR (? = 'running' AND owner <> ''))
+AND ({order} < ? OR ({order} = ? AND id < ?)) ORDER BY {order} DESC, id DESC LIMIT ?
+"""
+_NAMED = "SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND name = ?"
+_FORKS = "SELECT id FROM sessions WHERE parent = ? AND parent <> '' ORDER BY id"
+_PREFIXED = """
+SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND substr(id, 1, ?) = ? AND (? = 0 OR agent = ?) LIMIT 6
+"""
 
 
 class SessionRow(NamedTuple):
-    """The row of a session. `at` is the time by which a list is ordered."""
-
     n: int
     id: str
     head: int
     fence: int
     until: int
+    ttl_ms: int
     owner: str
+    generation: int
     pid: int
     host: str
     lock_dir_id: str
@@ -48,17 +68,14 @@ class SessionRow(NamedTuple):
     created_at: int
     meta: bytes
     at: int
-
-    def holder(self, now: int, ttl: int = TTL) -> str:
-        """Return who holds it, as `pid@host`; empty if nobody does, as far as the time says."""
-        return f"{self.pid}@{self.host}" if is_live(self.owner, self.until, now, ttl) else ""
+    """The time by which a list is ordered."""
 
 
 _COLUMN_TYPES: dict[str, Any] = get_type_hints(SessionRow)
 
 
 class ListQuery(NamedTuple):
-    """What a list is to show, and how."""
+    """The parameters of `Store.sessions`."""
 
     agent: str | None
     status: str | None
@@ -68,9 +85,23 @@ class ListQuery(NamedTuple):
     after: str
 
 
+class SessionLine(NamedTuple):
+    """One line of a list; the fields are those of `StoredSession` and its summary."""
+
+    id: str
+    name: str
+    title: str
+    status: str
+    waiting_for: str
+    model: str
+    message_count: int
+    updated_at: int
+    holder: str
+
+
 def row_of(driver: Driver, session: str) -> SessionRow | None:
     """Return the row of a session, or None. Raise `StoreCorrupt` if a damaged file gives a value of another type."""
-    rows = driver.rows(_ONE, (session,))
+    rows = driver.rows(_ROW, (session,))
     if not rows:
         return None
     row = SessionRow(*rows[0])
@@ -80,28 +111,210 @@ def row_of(driver: Driver, session: str) -> SessionRow | None:
     return row
 
 
-def list_sql(wanted: ListQuery) -> tuple[str, tuple[Arg, ...]]:
-    """Return the question for the `SessionRow`s of a page, newest first, and its arguments. One row more is asked for than is
-    wanted: if it is there, there is a next page. Texts are to be such as a database takes.
+def require_session(driver: Driver, session: str) -> SessionRow:
+    """Return the row of a session. Raise `SessionNotFound` if it does not exist or has no entry yet."""
+    row = row_of(driver, session) if re.fullmatch(ID, session) else None
+    if row is None or not (row.head or row.parent):
+        raise SessionNotFound(f"there is no session {session[:80]!r}")
+    return row
+
+
+def meta_of(stored: bytes) -> SessionMeta:
+    """Read the summary in a session row. Raise `StoreCorrupt`."""
+    from tenuto.core import jsonio
+    from tenuto.core.journal import SessionMeta
+
+    try:
+        return jsonio.decode_as(stored, SessionMeta)
+    except jsonio.JsonError as exc:
+        raise StoreCorrupt(f"the summary of a session cannot be read: {exc}; restore a backup") from exc
+
+
+# --- the holder -------------------------------------------------------------------------------------------------------
+
+
+def is_held(row: SessionRow, now: int, engine: Engine) -> bool:
+    """Return whether a live process holds a session.
+
+    If the holder has its lock in the directory that this process uses, the lock decides: a step of the clock does not end a
+    lease. Otherwise the time decides.
     """
-    when, id = _LAST, ""
-    if wanted.after:
-        said, _, id = wanted.after.partition(".")
-        when = int(said)
-    filters = (
-        *_filter(wanted.agent),
-        *_filter(wanted.status),
-        int(wanted.archived is not None),
-        int(bool(wanted.archived)),
+    if row.owner and row.lock_dir_id and row.lock_dir_id == engine.locks.directory_id():
+        return engine.locks.is_locked(row.id)
+    return is_live(row.owner, row.until, row.ttl_ms, now)
+
+
+def is_live(owner: str, until: int, ttl_ms: int, now: int) -> bool:
+    """Return whether a lease has not ended, by the clock."""
+    return bool(owner) and now < until <= now + _MOST_TTLS * ttl_ms
+
+
+# --- lists ------------------------------------------------------------------------------------------------------------
+
+
+def check_status(status: str | None) -> str | None:
+    """Return the status; raise `ValueError` for an unknown one."""
+    if status is not None and status not in STATUSES:
+        raise ValueError(f"unknown status {status[:80]!r}: use {', '.join(STATUSES)}")
+    return status
+
+
+def matching_rows(driver: Driver, engine: Engine, now: int, query: ListQuery) -> Iterator[tuple[SessionRow, bool]]:
+    """Yield the rows that a list shows, newest first, each with whether a live process holds the session.
+
+    Stop after as many as needed: `query.limit` is only the number of rows that are read at once.
+    """
+    query = query._replace(limit=max(query.limit, 1), after=clean(query.after))
+    while True:
+        rows = [SessionRow(*row) for row in driver.rows(*_list_sql(query))]
+        for row in rows:
+            held = is_held(row, now, engine)
+            if query.status is None or held == (query.status == "running"):
+                yield row, held
+        if len(rows) <= query.limit:
+            return
+        query = query._replace(after=f"{rows[-1].at}.{rows[-1].id}")
+
+
+def _list_sql(query: ListQuery) -> tuple[str, tuple[Arg, ...]]:
+    """Return the SQL for one row more than `limit`, newest first, and its arguments."""
+    time, id = _LAST, ""
+    if query.after:
+        text, _, id = query.after.partition(".")
+        time = int(text)
+    agent, archived, status = query.agent, query.archived, check_status(query.status) or ""
+    filters = (agent is not None, clean(agent or ""), archived is not None, bool(archived), status, status, status)
+    sql = _LIST.format(columns=_COLUMNS, order="updated_at" if query.order == "updated" else "created_at")
+    return sql, (*(int(one) if isinstance(one, bool) else one for one in filters), time, time, id, query.limit + 1)
+
+
+def list_sessions(driver: Driver, engine: Engine, now: int, query: ListQuery) -> SessionPage:
+    """List sessions as `Store.sessions` does. A page starts after the last session of the page before it."""
+    from tenuto.store.protocol import SessionPage
+
+    limit = max(query.limit, 1)
+    rows = list(islice(matching_rows(driver, engine, now, query), limit + 1))
+    sessions = tuple(_stored_session(row, held) for row, held in rows[:limit])
+    return SessionPage(sessions, f"{rows[limit - 1][0].at}.{sessions[-1].id}" if len(rows) > limit else "")
+
+
+def read_session(driver: Driver, engine: Engine, now: int, session: str) -> StoredSession:
+    """Return one session as a list shows it."""
+    row = require_session(driver, session)
+    return _stored_session(row, is_held(row, now, engine))
+
+
+def _stored_session(row: SessionRow, held: bool) -> StoredSession:
+    from tenuto.store.protocol import StoredSession
+
+    meta = meta_of(row.meta)
+    return StoredSession(
+        id=row.id,
+        head=row.head,
+        meta=meta,
+        status="running" if held else meta.status,
+        reason="" if held else meta.waiting_for,
+        name=row.name,
+        parent=row.parent,
+        forked_at=row.forked_at,
+        archived=bool(row.archived),
+        holder=f"{row.pid}@{row.host}" if held else "",
     )
-    sql = _LIST.format(columns=_COLUMNS, order="updated_at" if wanted.order == "updated" else "created_at")
-    return sql, (*filters, when, when, id, max(wanted.limit, 1) + 1)
 
 
-def _filter(text: str | None) -> tuple[int, str]:
-    return int(text is not None), text or ""
+def forks_of(driver: Driver, session: str) -> list[str]:
+    """Return the ids of the direct forks of a session, in order."""
+    require_session(driver, session)
+    return [id for (id,) in driver.rows(_FORKS, (session,))]
 
 
-def is_live(owner: str, until: int, now: int, ttl: int = TTL) -> bool:
-    """Tell whether a lease is held, as far as its time says."""
-    return bool(owner) and now < until <= now + _TIMES * ttl
+def find_session(driver: Driver, engine: Engine, now: int, text: str, agent: str | None) -> str:
+    """Return the id for an id, a name, `last`, `~N`, or a unique prefix of an id."""
+    if not text:
+        raise SessionNotFound("the name of the session is empty")
+    if clean(text) != text:
+        return only_match(text, ())
+    back = places_back(text)
+    if back is not None:
+        query = ListQuery(agent, None, archived=False, order="updated", limit=back + 1, after="")
+        rows = matching_rows(driver, engine, now, query)
+        return only_match(text, [row.id for row, _ in islice(rows, back, back + 1)])
+    try:
+        return require_session(driver, text).id
+    except SessionNotFound:
+        named = driver.rows(_NAMED, (text,))
+    if named:
+        return str(named[0][0])
+    of_agent = (int(agent is not None), clean(agent or ""))
+    return only_match(text, [id for (id,) in driver.rows(_PREFIXED, (len(text), text, *of_agent))])
+
+
+# --- lists of a SQLite file -------------------------------------------------------------------------------------------
+
+
+def list_lines(file: Path, query: ListQuery) -> list[SessionLine]:
+    """List the sessions of a SQLite file, newest first; create the file if it does not exist."""
+    with _open(file) as (engine, driver):
+        rows = matching_rows(driver, engine, driver.clock(), query)
+        return [_line(row, held) for row, held in islice(rows, max(query.limit, 1))]
+
+
+def list_page(file: Path, query: ListQuery) -> SessionPage:
+    """List the sessions of a SQLite file as `Store.sessions` does."""
+    with _open(file) as (engine, driver):
+        return list_sessions(driver, engine, driver.clock(), query)
+
+
+def read_line(stored: StoredSession) -> SessionLine:
+    """Return the line of a session that a store has returned."""
+    meta = stored.meta
+    return SessionLine(
+        stored.id,
+        stored.name,
+        meta.title,
+        stored.status,
+        stored.reason,
+        meta.model,
+        meta.message_count,
+        meta.updated_at,
+        stored.holder,
+    )
+
+
+@contextmanager
+def _open(file: Path) -> Iterator[tuple[Engine, Driver]]:
+    from tenuto.store.sqlite import SqliteEngine
+
+    engine = SqliteEngine(file)
+    driver = engine.open(write=False)
+    try:
+        driver.begin(write=False)
+        yield engine, driver
+        driver.commit()
+    finally:
+        driver.rollback()
+        driver.close()
+
+
+_DEFAULTS = {"title": "", "status": "new", "waiting_for": "", "model": "", "message_count": 0, "updated_at": 0}
+"""The fields of a summary that a line shows, with their defaults."""
+
+
+def _line(row: SessionRow, held: bool) -> SessionLine:
+    fields = _read_summary(row.meta)
+    if fields is None:  # let `meta_of` read it or raise the error
+        meta = meta_of(row.meta)
+        fields = {name: getattr(meta, name) for name in _DEFAULTS}
+    line = SessionLine(id=row.id, name=row.name, holder="", **fields)
+    return line._replace(holder=f"{row.pid}@{row.host}", status="running", waiting_for="") if held else line
+
+
+def _read_summary(stored: bytes) -> dict[str, Any] | None:
+    """Read the fields for a line with the standard library; return None if a value is not as expected."""
+    try:
+        members = json.loads(stored)
+        fields = {name: members.get(name, default) for name, default in _DEFAULTS.items()}
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    valid = all(type(fields[name]) is type(default) for name, default in _DEFAULTS.items())
+    return fields if valid and fields["status"] in STATUSES else None

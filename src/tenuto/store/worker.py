@@ -15,7 +15,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -24,8 +24,6 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from tenuto.errors import StoreError
 from tenuto.store.driver import Driver
 
-__all__ = ["BackgroundTasks", "Work", "Worker"]
-
 T = TypeVar("T")
 log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
@@ -33,17 +31,14 @@ _BATCH = 256
 """The most jobs in one transaction: more would not save much waiting for the disk, and the first would wait for long."""
 
 
-class BackgroundTasks(Protocol):
+class BackgroundTask(Protocol):
     """Work that is due from time to time and that no caller awaits."""
 
-    poll_interval: float
-    """Seconds after which a busy thread asks for work that is due."""
+    def next_at(self) -> float | None:
+        """Return when work is due, by the monotonic clock; None: there is no work."""
 
-    def wait(self) -> float | None:
-        """Return the seconds until work is due if no job comes before; None if there is none."""
-
-    def due(self) -> Work[Any] | None:
-        """Return the work that is due now."""
+    def due(self, now: float) -> Work[Any] | None:
+        """Return the work that is due."""
 
 
 class Job(Generic[T]):
@@ -84,7 +79,7 @@ class Worker:
     """One thread and its connection. The first job opens the connection; after an error it is opened again."""
 
     def __init__(
-        self, name: str, open: Callable[[], Driver], *, write: bool, background: BackgroundTasks | None = None
+        self, name: str, open: Callable[[], Driver], *, write: bool, background: Sequence[BackgroundTask] = ()
     ) -> None:
         self._open = open
         self._write = write
@@ -94,7 +89,6 @@ class Worker:
         self._stopped = False
         self._failure: BaseException | None = None
         self._wait: float | None = None
-        self._poll_at = 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -107,7 +101,7 @@ class Worker:
         return future
 
     def submit_nowait(self, work: Work[Any]) -> None:
-        """Queue work whose outcome nobody awaits."""
+        """Queue work whose outcome no caller awaits."""
         self._queue.put(Job(work))
 
     def stop(self) -> asyncio.Future[None]:
@@ -146,7 +140,7 @@ class Worker:
         return jobs
 
     def _run_once(self, jobs: list[Job[Any]]) -> bool:
-        """Run jobs, then what is due; return whether the thread goes on."""
+        """Run jobs, then background work; return whether the thread continues."""
         if self._failure is not None:
             return _fail(jobs, self._failure)
         for alone, some in groupby(jobs, key=lambda job: job.alone):
@@ -158,16 +152,13 @@ class Worker:
             _resolve(batch)
         if jobs and jobs[-1].work is None:
             return False
-        if self._background is not None:
-            self._wait = self._background.poll_interval
-            if not jobs or time.monotonic() > self._poll_at:
-                self._background_work(self._background)
+        self._background_work()
         if self._write and self._driver is not None and self._attempt(self._driver.checkpoint) is not None:
             self._close()
         return True
 
     def _run_batch(self, jobs: list[Job[Any]]) -> None:
-        """Run jobs in one transaction. If the transaction fails, every job fails; its own error is kept."""
+        """Run jobs in one transaction. If it fails, every job fails, each with its own error if it has one."""
         error = self._attempt(lambda: self._transaction(jobs))
         if error is None:
             return
@@ -184,10 +175,10 @@ class Worker:
         driver.begin(write=self._write)
         for job in jobs:
             if several:
-                driver.save()
+                driver.savepoint()
             job.run(driver)
             if several and job.error is not None:
-                driver.undo()
+                driver.rollback_to()
         if several or jobs[0].error is None:
             driver.commit()
         else:
@@ -204,16 +195,17 @@ class Worker:
     def _run_one(self, job: Job[Any]) -> None:
         job.run(self._opened())
 
-    def _background_work(self, background: BackgroundTasks) -> None:
-        """Run what is due. An error is logged: the work is due again later."""
-        work = background.due() if background.wait() == 0 else None
+    def _background_work(self) -> None:
+        """Run the first work that is due. An error is logged: the work is due again later."""
+        now = time.monotonic()
+        work = next(filter(None, (task.due(now) for task in self._background)), None)
         if work is not None:
             job: Job[Any] = Job(work)
             self._run_batch([job])
             if job.error is not None:
                 log.warning("background work of a store failed and is tried again later: %s", job.error)
-        self._poll_at = time.monotonic() + background.poll_interval
-        self._wait = background.wait()
+        times = [at for at in (task.next_at() for task in self._background) if at is not None]
+        self._wait = max(min(times) - time.monotonic(), 0) if times else None
 
     def _attempt(self, action: Callable[[], object]) -> Exception | None:
         """Run an action of the connection; return its error."""
@@ -253,7 +245,7 @@ def _resolve_each(jobs: list[Job[Any]]) -> None:
 
 
 def _fail(jobs: list[Job[Any]], cause: BaseException) -> bool:
-    """Fail jobs after the thread itself failed; return whether the thread goes on."""
+    """Fail jobs after the thread itself failed; return whether the thread continues."""
     for job in jobs:
         if job.work is not None:
             job.value = None

@@ -22,11 +22,11 @@ def tenuto_sim(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     `assert_clean()` fails if one was broken.
     """
     from tenuto.sim.simulator import Simulator
-    from tenuto.store.memory import forgotten
+    from tenuto.store.memory import forget_memory
 
     with Simulator() as simulator:
         place = f"test-{id(simulator)}"
         monkeypatch.setenv("TENUTO_SIM_URL", simulator.base_url)
         monkeypatch.setenv("TENUTO_STORE", f"memory://{place}")
         yield simulator
-        forgotten(place)
+        forget_memory(place)

@@ -24,7 +24,9 @@ The chapters can be used one by one, too.
 
 from __future__ import annotations
 
+from tenuto.testing.chapters.budgets import Budgets
 from tenuto.testing.chapters.forking import Forking
+from tenuto.testing.chapters.inbox import Inbox
 from tenuto.testing.chapters.keeping import Keeping, Verifying
 from tenuto.testing.chapters.reading import Finding, Listing, Reading, Searching
 from tenuto.testing.chapters.stage import Chapter, Clock
@@ -34,10 +36,12 @@ from tenuto.testing.chapters.writing import Appending, Leasing
 
 __all__ = [
     "Appending",
+    "Budgets",
     "Chapter",
     "Clock",
     "Finding",
     "Forking",
+    "Inbox",
     "Keeping",
     "Leasing",
     "Listing",
@@ -52,6 +56,19 @@ __all__ = [
 
 
 class StoreConformance(
-    Appending, Leasing, Forking, Reading, Listing, Finding, Searching, Keeping, Verifying, Values, Transfer, Stories
+    Appending,
+    Leasing,
+    Inbox,
+    Budgets,
+    Forking,
+    Reading,
+    Listing,
+    Finding,
+    Searching,
+    Keeping,
+    Verifying,
+    Values,
+    Transfer,
+    Stories,
 ):
     """Every chapter."""

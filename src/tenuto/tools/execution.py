@@ -23,12 +23,14 @@ from tenuto.core.messages import ToolCallView, ToolResult
 GRACE = 1.0
 """Seconds that an `async` tool has for cleaning up when it is cancelled."""
 
-Detail: TypeAlias = Literal["", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled"]
+Detail: TypeAlias = Literal[
+    "", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled", "hook"
+]
 """The problem of a call; empty if it has none.
 
 `unknown-tool`, `arguments`: the tool was not started. `exception`: it raised. `timeout`: it took too long. `oversize`: its
 result is longer than the limit; text is cut. `result`: its result cannot be sent to a model. `cancelled`: it raised
-`CancelledError`.
+`CancelledError`. `hook`: a hook around it raised.
 """
 
 log = logging.getLogger("tenuto")

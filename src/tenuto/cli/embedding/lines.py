@@ -99,8 +99,8 @@ class LinesFile:
         """Open the file, or make it; read what is in it, and cut off what was torn."""
         with _spoken(self._path), ExitStack() as undo:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            undo.callback(self._guard.leave)
-            if not self._guard.alone():
+            undo.callback(self._guard.close)
+            if not self._guard.lock_exclusive():
                 raise StoreError(f"{self.where!r} is being written by another process: wait for its end")
             opened = undo.enter_context(self._path.open("ab", buffering=0))
             end = self._read()
@@ -151,7 +151,7 @@ class LinesFile:
         """Close the file."""
         if self._file is not None:
             self._file.close()
-        self._guard.leave()
+        self._guard.close()
 
 
 class LinesShelf:

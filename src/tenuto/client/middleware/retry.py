@@ -78,9 +78,9 @@ retry = Retry
 class RetryState:
     """The retries of one call so far."""
 
-    def __init__(self, retry: Retry) -> None:
+    def __init__(self, retry: Retry, failures: int = 0) -> None:
         self._retry = retry
-        self._failures = 0
+        self._failures = failures
         self._waited = 0.0
 
     def after(self, error: Exception) -> float | None:

@@ -6,5 +6,8 @@ import pytest
 
 # So that a failure shows what was compared.
 pytest.register_assert_rewrite(
-    *(f"{__name__}.{chapter}" for chapter in ("keeping", "reading", "stage", "stories", "values", "writing"))
+    *(
+        f"{__name__}.{chapter}"
+        for chapter in ("budgets", "inbox", "keeping", "reading", "stage", "stories", "values", "writing")
+    )
 )

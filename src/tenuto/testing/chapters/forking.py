@@ -39,7 +39,7 @@ class Forking(Chapter):
         await write(store, fork, question())
         shown = await store.session(fork)
         assert shown.meta.created_at == meta.created_at
-        assert shown.meta.status == "open"
+        assert shown.meta.status == "interrupted"
         assert await store.verify() == []
 
     async def test_forks_lists_the_children_of_a_session(self, store: Store) -> None:

@@ -46,7 +46,7 @@ class Keeping(Chapter):
         await write(store, "a")
         await write(store, "b")
         for name in ("last", "~0", "~1", "~123456789012"):
-            with pytest.raises(ValueError, match="is no name"):
+            with pytest.raises(ValueError, match="is not a name"):
                 await store.rename("a", name)
         assert await store.find("last") == "b"
         assert (await store.session("a")).name == ""

@@ -6,7 +6,15 @@ from typing import Literal
 
 import pytest
 
-from tenuto.core.journal import Configured, MessageAdded, RunEnded, SteeringAdded
+from tenuto.core.journal import (
+    CallStarted,
+    Configured,
+    EntryPayload,
+    MessageAdded,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+)
 from tenuto.core.messages import UserMessage, user
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.protocol import SessionPage, Store
@@ -91,9 +99,56 @@ class Listing(Chapter):
         assert await self._ids(store, status="completed") == ["c", "b"]
         assert await self._ids(store, agent="scout", status="completed") == ["b"]
         assert await self._ids(store, agent="nobody") == []
-        assert await self._ids(store, status="open") == ["d", "a"]
+        assert await self._ids(store, status="interrupted") == ["d", "a"]
         await write(store, "b", question("Go on."))
         assert await self._ids(store, status="completed") == ["c"]
+
+    async def test_every_status_is_shown_and_filtered(self, store: Store) -> None:
+        run: list[EntryPayload] = [Configured("m"), question()]
+        ends: dict[str, tuple[str, str, list[EntryPayload]]] = {
+            "configured": ("new", "", [Configured("m")]),
+            "asked": ("interrupted", "", [*run, RequestStarted("m")]),
+            "cancelling": ("interrupted", "", [*run, RunEnded("cancelling")]),
+            "limited": ("waiting", "limit", [*run, RunEnded("limit", "tokens")]),
+            "unapproved": ("waiting", "approval", [*run, RunEnded("waiting", "approval")]),
+            "approved": ("interrupted", "", [*run, RunEnded("waiting", "approval"), CallStarted("c", 0)]),
+            "full": ("waiting", "context", [*run, RunEnded("waiting", waiting_for="context")]),
+            "input": ("waiting", "input", [*run, RunEnded("waiting", "a name", waiting_for="input")]),
+            "done": ("completed", "", [*run, answer(), RunEnded("completed")]),
+            "cancelled": ("cancelled", "", [*run, RunEnded("cancelling"), RunEnded("cancelled")]),
+            "failed": ("failed", "", [*run, RunEnded("failed", "BadRequest")]),
+            "odd": ("failed", "", [*run, RunEnded("a reason of a later version")]),
+        }
+        for session, (_, _, payloads) in ends.items():
+            await write(store, session, *payloads)
+
+        shown = {session.id: (session.status, session.reason) for session in (await store.sessions()).sessions}
+        assert shown == {session: (status, reason) for session, (status, reason, _) in ends.items()}
+        for status in {status for status, _, _ in ends.values()}:
+            expected = {session for session, (one, _, _) in ends.items() if one == status}
+            assert {*await self._ids(store, status=status)} == expected
+        assert await self._ids(store, status="running") == []
+        with pytest.raises(ValueError, match="open"):
+            await store.sessions(status="open")
+
+    async def test_held_sessions_are_running(self, store: Store) -> None:
+        other = await self.another()
+        for number in range(6):
+            await write(store, f"s{number}", question(), RunEnded("waiting", waiting_for="approval"))
+        leases = [await store.lease(f"s{number}") for number in (1, 3, 4)]
+
+        assert await self._ids(other, status="running") == ["s4", "s3", "s1"]
+        assert await self._ids(other, status="waiting") == ["s5", "s2", "s0"]
+        for status, ids in (("running", ["s4", "s3", "s1"]), ("waiting", ["s5", "s2", "s0"])):
+            pages = [await other.sessions(status=status, limit=1)]
+            while pages[-1].next:
+                pages.append(await other.sessions(status=status, limit=1, after=pages[-1].next))
+            assert [session.id for page in pages for session in page.sessions] == ids
+        shown = await other.session("s3")
+        assert (shown.status, shown.reason, bool(shown.holder)) == ("running", "", True)
+        await store.append(leases[1], [draft(question())], release=True)
+        shown = await other.session("s3")
+        assert (shown.status, shown.reason, shown.holder) == ("interrupted", "", "")
 
     async def test_archived_ones_are_shown_when_asked_for(self, store: Store) -> None:
         for id in ("a", "b", "c"):

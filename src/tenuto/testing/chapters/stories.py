@@ -10,7 +10,9 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
+from tenuto.core.inbox import Steer
 from tenuto.core.journal import Configured, EntryDraft, RunEnded, SessionMeta
+from tenuto.core.messages import UserMessage
 from tenuto.errors import StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.store.protocol import BLOB, Lease, Store, StoredSession
@@ -50,7 +52,7 @@ class _Player:
         steps: dict[str, Callable[[str, int], Awaitable[Any]]] = {
             "lease": self._lease, "take": self._take, "release": self._release, "resend": self._resend,
             "fork": self._fork, "rename": self._rename, "archive": self._archive, "delete": self._delete,
-            "gc": self._gc,
+            "gc": self._gc, "post": self._post,
         }  # fmt: skip
         try:
             if kind == "append":
@@ -65,14 +67,25 @@ class _Player:
         held = id in self.leases
         lease = self.leases[id] if held else await self.store.lease(id)
         try:
-            after = await self.store.append(lease, drafts)
-            self.sent[id] = (lease, drafts)
+            taking, some = await self._taken(id, drafts)
+            after = await self.store.append(lease, some, taking=taking, unless_posted=bool(len(drafts) % 2))
+            self.sent[id] = (lease, some)
             if held:
                 self.leases[id] = after
             return after.head
         finally:
             if not held:
                 await self.store.release(lease)
+
+    async def _taken(self, id: str, drafts: list[EntryDraft]) -> tuple[list[int], list[EntryDraft]]:
+        """Return the number of the oldest inbox item, and the drafts, of which the last has its id."""
+        try:
+            items = await self.store.inbox(id)
+        except StoreError:
+            items = []
+        if not items:
+            return [], drafts
+        return [items[0].number], [*drafts[:-1], msgspec.structs.replace(drafts[-1], id=items[0].id)]
 
     async def _resend(self, id: str, much: int) -> int:
         """Send the last append again, or, now and then, only a part of it."""
@@ -113,6 +126,9 @@ class _Player:
     async def _delete(self, id: str, much: int) -> list[str]:
         return sorted(await self.store.delete(id, children=much % 2 == 0))
 
+    async def _post(self, id: str, much: int) -> str:
+        return await self.store.post(id, Steer(UserMessage("rain")), id=f"item-{much % 3}")
+
     async def _gc(self, _: str, __: int) -> None:
         await self.store.gc()
 
@@ -135,7 +151,9 @@ async def _state(store: Store) -> dict[str, object]:
         state[f"{shown.id}: entries"] = [
             (entry.seq, entry.id, entry.time_ms, entry.kind, entry.digest, entry.payload) for entry in entries
         ]
+        state[f"{shown.id}: inbox"] = [(posted.id, posted.item) for posted in await store.inbox(shown.id)]
         state[f"{shown.id}: part"] = [entry.seq for entry in await store.read(shown.id, after=1, upto=4)]
+    state["posted"] = {*await store.posted()}
     by_age = (await store.sessions(archived=None, order="created")).sessions
     for order, some in (("updated", sessions), ("created", by_age)):
         state[order] = [shown.id for shown in some if not shown.parent]
@@ -200,7 +218,7 @@ class Stories(Chapter):
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis import strategies as st
 
-        kinds = ("append",) * 6 + ("fork",) * 3 + ("lease", "take", "release", "resend", "resend")
+        kinds = ("append",) * 6 + ("fork",) * 3 + ("lease", "take", "release", "resend", "resend", "post", "post")
         steps = st.tuples(
             st.sampled_from((*kinds, "rename", "archive", "delete", "gc")),
             st.integers(0, len(IDS) - 1),

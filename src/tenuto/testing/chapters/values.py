@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tenuto.core.blocks import Opaque, Text, ToolUse
+from tenuto.core.inbox import Cancel, InboxItem, Steer, UnknownItem
 from tenuto.core.journal import (
     ApprovalDecided,
     ApprovalRequested,
@@ -25,6 +28,7 @@ from tenuto.core.journal import (
 )
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, Usage, UserMessage
+from tenuto.errors import StoreError
 from tenuto.store.export import export_session, import_session
 from tenuto.store.memory import MemoryStore
 from tenuto.store.protocol import BLOB, Store
@@ -174,6 +178,29 @@ class Transfer(Chapter):
         assert (done.session, done.entries, done.left_out) == ("s", len(drafts), ())
         assert same(await store.read("s"), drafts)
         assert await store.session("s") == shown
+
+    async def test_inbox_items_are_exported_and_imported(self, store: Store) -> None:
+        items: list[InboxItem | UnknownItem] = [
+            Steer(UserMessage("Hurry.\n\u2028")),
+            Cancel(),
+            UnknownItem("x", '{"item":"x","s":"\ud800"}'),
+        ]
+        [entry] = await write(store, "s")
+        ids = [await store.post("s", item) for item in items]
+        lines = [line async for line in export_session(store, "s")]
+        async with MemoryStore() as elsewhere:
+            for _ in range(2):
+                await import_session(elsewhere, lines)
+            there = await elsewhere.inbox("s")
+        await store.delete("s")
+        await import_session(store, lines)
+
+        for posted in (there, await store.inbox("s")):
+            assert [(one.id, one.item) for one in posted] == list(zip(ids, items, strict=True))
+        assert same(await store.read("s"), [entry])
+        for wrong in (lines[:-1], [*lines[:2], *lines[3:], lines[2]], [lines[0], *lines[2:], lines[1]]):
+            with pytest.raises(StoreError):
+                await import_session(store, wrong, id="t")
 
     async def test_a_copy_under_another_id(self, store: Store) -> None:
         drafts = await write(store, "s", *turn())

@@ -132,9 +132,7 @@ class Appending(Chapter):
 
             assert shown == await other.session("s")
             assert (shown.id, shown.head, shown.meta) == ("s", lease.head, session_meta_of("s", entries))
-            assert [
-                found.id for found in (await other.sessions(status=shown.meta.status, agent="helper")).sessions
-            ] == ["s"]
+            assert [found.id for found in (await other.sessions(status="running", agent="helper")).sessions] == ["s"]
         assert await other.find("last") == "s"
         assert {hit.seq for hit in await other.search("rain")} == {e.seq for e in entries if e.payload == answer()}
         fork = await other.session(await other.fork("s"))
@@ -434,6 +432,97 @@ class Leasing(Chapter):
             with pytest.raises(SessionInUse):
                 await other.lease("empty")
             lease = await store.append(lease, [draft(question())])
+
+    async def test_higher_generation_replaces_the_holder(self, store: Store) -> None:
+        other = await self.another()
+        first = await store.lease("s", owner="job", generation=1)
+        second = await other.lease("s", owner="job", generation=2)
+        third = await other.lease("s", owner="job", generation=3)
+
+        assert first.fence < second.fence < third.fence
+        for lost, handle in ((first, store), (second, other)):
+            with pytest.raises(LeaseLost):
+                await handle.append(lost, [draft(question("from an earlier attempt"))])
+            await handle.release(lost)
+        assert (await other.append(third, [draft(question())])).head == 1
+
+    async def test_lower_generation_is_refused(self, store: Store) -> None:
+        other = await self.another()
+        lease = await store.lease("s", owner="job", generation=2)
+        for handle in (store, other):
+            for takeover in (False, True):
+                with pytest.raises(LeaseLost):
+                    await handle.lease("s", owner="job", generation=1, takeover=takeover)
+
+        assert (await store.append(lease, [draft(question())])).head == 1
+
+    async def test_same_generation_gets_the_same_lease(self, store: Store) -> None:
+        other = await self.another()
+        first = await store.lease("s", owner="job", generation=2)
+        first = await store.append(first, [draft(question())])
+        again = await store.lease("s", owner="job", generation=2)
+        elsewhere = await other.lease("s", owner="job", generation=2)
+
+        for lease in (again, elsewhere):
+            assert (lease.owner, lease.fence, lease.head) == ("job", first.fence, 1)
+        await store.append(again, [draft(answer())])
+        assert (await other.append(await other.renew(elsewhere), [draft(question())])).head == 3
+        assert await store.verify() == []
+
+    async def test_one_owner_holds_several_sessions(self, store: Store) -> None:
+        leases = [await store.lease(id, owner="job", generation=1) for id in ("a", "b")]
+        for lease in leases:
+            await store.append(lease, [draft(question())])
+        await store.release(leases[0])
+
+        assert (await store.session("a")).holder == ""
+        assert (await store.append(await store.renew(leases[1]), [draft(answer())])).head == 2
+
+    async def test_generation_counts_only_for_its_owner(self, store: Store) -> None:
+        lease = await store.lease("s", owner="job", generation=1)
+        with pytest.raises(SessionInUse):
+            await store.lease("s", owner="other", generation=9)
+        taken = await store.lease("s", owner="other", takeover=True)
+
+        assert taken.fence > lease.fence
+        await store.release(taken)
+        assert (await store.lease("s", owner="job", generation=0)).fence > taken.fence
+
+    async def test_lapsed_holder_is_replaced_by_any_generation(self, store: Store) -> None:
+        for generation in (1, 2, 3):
+            other = await self._elsewhere()
+            session = f"s{generation}"
+            lost = await store.lease(session, owner="job", generation=2)
+            self.clock.move(self.ttl_ms + 1)
+            taken = await other.lease(session, owner="job", generation=generation)
+
+            assert taken.fence > lost.fence
+            with pytest.raises(LeaseLost):
+                await store.append(lost, [draft(question())])
+
+    async def test_lease_has_its_own_time(self, store: Store) -> None:
+        other = await self._elsewhere()
+        short = await store.lease("short", ttl=self.ttl_ms / 4000)
+        long = await store.lease("long", ttl=self.ttl_ms / 50)
+        assert long.until - short.until == self.ttl_ms * 20 - self.ttl_ms // 4
+        self.clock.move(self.ttl_ms // 2)
+        assert (await other.lease("short")).fence > short.fence
+        with pytest.raises(SessionInUse):
+            await other.lease("long")
+        self.clock.move(self.ttl_ms * 15)
+        with pytest.raises(SessionInUse):
+            await other.lease("long")
+        long = await store.append(long, [draft(question())])
+        self.clock.move(self.ttl_ms * 15)
+        with pytest.raises(SessionInUse):
+            await other.lease("long")
+        self.clock.move(self.ttl_ms * 6)
+        assert (await other.lease("long")).fence > long.fence
+
+    async def test_invalid_lease_options_are_refused(self, store: Store) -> None:
+        for owner, generation, ttl in (("a\n", 0, None), ("x" * 201, 0, None), ("a", -1, None), ("a", 0, 0.0)):
+            with pytest.raises(ValueError, match=r"owner|generation|ttl"):
+                await store.lease("s", owner=owner, generation=generation, ttl=ttl)
 
     async def _elsewhere(self) -> Store:
         if not self.timed:

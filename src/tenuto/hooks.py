@@ -1,0 +1,7 @@
+"""Hooks around runs, requests and tool calls: the public names of `tenuto.agent.hooks`, and `Outcome`."""
+
+from tenuto.agent.hooks import CallInfo as CallInfo
+from tenuto.agent.hooks import Hooks as Hooks
+from tenuto.agent.hooks import RequestInfo as RequestInfo
+from tenuto.agent.hooks import RunInfo as RunInfo
+from tenuto.tools.execution import Outcome as Outcome

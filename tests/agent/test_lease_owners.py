@@ -1,0 +1,113 @@
+"""The owner and generation of a lease: a job that is delivered again replaces its earlier attempt."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.acting import Held, agent, running, scene, story
+from tenuto.errors import LeaseLost, SessionInUse
+from tenuto.store.memory import Memory, MemoryStore
+from tenuto.testing import call, turn
+
+JOB = "job-1"
+
+
+@scene
+async def test_higher_generation_replaces_the_holder(tenuto_sim, stores):
+    """At once; the earlier attempt gets `LeaseLost` at its next write and writes nothing more."""
+    tenuto_sim.script(turn(call("hold")), turn("Done."))
+    held, again = Held(effect="pure"), Held(effect="pure")
+    again.go.set()
+    async with stores() as store, stores() as other, agent(held.tool, store=store) as ai:
+        first = ai.session("s", owner=JOB, generation=1)
+        async with running(first.send("Go.", key="k")) as run:
+            await held.begun.wait()
+            async with agent(again.tool, store=other) as ai_again:
+                second = ai_again.session("s", owner=JOB, generation=2)
+                assert (await second.send("Go.", key="k")).text == "Done."
+                journal = await story(second)
+            held.go.set()
+            with pytest.raises(LeaseLost):
+                await run
+        assert await story(first) == journal
+        fences = [entry.fence for entry in await other.read("s")]
+        assert fences == sorted(fences)
+        assert len(set(fences)) == 2
+        assert not await other.verify()
+
+
+@scene
+async def test_lower_generation_is_refused(tenuto_sim, stores):
+    """By `session` and by `resume`. When the holder has ended, any generation may start."""
+    tenuto_sim.script(turn(call("hold")), turn("Done."), turn("Later."))
+    held = Held()
+    ai = agent(held.tool, store=stores())
+    async with ai.store, stores() as other, ai:
+        holder = ai.session("s", owner=JOB, generation=5)
+        async with running(holder.send("Go.", key="k")) as run:
+            await held.begun.wait()
+            async with agent(held.tool, store=other) as late:
+                old = late.session("s", owner=JOB, generation=4)
+                with pytest.raises(LeaseLost, match="generation 5"):
+                    await old.send("Go.", key="k")
+                resumed = await late.resume("s", owner=JOB, generation=4)
+                with pytest.raises(LeaseLost, match="generation 5"):
+                    await resumed.continue_()
+                held.go.set()
+                assert (await run).text == "Done."
+                assert (await old.send("More.")).text == "Later."
+
+
+@scene
+async def test_other_owner_waits_for_the_holder(tenuto_sim, stores):
+    """A generation counts only between attempts of one owner."""
+    tenuto_sim.script(turn(call("hold")), turn("Done."))
+    held = Held()
+    ai = agent(held.tool, store=stores())
+    async with ai.store, stores() as other, ai:
+        holder = ai.session("s", owner=JOB, generation=1)
+        async with running(holder.send("Go.")) as run:
+            await held.begun.wait()
+            async with agent(held.tool, store=other) as late:
+                for owner in ("job-2", ""):
+                    with pytest.raises(SessionInUse):
+                        await late.session("s", owner=owner, generation=9).send("Go.")
+            held.go.set()
+            assert (await run).text == "Done."
+
+
+class SlowStore(MemoryStore):
+    """Holds the write that releases the lease until it may continue; records the owner of each lease."""
+
+    def __init__(self) -> None:
+        super().__init__(Memory())
+        self.owners: list[tuple[str, int]] = []
+        self.reached, self.go = asyncio.Event(), asyncio.Event()
+
+    async def lease(self, session, *, owner="", generation=0, **options):
+        self.owners.append((owner, generation))
+        return await super().lease(session, owner=owner, generation=generation, **options)
+
+    async def append(self, lease, drafts, *, release=False, **options):
+        if release:
+            self.reached.set()
+            await self.go.wait()
+        return await super().append(lease, drafts, release=release, **options)
+
+
+@scene
+async def test_owner_is_kept_after_an_uncertain_write(tenuto_sim):
+    """The run is cancelled during its last write, so it acquires the lease once more to find out what was written."""
+    store = SlowStore()
+    async with store, agent(store=store) as ai:
+        session = ai.session("s", owner=JOB, generation=3)
+        async with running(session.send("Go.")) as run:
+            await store.reached.wait()
+            run.cancel()
+            store.go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+        assert session.status == "completed"
+    assert store.owners == [(JOB, 3), (JOB, 3)]
