@@ -23,10 +23,14 @@ from tenuto.interop.unified import JsonObject, camel_case, to_document, to_part,
 
 
 def to_event_document(event: StreamEvent) -> JsonObject:
-    """Write an event as a document with the keys of the specification, such as `type` and `choiceIndex`."""
+    """Write an event as a document with the keys of the specification, such as `type` and `choiceIndex`.
+
+    An event of a session has `sessionId`, too.
+    """
     document: JsonObject = {"type": event.type}
     for name in event.__struct_fields__:
-        document[camel_case(name)] = getattr(event, name)
+        if name != "session_id" or event.session_id:
+            document[camel_case(name)] = getattr(event, name)
     if isinstance(event, ContentStart | ContentDone):
         document["part"] = to_part(event.part)
     elif isinstance(event, ContentDelta):
