@@ -100,7 +100,7 @@ def test_it_sees_what_the_store_shows(file):
     assert {"one", "two", "three", "four", "fork"} == set(found)
     assert found["three"].holder
     assert (found["three"].message_count, found["three"].updated_at) == (4, 4_502)
-    assert SessionLine("one", "trip to 東京", "Hello", "completed", "sim/anthropic", 2, 1_003, "") == found["one"]
+    assert SessionLine("one", "trip to 東京", "Hello", "completed", "", "sim/anthropic", 2, 1_003, "") == found["one"]
 
 
 def test_dead_holder_is_not_listed(file):
@@ -216,7 +216,7 @@ def test_a_summary_is_read_as_its_writer_meant_it(meta):
 
     assert found is not None
     assert found == {name: getattr(meta, name) for name in found}
-    assert {"title", "status", "model", "message_count", "updated_at"} == set(found)
+    assert {"title", "status", "waiting_for", "model", "message_count", "updated_at"} == set(found)
 
 
 @pytest.mark.parametrize(
