@@ -9,6 +9,7 @@ import pytest
 from agent.acting import Held, add, agent, pay, results, running, scene, story, until
 from tenuto import Limits
 from tenuto.agent.events import SteeringInjected
+from tenuto.agent.hooks import Hooks
 from tenuto.core.journal import MessageAdded, SteeringAdded, SubSessionLinked
 from tenuto.errors import RunCancelled, SessionNotFound, StoreError
 from tenuto.store.memory import Memory, MemoryStore
@@ -258,6 +259,39 @@ async def test_background_agent_without_its_tool_is_reported(tenuto_sim, stores)
         [child] = await children(store)
         assert result.usage == (await store.session(child)).meta.usage
         assert session.status == "completed"
+
+
+class HoldCall(Hooks):
+    """Holds a background call after its sub-agent has posted the result."""
+
+    def __init__(self, store) -> None:
+        self.store = store
+        self.posted = asyncio.Event()
+
+    async def around_tool(self, call, next):
+        outcome = await next()
+        while not await self.store.inbox(call.session_id):
+            await asyncio.sleep(0.001)
+        self.posted.set()
+        await asyncio.Event().wait()
+        return outcome
+
+
+@scene
+async def test_result_that_was_posted_before_a_crash_is_not_doubled(tenuto_sim, stores):
+    """The call has no result in the journal, so it runs again and its sub-agent reports again."""
+    tenuto_sim.script(ASK, DONE, when="Go.")
+    tenuto_sim.script(turn("Helped."), when="Help me.")
+    async with stores() as store, stores() as other:
+        hold = HoldCall(store)
+        async with agent(helper(), store=store, hooks=[hold]) as ai, running(ai.session("s").send("Go.")):
+            await hold.posted.wait()
+            await other.release(await other.lease("s", takeover=True))
+        async with agent(helper(), store=other) as ai:
+            session = await ai.resume("s")
+            assert (await session.continue_()).text == "Done."
+            assert await delivered(session) == ["Result of helper:\nHelped."]
+            assert await other.inbox("s") == []
 
 
 class DyingStore(MemoryStore):

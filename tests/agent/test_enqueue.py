@@ -50,6 +50,7 @@ async def test_prompt_with_a_key_is_run_once(tenuto_sim, stores):
         await session.send("First.")
         for _ in range(2):
             await session.enqueue("Second.", key="k")
+        assert len(await store.inbox("s")) == 1
         handle = await worker.resume("s")
         assert (await handle.continue_()).text == "Two."
         await session.enqueue("Second.", key="k")

@@ -10,6 +10,7 @@ from agent.acting import Held, add, agent, pay, running, scene, story
 from tenuto import Limits, Provider, ToolContext, tool
 from tenuto.agent.events import ModelChanged, RunStarted, RunStopped, SubAgentEvent, ToolProgress, TurnStarted
 from tenuto.core.events import ContentDelta, MessageDone, TextDelta
+from tenuto.core.inbox import Decision
 from tenuto.errors import LLMError, RunCancelled, TenutoError
 from tenuto.testing import call, deny, say, turn
 
@@ -162,7 +163,7 @@ async def test_continued_run_is_resumed(tenuto_sim, stores):
 
 @scene
 async def test_known_key_without_work_starts_no_run(tenuto_sim, stores):
-    """A job that is delivered again gets its reply; there are no events."""
+    """A job that is delivered again gets the reply. Nothing is written."""
     tenuto_sim.script(turn("Done."))
     events = []
     async with stores() as store, agent(store=store) as ai:
@@ -170,10 +171,24 @@ async def test_known_key_without_work_starts_no_run(tenuto_sim, stores):
         await session.send("Go.", key="k")
         before = await story(session)
         session.on_event(events.append)
-        async with session.stream("Go.", key="k") as run:
-            assert [event async for event in run] == events == []
-        assert run.reply.text == "Done."
-        assert await story(session) == before
+        assert (await session.send("Go.", key="k")).text == "Done."
+        assert (events, await story(session)) == ([], before)
+
+
+@scene
+async def test_run_stops_if_the_inbox_has_no_work(tenuto_sim, stores):
+    """The run drops a decision about no call. The journal does not change."""
+    tenuto_sim.script(turn("Done."))
+    events = []
+    async with stores() as store, agent(store=store) as ai:
+        session = ai.session("s")
+        await session.send("Go.")
+        before = await story(session)
+        session.on_event(events.append)
+        await store.post("s", Decision("call_0", 0, allowed=True))
+        assert await session.continue_() is None
+        assert edges(events) == [("start", False), ("stop", "completed")]
+        assert (await store.inbox("s"), await story(session)) == ([], before)
 
 
 @scene

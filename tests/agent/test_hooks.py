@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 
 import pytest
@@ -12,7 +13,7 @@ from tenuto.agent.events import RunStarted, RunStopped
 from tenuto.agent.hooks import Hooks
 from tenuto.client.middleware.retry import Retry
 from tenuto.core.journal import ApprovalDecided, CallFinished
-from tenuto.errors import LLMError, RateLimited, RunCancelled, StoreError, TenutoError, Unavailable
+from tenuto.errors import BadRequest, LLMError, RateLimited, RunCancelled, StoreError, TenutoError, Unavailable
 from tenuto.testing import call, deny, turn
 from tenuto.tools.execution import Outcome
 
@@ -251,6 +252,24 @@ async def test_last_reply_completes_the_run_before_its_hook_raises(tenuto_sim, s
         with pytest.raises(LookupError):
             await session.send("Go.")
         assert (await story(session))[-2:] == ["reply_received", "completed"]
+
+
+@pytest.mark.parametrize("method", ["around_run", "around_request"])
+@scene
+async def test_hook_cannot_hide_an_error(tenuto_sim, stores, method):
+    """The caller gets it, and the end of the run is recorded."""
+    tenuto_sim.script(turn(deny(400, times=0)))
+
+    async def around(info, next):
+        with contextlib.suppress(LLMError):
+            return await next()
+
+    async with stores() as store, agent(store=store, hooks=[hook(method, around)]) as ai:
+        session = ai.session()
+        with pytest.raises(BadRequest):
+            await session.send("Go.")
+        assert session.status == "failed"
+        assert (await story(session))[-2:-1] == ["failed BadRequest"]
 
 
 @scene
@@ -534,8 +553,8 @@ async def test_approved_call_is_not_asked_again(tenuto_sim, stores):
     async with stores() as store, agent(pay, store=store, hooks=[hook("permit", asked.append)]) as ai:
         session = ai.session()
         await session.send("Go.")
-        assert len(asked) == 1
         await session.approve()
+        assert len(asked) == 1
         assert (await results(session), session.status) == (["paid 5"], "completed")
 
 

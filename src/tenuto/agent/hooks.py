@@ -60,6 +60,7 @@ class Hooks:
 
     The first hook is the outermost one. The `around_` methods run in the task that does the work, so context variables
     that they set reach tools, also tools in threads. Each calls `next()` once; only `around_tool` may return without it.
+    They may replace an exception of `next()` with another one, but not hide it.
     """
 
     async def around_run(self, run: RunInfo, next: Callable[[], Awaitable[None]]) -> None:
@@ -95,18 +96,25 @@ async def run_around(hooks: Sequence[Hooks], name: str, info: object, action: Ca
 
     def wrap(hook: Hooks, inner: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
         called = False
+        error: BaseException | None = None
 
         async def next() -> T:
-            nonlocal called
+            nonlocal called, error
             if called:
                 raise TenutoError(f"{type(hook).__name__}.{name} called next() twice")
             called = True
-            return await inner()
+            try:
+                return await inner()
+            except BaseException as exc:
+                error = exc
+                raise
 
         async def around() -> T:
             result: T = await getattr(hook, name)(info, next)
             if not called and name != "around_tool":
                 raise TenutoError(f"{type(hook).__name__}.{name} did not call next()")
+            if error is not None and name != "around_tool":  # the hook hides it
+                raise error
             return result
 
         return around

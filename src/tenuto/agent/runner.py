@@ -331,8 +331,6 @@ class Runner:
         if isinstance(error, ContextTooLong):
             await self._stop("waiting", waiting_for="context")
             error.add_note(_FULL)
-        else:
-            await self._stop("failed", _error_text(error))
         raise error
 
     async def _try_fallback(self, error: LLMError) -> bool:

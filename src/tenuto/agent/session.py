@@ -568,7 +568,7 @@ class AsyncSession:
         return _stored_reply(run.reply, run.replied_at, self.transcript) if run.reply is not None else None
 
     async def _guard(self, runner: Runner, work: Callable[[], Awaitable[T]]) -> T:
-        """Run, and record the end of the run where the runner itself cannot."""
+        """Do the work of a run or a step. Record a cancellation, a timeout or an error that ends it."""
         seconds = self._context.limits.seconds
         watcher = self._agent._inbox_watcher
         watcher.add(self)
