@@ -15,7 +15,7 @@ from bench.turns import in_turns
 
 REPEAT = 2
 IMPORT_MS = 5.0
-CLIENT = 1.5
+CLIENT = 1.0
 FIRST = 1.2
 READY = """
 import asyncio
