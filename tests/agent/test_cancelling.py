@@ -10,6 +10,7 @@ import pytest
 from agent.acting import Held, add, agent, results, running, scene, story, until
 from tenuto import tool
 from tenuto.agent.events import RunStopped, ToolFinished
+from tenuto.core.inbox import Cancel
 from tenuto.errors import RunCancelled, StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, say, stall, turn
@@ -329,3 +330,16 @@ def test_a_loop_that_ends_ends_the_run_wherever_its_writer_is(tenuto_sim, stores
     ended, text = asyncio.run(main())
     assert (ended, text.startswith("Hello")) == (True, True)
     tenuto_sim.assert_clean()
+
+
+@scene
+async def test_new_message_takes_an_earlier_cancel(tenuto_sim, stores):
+    """A cancel that was posted for the work before a message does not cancel the work of the message."""
+    tenuto_sim.script(turn("Done."), turn(call("add", {"a": 1, "b": 2})), turn("Done again."))
+    async with stores() as store, agent(add, store=store) as ai:
+        session = ai.session("s")
+        await session.send("Go.")
+        await store.post("s", Cancel())
+        assert (await session.send("Again.")).text == "Done again."
+        assert await store.inbox("s") == []
+        assert (await store.read("s"))[-1].payload.reason == "completed"

@@ -545,10 +545,8 @@ class AsyncSession:
                 await self._log.append(*entries)
         else:
             entries += [*close_calls_for_new_input(self._log.machine), *(MessageAdded(one, key) for one in messages)]
-            await self._log.append(*entries)
-            cancels = [item for item in items if isinstance(item.item, Cancel)]
-            if cancels:  # they were meant for the work before this message
-                await self._log.append(taking=cancels)
+            # A cancel in the inbox was meant for the work before this message.
+            await self._log.append(*entries, taking=[item for item in items if isinstance(item.item, Cancel)])
         early, self._early = self._early, []
         for item in early:
             await self._log.post(item)
