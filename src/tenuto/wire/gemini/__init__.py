@@ -8,9 +8,9 @@ from tenuto.core.blocks import GeminiMeta
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, TokenCounter, TurnOrder
+from tenuto.wire.embeddings import gemini_endpoint
 from tenuto.wire.gemini import encode
 from tenuto.wire.gemini.decode import GeminiDecoder
-from tenuto.wire.gemini.embeddings import choose_endpoint
 from tenuto.wire.gemini.parts import accepts
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY
 from tenuto.wire.rawjson import Fields
@@ -48,6 +48,6 @@ CODEC = Codec(
         frozenset(("contents", "systemInstruction", "tools", "generationConfig")), "totalTokens", _write_count
     ),
     list_models=ModelList(lambda page: query(pageSize=PAGE_SIZE, pageToken=page), may_lack_list=True),
-    embeddings=choose_endpoint,
+    embeddings=gemini_endpoint,
     reasoning_format="google-gemini-v1",
 )
