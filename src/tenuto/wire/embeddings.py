@@ -1,7 +1,5 @@
 """Embeddings: split texts into requests that keep to the provider's limits, write them, read vectors."""
 
-from __future__ import annotations
-
 import base64
 import re
 import struct

@@ -1,33 +1,20 @@
 """Encode a request as Anthropic Messages."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import (
-    AnthropicMeta,
-    AnthropicRedactedMeta,
-    Block,
-    Document,
-    Image,
-    Opaque,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolUse,
-)
+from tenuto.core.blocks import Block, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import split_data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.blocks import write_block
-from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object, with_locations
-from tenuto.wire.rawjson import object_or_empty
+from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS, TOKENS
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, with_locations
+from tenuto.wire.rawjson import object_or_empty, raw_object
 from tenuto.wire.urls import model_path
 
 DEFAULT_MAX_TOKENS = 4096
@@ -206,7 +193,7 @@ class _MessageWriter:
                 call = {"type": "tool_use", "id": block.id, "name": block.name, "input": args}
                 return call | extra_fields(block.extra) if block.extra else call
             case Reasoning():
-                if not isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
+                if not isinstance(block.meta, TOKENS):
                     self._builder.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
                     return None
             case Refusal():

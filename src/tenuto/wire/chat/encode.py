@@ -1,7 +1,5 @@
 """Encode a Chat Completions request: a request in, bytes and losses out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

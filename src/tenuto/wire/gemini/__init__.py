@@ -1,13 +1,11 @@
 """The Gemini dialect: generateContent on the Gemini API and on Vertex."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tenuto.core.blocks import GeminiMeta
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, TokenCounter, TurnOrder
+from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, ReplayRules, TokenCounter, TurnOrder
 from tenuto.wire.embeddings import gemini_endpoint
 from tenuto.wire.gemini import encode
 from tenuto.wire.gemini.decode import GeminiDecoder
@@ -42,7 +40,7 @@ CODEC = Codec(
     holds_code=True,
     call_needs_id=False,
     separate_reasoning_text=True,
-    turn_order=lambda target: TurnOrder(user_first=True, user_last=not target.traits.pattern),
+    replay_rules=ReplayRules(turn_order=lambda target: TurnOrder(user_first=True, user_last=not target.traits.pattern)),
     functions_exclude_format=_functions_exclude_format,
     count_tokens=TokenCounter(
         frozenset(("contents", "systemInstruction", "tools", "generationConfig")), "totalTokens", _write_count

@@ -7,8 +7,6 @@ Grounding cites text that came earlier. So after the first grounding of a candid
 waits until the candidate ends.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,8 +18,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Block, GeminiMeta, Reasoning, Text, ToolUse, UrlCitation
 from tenuto.core.events import CitationDelta, MessageDelta, SignatureDelta
 from tenuto.core.messages import StopReason
-from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.choice_builder import DELTAS, ChoiceBuilder
+from tenuto.wire.assembler import DELTAS, GROWS, BlockSlot, ChoiceBuilder
 from tenuto.wire.gemini.partial_args import PartialArgs
 from tenuto.wire.gemini.parts import part_data, read_part, take_signature
 from tenuto.wire.gemini.protocol import PART_FIELDS, STOP_REASONS, to_camel_case

@@ -1,7 +1,5 @@
 """Encode requests for Gemini's generateContent."""
 
-from __future__ import annotations
-
 from typing import Any, TypeGuard
 
 from msgspec import Raw
@@ -26,10 +24,10 @@ from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessa
 from tenuto.core.provider import WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.schema.openapi import to_openapi
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object, set_parameters, with_locations
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, set_parameters, with_locations
 from tenuto.wire.gemini.parts import DATA, add_extra, write_media, write_part
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SERVER_TOOLS, SKIP_SIGNATURE
-from tenuto.wire.rawjson import is_null, to_raw
+from tenuto.wire.rawjson import is_null, raw_object, to_raw
 from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.urls import model_path
 

@@ -5,8 +5,6 @@ System messages keep their position, as items. A conversation without messages b
 API refuses an empty `input`.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -20,16 +18,8 @@ from tenuto.core.media_types import data_url, extension_for, to_base64
 from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolResult, UserMessage
 from tenuto.core.provider import WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.body_builder import (
-    BodyBuilder,
-    error_text,
-    extra_fields,
-    raw_object,
-    set_parameters,
-    splice_json,
-    with_locations,
-)
-from tenuto.wire.rawjson import NULL, text_or_empty
+from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
+from tenuto.wire.rawjson import NULL, raw_object, splice_json, text_or_empty
 from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
