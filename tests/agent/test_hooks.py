@@ -611,15 +611,15 @@ async def test_hooks_of_the_parent_apply_to_sub_agents(tenuto_sim, background):
 
 
 @scene
-async def test_sub_agent_with_its_own_hooks_uses_those(tenuto_sim):
+async def test_hooks_of_the_parent_surround_those_of_a_sub_agent(tenuto_sim):
     tenuto_sim.script(ASK, turn("Done."), when="Go.")
     tenuto_sim.script(turn("Helped."), when="Help me.")
     lines: list[str] = []
     helper = agent(hooks=[Recorder("child", lines)]).as_tool("helper")
     async with agent(helper, store=None, hooks=[Recorder("parent", lines)]) as ai:
         await ai.session().send("Go.")
-    assert lines[3:7] == ["parent tool", "child run", "child request", "child /request"]
-    assert lines.count("parent run") == 1
+    assert lines[3:8] == ["parent tool", "parent run", "child run", "parent request", "child request"]
+    assert lines.count("parent run") == 2
 
 
 @pytest.mark.parametrize(

@@ -303,8 +303,8 @@ class AsyncAgent:
     async def _open_child(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
         """Open the session in which this agent runs a tool call of `parent`.
 
-        It uses the parent's store and shares its budget; it uses the parent's client, approver and hooks unless it has its
-        own.
+        It uses the parent's store and shares its budget. The parent's hooks surround its own. It uses the parent's client
+        and approver unless it has its own.
         """
         await self._open_sources()
         above = parent._context
@@ -312,7 +312,7 @@ class AsyncAgent:
             self._context,
             client=self.client if self._has_own_client else above.client,
             approve=self._context.approve or above.approve,
-            hooks=self._context.hooks or above.hooks,
+            hooks=(*above.hooks, *(hook for hook in self._context.hooks if hook not in above.hooks)),
         )
         configured = msgspec.structs.replace(self._configured, agent=self.name or name)
         log = parent._log.sibling(id, new=True)
