@@ -38,7 +38,7 @@ from tenuto.wire import registry
 from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.codec import Codec
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream
-from tenuto.wire.framing import NdjsonReader
+from tenuto.wire.framing import FrameReader, NdjsonReader
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.write import write_request
 
@@ -171,6 +171,11 @@ def _encode(builder: BodyBuilder) -> WireRequest:
 
 
 CODEC = Codec(name=DIALECT, decoder=ToyDecoder, encode=_encode, verbatim=lambda message: [])
+
+
+def test_codec_has_framing_of_its_decoder():
+    assert CODEC.framing is NdjsonReader
+    assert registry.codec_for("gemini").framing is FrameReader
 
 
 @pytest.fixture

@@ -446,7 +446,7 @@ def test_every_reason_has_its_fate():
 
 
 _READING = {
-    *("decode", "decoder", "choice_builder", "usage", "choice", "tool_calls", "candidate", "item_builder"),
+    *("decode", "decoder", "assembler", "usage", "choice", "tool_calls", "candidate", "item_builder"),
     *("content_parts", "embeddings", "partial_args"),
 }
 

@@ -22,7 +22,7 @@ from tenuto.core.events import ContentDelta, StreamEvent
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import WireRequest
 from tenuto.core.response import ChatResponse
-from tenuto.wire import choice_builder, decoder, framing, registry
+from tenuto.wire import assembler, decoder, framing, registry
 
 __all__ = [
     "Mutant",
@@ -81,13 +81,13 @@ def on_block(kind: type[Block], change: Callable[[Any], Block]) -> Patch:
     """Change every block of a kind as it is finished."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
-        done = choice_builder.ChoiceBuilder.finish
+        done = assembler.ChoiceBuilder.finish
 
-        def mutated(self: choice_builder.ChoiceBuilder, slot: Any, block: Block | None = None) -> Block:
+        def mutated(self: assembler.ChoiceBuilder, slot: Any, block: Block | None = None) -> Block:
             whole = block if block is not None else slot.joined()
             return done(self, slot, change(whole) if isinstance(whole, kind) else whole)
 
-        monkeypatch.setattr(choice_builder.ChoiceBuilder, "finish", mutated)
+        monkeypatch.setattr(assembler.ChoiceBuilder, "finish", mutated)
 
     return patch
 

@@ -302,8 +302,8 @@ class _AssistantReader:
 
     def __init__(self, fields: dict[str, Any], path: str, new_id: Callable[[int], str]) -> None:
         from tenuto.core.loss import Loss
+        from tenuto.wire.assembler import ChoiceBuilder
         from tenuto.wire.chat.choice import ChoiceDecoder
-        from tenuto.wire.choice_builder import ChoiceBuilder
 
         self._fields = fields
         self._path = path

@@ -3,8 +3,6 @@
 The stored transcript and the unified response use the same blocks. A block is empty if it has neither text nor token.
 """
 
-from __future__ import annotations
-
 from os import PathLike
 from typing import Annotated, Any, Self, TypeAlias
 

@@ -1,7 +1,5 @@
 """Embeddings: request and response."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 

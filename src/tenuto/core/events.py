@@ -4,8 +4,6 @@ Each part has a start, deltas and a done event; the last event has the assembled
 their own delta, and have no stored form.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import msgspec

@@ -4,8 +4,6 @@ The process that holds the lease takes an item in the transaction that writes th
 kind that a later version has added is an `UnknownItem`.
 """
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import msgspec

@@ -9,8 +9,6 @@ beyond a double), so that everything that can be received can be stored and read
 * Nesting deeper than `MAX_DEPTH` raises `JsonError` before it can exhaust the stack.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable

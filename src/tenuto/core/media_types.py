@@ -1,7 +1,5 @@
 """Media types: the one table of types by content and by file name, base64, and `data:` URLs."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

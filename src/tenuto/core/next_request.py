@@ -4,24 +4,12 @@ A request contains nothing that is not in the journal, except headers (they may 
 request can therefore be built again from the entries and compared with the one that was sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 
 import msgspec
 
-from tenuto.core import jsonio
-from tenuto.core.journal import (
-    Configured,
-    Entry,
-    HandedOver,
-    LossRecorded,
-    MessageAdded,
-    ReplyReceived,
-    SteeringAdded,
-    TranscriptFold,
-)
+from tenuto.core import journal, jsonio
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
@@ -36,7 +24,7 @@ class ConfigurationError(ValueError):
 class NextRequest:
     """Follows the entries of a session and builds the request that comes after them."""
 
-    configured: Configured | None
+    configured: journal.Configured | None
     """The configuration that the request uses."""
     healed: int
     """The blocks left out since the last reply because the provider refused them."""
@@ -44,19 +32,19 @@ class NextRequest:
     def __init__(self) -> None:
         self.configured = None
         self.healed = 0
-        self._fold = TranscriptFold()
+        self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
 
-    def apply(self, entry: Entry) -> None:
+    def apply(self, entry: journal.Entry) -> None:
         payload = entry.payload
         self._fold.apply(entry)
         self.configured = config_after(self.configured, payload)
-        if isinstance(payload, ReplyReceived):
+        if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
-        if isinstance(payload, ReplyReceived | MessageAdded | SteeringAdded):
+        if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
             self.healed = 0
-        elif isinstance(payload, LossRecorded) and payload.reply_seq in self._replies:
+        elif isinstance(payload, journal.LossRecorded) and payload.reply_seq in self._replies:
             self._refused.append((self._replies[payload.reply_seq], payload.block_index))
             self.healed += 1
 
@@ -105,11 +93,11 @@ class NextRequest:
         )
 
 
-def config_after(config: Configured | None, payload: object) -> Configured | None:
+def config_after(config: journal.Configured | None, payload: object) -> journal.Configured | None:
     """Return the configuration of a session after an entry."""
-    if isinstance(payload, Configured):
+    if isinstance(payload, journal.Configured):
         return payload
-    if isinstance(payload, HandedOver) and config is not None:
+    if isinstance(payload, journal.HandedOver) and config is not None:
         return msgspec.structs.replace(config, model=payload.model)
     return config
 

@@ -1,7 +1,5 @@
 """Providers, models, targets and encoded requests: types without data."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypeAlias
 
 import msgspec

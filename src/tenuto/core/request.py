@@ -1,7 +1,5 @@
 """Chat requests, the same for every dialect."""
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypeAlias
 
 import msgspec

@@ -1,7 +1,5 @@
 """Chat responses, the same for every dialect, with the provider's own fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tenuto.core import jsonio

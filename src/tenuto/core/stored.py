@@ -14,8 +14,6 @@ Each value reads back identical after writing. A document that cannot be read, a
 would read back differently, raise `JsonError`.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar, get_args

@@ -1,7 +1,5 @@
 """Stream events as documents: one for each event, or the shorter `delta` events that chat completions stream."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from tenuto.core.blocks import ToolUse

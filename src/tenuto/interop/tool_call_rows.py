@@ -6,8 +6,6 @@ token is in `meta`, in its stored form. Rows have neither text nor the position 
 read as thinking, redacted thinking, calls. The stored message is the record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

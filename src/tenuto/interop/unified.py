@@ -14,8 +14,6 @@ and `rawLanguage`. A citation of content blocks has their indices twice, as `sta
 `startCharIndex`; then `charIndexUnit` is `block`.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, get_args

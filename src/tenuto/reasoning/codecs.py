@@ -4,8 +4,6 @@ Each codec reads the native list of a reply (`content`, `input`, `parts`) and pu
 that has no reasoning: a signature on its block or part, reasoning before the block that followed it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -22,8 +22,6 @@ Items without that field are made into one reasoning block before the others or,
 dialect, into blocks of that dialect; a Gemini signature goes to the call with its `id`.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

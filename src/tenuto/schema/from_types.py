@@ -5,8 +5,6 @@ A type is anything that msgspec supports (structs, dataclasses, TypedDicts, enum
 imports pydantic: it calls the methods of the model.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar

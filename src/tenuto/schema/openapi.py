@@ -4,8 +4,6 @@ References are replaced by their target, and a type that may be null becomes `nu
 are dropped, each with a `Loss`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tenuto.core.loss import Location, Loss

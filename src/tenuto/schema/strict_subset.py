@@ -8,8 +8,6 @@ A value that matches the converted schema and respects the limits matches the or
 values of any type, or recursion cannot be converted.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

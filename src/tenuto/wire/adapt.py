@@ -9,8 +9,6 @@ The original transcript does not change, so the first provider later gets everyt
 adapted, the same message objects are returned. The location of a `Loss` is always one in the original transcript.
 """
 
-from __future__ import annotations
-
 import bisect
 import itertools
 from collections.abc import Iterator
@@ -234,7 +232,7 @@ class _Adapter:
         has_origin = message.origin is not None
         if not turn.is_own:
             turn.blocks = translator.blocks(turn.blocks, at, by_hand=not has_origin)
-            if codec_for(self._target.dialect).calls_last:
+            if codec_for(self._target.dialect).replay_rules.calls_last:
                 turn.blocks = self._calls_last(turn.blocks, at)
         blocks = tuple(block for _, block in turn.blocks)
         if has_origin and not turn.is_own:
@@ -309,7 +307,7 @@ def _has_details(block: Block) -> bool:
 
 def _fix_first_and_last(outgoing: list[_Outgoing], target: Target, losses: list[Loss]) -> None:
     """Make the user begin and end, and the assistant reply between tool results and user, if the target requires it."""
-    order = codec_for(target.dialect).turn_order(target)
+    order = codec_for(target.dialect).replay_rules.turn_order(target)
     if order.user_first:
         _begin(outgoing, losses)
     if order.alternates:

@@ -4,14 +4,17 @@ Decoders `begin` a block, append pieces to its slot, and `finish` it; several ca
 the specified interface for event loops that know only text, reasoning and tool calls: a call that makes no sense raises,
 and the caller decides whether to skip, count or stop.
 
+`ChoiceBuilder` assembles the blocks of one choice and emits the matching events.
+
 Pieces are joined once, or twice if there are many (`BlockSlot.pack`): the cost of a block is linear in its pieces.
 """
 
-from __future__ import annotations
+from collections.abc import Callable
 
 import msgspec
 
-from tenuto.core import jsonio
+from tenuto import errors
+from tenuto.core import events, jsonio
 from tenuto.core.blocks import (
     Audio,
     Block,
@@ -24,14 +27,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.errors import (
-    DuplicateToolStart,
-    InvalidArgsJson,
-    OrphanedReasoningDelta,
-    OrphanedToolDelta,
-    UnknownToolComplete,
-    UnknownToolFinalize,
-)
+from tenuto.core.loss import Location, Loss
 from tenuto.wire.merge import MergedFields
 
 GROWS: dict[type[Block], str] = {
@@ -45,6 +41,17 @@ GROWS: dict[type[Block], str] = {
     Audio: "data",
 }
 """The field that gets a block's pieces."""
+DELTAS: dict[type[Block], Callable[[str], events.Delta]] = {
+    Text: events.TextDelta,
+    Refusal: events.TextDelta,
+    Reasoning: events.ThinkingDelta,
+    ToolUse: events.ArgumentsDelta,
+    ServerToolUse: events.ArgumentsDelta,
+    CodeExecution: events.CodeDelta,
+    Image: events.ImageDelta,
+    Audio: events.AudioDelta,
+}
+"""The delta for a piece of a block."""
 
 
 class BlockKey(msgspec.Struct, frozen=True):
@@ -145,7 +152,7 @@ class BlockAssembler:
     def on_reasoning_delta(self, delta: str) -> None:
         """Extend the open reasoning; raise `OrphanedReasoningDelta` without it."""
         if self._reasoning is None:
-            raise OrphanedReasoningDelta
+            raise errors.OrphanedReasoningDelta
         self._reasoning.pieces.append(delta)
 
     def on_reasoning_complete(self, meta: ProviderMeta | None = None) -> None:
@@ -161,7 +168,7 @@ class BlockAssembler:
     def on_tool_call_start(self, id: str) -> BlockKey:
         """Begin a call; raise `DuplicateToolStart` if it is open already."""
         if id in self._calls:
-            raise DuplicateToolStart(id)
+            raise errors.DuplicateToolStart(id)
         self._calls[id] = slot = self.begin(ToolUse(id, "", ""))
         return BlockKey(slot.index)
 
@@ -169,7 +176,7 @@ class BlockAssembler:
         """Extend an open call's arguments, and name it; raise `OrphanedToolDelta` if it is not open."""
         slot = self._calls.get(id)
         if slot is None:
-            raise OrphanedToolDelta(id)
+            raise errors.OrphanedToolDelta(id)
         if name is not None:
             slot.block = ToolUse(id, name, "")
         slot.pieces.append(args_delta)
@@ -181,10 +188,10 @@ class BlockAssembler:
         """
         slot = self._calls.get(id)
         if slot is None:
-            raise UnknownToolFinalize(id)
+            raise errors.UnknownToolFinalize(id)
         args = jsonio.join_surrogates("".join(slot.pieces)) or "{}"
         if reason := jsonio.problem(args):
-            raise InvalidArgsJson(id, reason)
+            raise errors.InvalidArgsJson(id, reason)
         return args
 
     def on_tool_call_complete(self, id: str, name: str, args: str, meta: ProviderMeta | None = None) -> None:
@@ -192,6 +199,56 @@ class BlockAssembler:
         slot = self._calls.pop(id, None)
         if slot is None:
             if self._strict:
-                raise UnknownToolComplete(id)
+                raise errors.UnknownToolComplete(id)
             slot = self.begin(ToolUse(id, name, args))
         self.finish(slot, ToolUse(id, name, args, meta=meta))
+
+
+class ChoiceBuilder:
+    """The blocks of one choice. Events are appended to `out`, losses to `losses`."""
+
+    __slots__ = ("assembler", "choice", "losses", "out")
+
+    def __init__(self, out: list[events.StreamEvent], losses: list[Loss], choice: int = 0) -> None:
+        self.out = out
+        self.losses = losses
+        self.choice = choice
+        self.assembler = BlockAssembler()
+
+    def start(self, block: Block) -> BlockSlot:
+        slot = self.assembler.begin(block)
+        self.out.append(events.ContentStart(self.choice, slot.index, block))
+        return slot
+
+    def append(self, slot: BlockSlot, piece: str, delta: events.Delta | None = None) -> None:
+        """Add a piece to a part, and emit it as `delta`, or as the delta of the block's type."""
+        slot.pieces.append(piece)
+        self.out.append(events.ContentDelta(self.choice, slot.index, delta or DELTAS[type(slot.block)](piece)))
+
+    def emit(self, slot: BlockSlot, delta: events.Delta) -> None:
+        """Emit a delta of an open part that is not a piece of its text."""
+        self.out.append(events.ContentDelta(self.choice, slot.index, delta))
+
+    def finish(self, slot: BlockSlot, block: Block | None = None) -> Block:
+        """Finish a part. Call arguments that are not JSON stay, with the reason and a `Loss`."""
+        if block is None:
+            block = slot.joined()
+        if isinstance(block, ToolUse) and block.kind == "function" and block.args and not block.args_error:
+            reason = jsonio.problem(block.args)
+            if reason:
+                place, detail = f"choices[{self.choice}].blocks[{slot.index}].args", f"{block.name}: {reason}"
+                self.record_loss("broken-arguments", place, detail, "answer the call with an error")
+                block = msgspec.structs.replace(block, args_error=reason)
+        self.assembler.finish(slot, block)
+        self.out.append(events.ContentDone(self.choice, slot.index, block))
+        return block
+
+    def add(self, block: Block, delta: events.Delta | None = None) -> Block:
+        """Add a complete part."""
+        slot = self.start(block)
+        if delta is not None:
+            self.emit(slot, delta)
+        return self.finish(slot)
+
+    def record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
+        self.losses.append(Loss(kind, Location(path=place), detail, remedy))

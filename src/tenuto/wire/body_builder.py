@@ -4,8 +4,6 @@ Arguments, extra fields and opaque blocks are `Raw` in the body and keep their b
 they become U+FFFD, with a `Loss`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
@@ -35,19 +33,6 @@ def extra_fields(extra: str) -> dict[str, Raw]:
 def set_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the parameters that the request sets, with their values."""
     return ((name, value) for name in names if (value := getattr(request, name)) is not None)
-
-
-def raw_object(text: str) -> Raw | None:
-    """Return `text` as a JSON object to splice in; None if it is something else."""
-    stripped = text.strip()
-    if not stripped.startswith("{") or jsonio.problem(stripped):
-        return None
-    return Raw(stripped.encode("utf-8", "surrogatepass"))
-
-
-def splice_json(text: str) -> Raw | str:
-    """Return JSON text as `Raw`; text that is not JSON stays a string."""
-    return text if jsonio.problem(text) else Raw(text.encode("utf-8", "surrogatepass"))
 
 
 def error_text(text: str) -> str:

@@ -4,8 +4,6 @@ Parameters that the model would reject are omitted or mapped to the nearest acce
 request for an unknown model does not change. Data decides (`ModelTraits`), never a model's name.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

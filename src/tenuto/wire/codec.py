@@ -12,6 +12,7 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.wire.decoder import Decoder
+from tenuto.wire.framing import Framing
 from tenuto.wire.rawjson import Fields
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ class TurnOrder(msgspec.Struct, frozen=True):
     """An assistant message separates tool results from the next user message."""
 
 
+class ReplayRules(msgspec.Struct, frozen=True):
+    """How the messages of a transcript are ordered and named when they are sent."""
+
+    call_ids: Callable[[Target], CallIdRule] = lambda target: CallIdRule()
+    turn_order: Callable[[Target], TurnOrder] = lambda target: TurnOrder()
+    calls_last: bool = False
+    """Text must not follow a call in the same message."""
+
+
 class TokenCounter(msgspec.Struct, frozen=True):
     fields: frozenset[str]
     """The fields of the request body that the endpoint accepts."""
@@ -62,11 +72,12 @@ class Codec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     decoder: type[Decoder]
-    """Reads one reply. Its `framing` splits the bytes into frames."""
+    """Reads one reply."""
     encode: Callable[[BodyBuilder], WireRequest]
     """Write an adapted request."""
     verbatim: Callable[[AssistantMessage], list[Any]]
     """Write the blocks of a reply as the dialect has them, without adapting anything."""
+    replay_rules: ReplayRules = ReplayRules()
     response_only: Mapping[str, str] = {}
     """Fields of a reply that are not sent back, with the reason."""
 
@@ -84,12 +95,6 @@ class Codec(msgspec.Struct, frozen=True, kw_only=True):
     call_needs_id: bool = True
     separate_reasoning_text: bool = False
     """Reasoning that is sent as text is a part of its own."""
-
-    # --- how messages are ordered and named
-    call_ids: Callable[[Target], CallIdRule] = lambda target: CallIdRule()
-    turn_order: Callable[[Target], TurnOrder] = lambda target: TurnOrder()
-    calls_last: bool = False
-    """Text must not follow a call in the same message."""
 
     # --- what it cannot express
     takes_schemas: Callable[[Target], bool] = lambda target: True
@@ -110,3 +115,8 @@ class Codec(msgspec.Struct, frozen=True, kw_only=True):
     """The format of this dialect's reasoning in `reasoning_details`; empty: the reply names it."""
     encrypts_reasoning: bool = False
     """Reasoning can be continued only in this dialect, not in the provider's chat dialect."""
+
+    @property
+    def framing(self) -> type[Framing]:
+        """The reader that splits the bytes of a response into frames."""
+        return self.decoder.framing

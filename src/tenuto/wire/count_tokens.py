@@ -4,8 +4,6 @@ The ordinary request is reduced to the fields that the endpoint accepts. So the 
 instructions, tools, schema and transcript, adapted to the model. Limits and sampling are omitted: no model reads them.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from tenuto.core import jsonio

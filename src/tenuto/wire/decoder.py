@@ -7,8 +7,6 @@ Errors keep their position: `feed` returns the events before an error, then an `
 `error`; `finish` raises it. So no event is lost to an error in the same chunk.
 """
 
-from __future__ import annotations
-
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
@@ -25,7 +23,7 @@ from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
-from tenuto.wire.choice_builder import ChoiceBuilder
+from tenuto.wire.assembler import ChoiceBuilder
 from tenuto.wire.framing import FrameReader, Framing
 from tenuto.wire.prefix_binding import prefix_of
 

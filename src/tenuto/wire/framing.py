@@ -4,8 +4,6 @@ Every framing is an incremental reader. The frames do not depend on where the ne
 before text is decoded, so that a character in two chunks stays whole. An unfinished frame is limited in size.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """List the models of a provider, page by page."""
 
-from __future__ import annotations
-
 import re
 from datetime import date
 

@@ -4,8 +4,6 @@ One rule for all dialects: null never replaces a value; objects merge key by key
 with an `index` merge by that index; any other value is replaced by the later one.
 """
 
-from __future__ import annotations
-
 from collections import UserDict
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias

@@ -9,8 +9,6 @@ Results directly follow their calls, in the order of the calls. If the provider 
 may stay open, and its result keeps its position.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import deque
@@ -36,7 +34,7 @@ class CallIds:
     """The ids of one transcript's calls for one target. Ask for them in the order of the calls."""
 
     def __init__(self, target: Target) -> None:
-        self._rule = codec_for(target.dialect).call_ids(target)
+        self._rule = codec_for(target.dialect).replay_rules.call_ids(target)
         self._length = min(_ID_LENGTH, self._rule.max_length or _ID_LENGTH)
         self._used: set[str] = set()
         self._turn = -1

@@ -5,8 +5,6 @@ select a more specific class: a 429 that a retry cannot fix, a 400 that means "t
 a stream has no HTTP status: its codes decide, or the status that the error object contains.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

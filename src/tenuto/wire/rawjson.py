@@ -1,7 +1,5 @@
 """JSON values that are not parsed yet: `msgspec.Raw` and the fields of an object."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 from msgspec import Raw
@@ -62,6 +60,19 @@ def text_or_json(raw: Raw) -> str:
 def to_raw(text: str) -> Raw:
     """Return JSON text as `Raw`, unchecked."""
     return Raw(text.encode("utf-8", "surrogatepass"))
+
+
+def raw_object(text: str) -> Raw | None:
+    """Return `text` as a JSON object to splice in; None if it is something else."""
+    stripped = text.strip()
+    if not stripped.startswith("{") or jsonio.problem(stripped):
+        return None
+    return to_raw(stripped)
+
+
+def splice_json(text: str) -> Raw | str:
+    """Return JSON text as `Raw`; text that is not JSON stays a string."""
+    return text if jsonio.problem(text) else to_raw(text)
 
 
 def take_text(fields: Fields, name: str) -> str:

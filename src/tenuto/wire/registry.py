@@ -1,7 +1,5 @@
 """The codecs by the name of their dialect."""
 
-from __future__ import annotations
-
 import importlib
 
 from tenuto.wire.codec import Codec

@@ -3,8 +3,6 @@
 It is sent only to its issuer, on the same platform, for the same account and model family.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

@@ -7,8 +7,6 @@ change is a `Loss`. A placeholder describes the block in one short line: a long 
 window, and the model would take it for its own text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 

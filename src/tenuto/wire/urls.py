@@ -1,7 +1,5 @@
 """Write names into URLs."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from urllib.parse import quote

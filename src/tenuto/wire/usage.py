@@ -4,8 +4,6 @@ Usage is billing: a count that cannot be read is unknown (None), and the reply d
 has the provider's own object.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 

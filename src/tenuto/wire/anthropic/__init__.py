@@ -1,15 +1,13 @@
 """The Anthropic Messages dialect."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta
 from tenuto.core.provider import Target, WireRequest
 from tenuto.wire.anthropic import encode
 from tenuto.wire.anthropic.blocks import accepts
 from tenuto.wire.anthropic.decode import AnthropicDecoder
-from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, TokenCounter, TurnOrder
+from tenuto.wire.anthropic.protocol import DIALECT, TOKENS
+from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, ReplayRules, TokenCounter, TurnOrder
 from tenuto.wire.rawjson import Fields
 from tenuto.wire.urls import query
 
@@ -22,15 +20,17 @@ def _write_count(request: WireRequest, _: Fields, accepted: Fields, target: Targ
 
 
 CODEC = Codec(
-    name="anthropic-messages",
+    name=DIALECT,
     decoder=AnthropicDecoder,
     encode=encode.encode,
     verbatim=encode.verbatim,
-    metas=(AnthropicMeta, AnthropicRedactedMeta),
+    metas=TOKENS,
     accepts=accepts,
-    call_ids=lambda target: CallIdRule("[a-zA-Z0-9_-]{1,64}"),
-    turn_order=lambda target: TurnOrder(user_first=True),
-    calls_last=True,
+    replay_rules=ReplayRules(
+        call_ids=lambda target: CallIdRule("[a-zA-Z0-9_-]{1,64}"),
+        turn_order=lambda target: TurnOrder(user_first=True),
+        calls_last=True,
+    ),
     count_tokens=TokenCounter(
         # the fields of `count_tokens` in the official SDK
         frozenset(

@@ -1,7 +1,5 @@
 """Read and write content blocks. A block that was read is written with the same fields and values."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, Literal
 
@@ -29,8 +27,8 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.provider import Target
 from tenuto.wire.anthropic.protocol import DIALECT, MARKERS, SERVER_CALLS
-from tenuto.wire.body_builder import extra_fields, splice_json
-from tenuto.wire.rawjson import Fields, citation_type, is_list, is_text
+from tenuto.wire.body_builder import extra_fields
+from tenuto.wire.rawjson import Fields, citation_type, is_list, is_text, splice_json
 
 
 class _PlainText(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -5,8 +5,6 @@ deltas append, and `message_delta` overwrites usage key by key. A second `messag
 that was not streamed is read as a `message_start` that contains the whole content.
 """
 
-from __future__ import annotations
-
 import msgspec
 from msgspec import Raw
 
@@ -17,30 +15,22 @@ from tenuto.core.messages import StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
+from tenuto.wire.anthropic import protocol
 from tenuto.wire.anthropic.blocks import read_block, read_citation, write_block
-from tenuto.wire.anthropic.protocol import (
-    FRAMES,
-    STOP_REASONS,
-    STREAM_ONLY,
-    USAGE_TABLE,
-    BlockDelta,
-    WireJsonDelta,
-    WireTextDelta,
-    WireThinkingDelta,
-)
-from tenuto.wire.assembler import BlockSlot
-from tenuto.wire.choice_builder import DELTAS
+from tenuto.wire.assembler import DELTAS, BlockSlot
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields
 
-_decode_block_delta = msgspec.json.Decoder(BlockDelta).decode
-_FREQUENT_DELTAS: dict[type[Block], type[WireTextDelta | WireThinkingDelta | WireJsonDelta]] = {
-    Text: WireTextDelta,
-    Reasoning: WireThinkingDelta,
-    ToolUse: WireJsonDelta,
-    ServerToolUse: WireJsonDelta,
+_decode_block_delta = msgspec.json.Decoder(protocol.BlockDelta).decode
+_FREQUENT_DELTAS: dict[
+    type[Block], type[protocol.WireTextDelta | protocol.WireThinkingDelta | protocol.WireJsonDelta]
+] = {
+    Text: protocol.WireTextDelta,
+    Reasoning: protocol.WireThinkingDelta,
+    ToolUse: protocol.WireJsonDelta,
+    ServerToolUse: protocol.WireJsonDelta,
 }
 """The frequent delta that a block accepts."""
 _TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
@@ -112,7 +102,7 @@ class AnthropicDecoder(Decoder):
         blocks = assembler.unfinished() if partial else assembler.finalize()
         extra = self._fields.text()
         message = self.make_message(blocks, self._stop_reason(), self._raw_stop_reason, extra, incomplete=partial)
-        usage = self._usage if self.ended else USAGE_TABLE.read(self._usage_fields)[0]
+        usage = self._usage if self.ended else protocol.USAGE_TABLE.read(self._usage_fields)[0]
         return self.make_response([Choice(message)], usage, jsonio.object_text(self._usage_fields))
 
     # --- frames -------------------------------------------------------------------------------------------------------
@@ -130,7 +120,7 @@ class AnthropicDecoder(Decoder):
             if kind != "ping" and not (kind == "message_stop" and len(fields) == 1):
                 self.record_loss("after-the-end", "stream", f"{kind}: {data[:_SHOWN]!r}")
             return
-        if kind not in FRAMES:
+        if kind not in protocol.FRAMES:
             self.record_loss("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:_SHOWN]!r}")
             return
         if not self._started and kind not in ("message_start", "ping"):
@@ -146,7 +136,7 @@ class AnthropicDecoder(Decoder):
             self._stop_message()
         elif kind != "ping":
             self._read_block_frame(kind, jsonio.decode_as(fields["index"], int), fields)
-        unknown = [(field, value) for field, value in fields.items() if field not in FRAMES[kind]]
+        unknown = [(field, value) for field, value in fields.items() if field not in protocol.FRAMES[kind]]
         if kind.startswith("message_"):
             merge_fields(self._fields, unknown)
             return
@@ -178,13 +168,13 @@ class AnthropicDecoder(Decoder):
             self._stop_block(index)
         self.ended = True
         self.out.append(MessageDelta(0, self._stop_reason(), self._raw_stop_reason))
-        self._usage, losses = USAGE_TABLE.read(self._usage_fields)
+        self._usage, losses = protocol.USAGE_TABLE.read(self._usage_fields)
         self.losses += losses
         if self._usage is not None:
             self.out.append(UsageUpdate(self._usage))
 
     def _stop_reason(self) -> StopReason | None:
-        return STOP_REASONS.get(self._raw_stop_reason, "stop") if self._raw_stop_reason else None
+        return protocol.STOP_REASONS.get(self._raw_stop_reason, "stop") if self._raw_stop_reason else None
 
     def _read_stop_reason(self, fields: Fields) -> None:
         reason = jsonio.text_of(fields.pop("stop_reason", None))
@@ -300,7 +290,7 @@ class AnthropicDecoder(Decoder):
 
     def _add_extra(self, slot: BlockSlot, delta: Fields) -> None:
         """Add the unread fields of a delta to its block. A field that is typed, or replaces a value, is a loss."""
-        unread = {name: value for name, value in delta.items() if name not in STREAM_ONLY and name != "type"}
+        unread = {name: value for name, value in delta.items() if name not in protocol.STREAM_ONLY and name != "type"}
         if not unread:
             return
         extra, place = slot.extra(), f"blocks[{slot.index}]"

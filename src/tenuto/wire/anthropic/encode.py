@@ -1,37 +1,33 @@
 """Encode a request as Anthropic Messages."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import (
-    AnthropicMeta,
-    AnthropicRedactedMeta,
-    Block,
-    Document,
-    Image,
-    Opaque,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolUse,
-)
+from tenuto.core.blocks import Block, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import split_data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.blocks import write_block
-from tenuto.wire.anthropic.options import cache_control, write_options
-from tenuto.wire.anthropic.protocol import DIALECT
-from tenuto.wire.anthropic.replay_rules import block_type, disable_thinking_inside_tool_loop, drop_unfinished_blocks
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object, with_locations
-from tenuto.wire.rawjson import object_or_empty
+from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS, TOKENS
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, with_locations
+from tenuto.wire.rawjson import object_or_empty, raw_object
 from tenuto.wire.urls import model_path
 
+DEFAULT_MAX_TOKENS = 4096
+MIN_BUDGET = 1024
+ANSWER_RESERVE = 4096
+"""Tokens left for the answer if a thinking budget would use the whole output limit."""
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
+"""The thinking budget for each effort, for models that take no effort."""
+INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
+_UNSUPPORTED = (
+    *("seed", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias"),
+    *("verbosity", "modalities", "audio", "store"),
+)
 _WireBlock: TypeAlias = dict[str, Any] | Raw | str
 """A block in the body. A block that a caller made by hand may be any JSON value."""
 
@@ -47,9 +43,9 @@ def encode(builder: BodyBuilder) -> WireRequest:
     write_options(builder)
     if system is not None:
         body["system"] = system
-    body["messages"] = drop_unfinished_blocks(writer.turns, builder)
+    body["messages"] = _drop_unfinished_blocks(writer.turns, builder)
     if "thinking" in body:
-        disable_thinking_inside_tool_loop(body["messages"], builder)
+        _disable_thinking_inside_tool_loop(body["messages"], builder)
     if request.container is not None:
         body["container"] = request.container
     elif writer.last_extra:
@@ -116,7 +112,7 @@ class _MessageWriter:
         self.turns.fill_empty_turn()
         for message in self.turns.messages:
             if message["role"] == "user":
-                message["content"].sort(key=lambda part: block_type(part) != "tool_result")
+                message["content"].sort(key=lambda part: _block_type(part) != "tool_result")
 
     def system(self, instruction: str) -> str | list[_WireBlock] | None:
         """Write the system prompt: a string, or blocks if a part has `cache_control` or extra fields."""
@@ -169,7 +165,7 @@ class _MessageWriter:
                 kind = type(part).__name__.lower()
                 self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
                 return None
-        return {**block, **cache_control(part.cache), **extra_fields(part.extra)}
+        return {**block, **_cache_control(part.cache), **extra_fields(part.extra)}
 
     def _write_result(self, result: ToolResult, location: Location) -> dict[str, Any]:
         content = result.content if isinstance(result.content, str) else self._write_parts(result.content, location)
@@ -187,7 +183,7 @@ class _MessageWriter:
                 if block.cache:
                     content = write_block(block)
                     assert isinstance(content, dict)
-                    return content | cache_control(block.cache)
+                    return content | _cache_control(block.cache)
             case ToolUse():
                 args: Raw | dict[str, str] | None = raw_object(block.args or "{}")
                 if args is None:
@@ -197,7 +193,7 @@ class _MessageWriter:
                 call = {"type": "tool_use", "id": block.id, "name": block.name, "input": args}
                 return call | extra_fields(block.extra) if block.extra else call
             case Reasoning():
-                if not isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
+                if not isinstance(block.meta, TOKENS):
                     self._builder.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
                     return None
             case Refusal():
@@ -223,3 +219,242 @@ def _source(part: Image | Document, default: str) -> dict[str, Any] | None:
     if part.file_id:
         return {"type": "file", "file_id": part.file_id}
     return None
+
+
+def write_options(builder: BodyBuilder) -> None:
+    """Write all parameters. A parameter that this dialect does not have is a `Loss`."""
+    request, traits, body = builder.request, builder.target.traits, builder.body
+    if request.tools or request.tool_choice is not None:
+        _write_tools(builder)
+    if request.temperature is not None:
+        body["temperature"] = temperature = min(max(request.temperature, 0), 1)
+        if temperature != request.temperature:
+            builder.record_loss("clamped", "temperature", f"{request.temperature} became {temperature}")
+    stops = [request.stop] if isinstance(request.stop, str) else request.stop
+    builder.set_if_given(top_p=request.top_p, top_k=request.top_k, stop_sequences=stops or None)
+    limit = request.max_tokens
+    body["max_tokens"] = traits.max_output or DEFAULT_MAX_TOKENS if limit is None else limit
+    if request.thinking is not None or request.effort is not None:
+        _write_thinking(builder)
+    if request.effort is not None or request.response_format is not None:
+        config: dict[str, Any] = {}
+        if request.effort not in (None, "none") and (traits.efforts is None or request.effort in traits.efforts):
+            config["effort"] = request.effort
+        if isinstance(request.response_format, JsonSchema) and traits.structured_output == "native":
+            config["format"] = {"type": "json_schema", "schema": request.response_format.schema}
+        builder.set_if_given(output_config=config or None)
+    if request.user is not None:
+        body["metadata"] = {"user_id": request.user}
+    builder.set_if_given(service_tier=request.service_tier)
+    if request.cache is not None and request.cache != "off":
+        body |= _cache_control(request.cache)
+    if request.stream:
+        body["stream"] = True
+    builder.record_unsupported(*_UNSUPPORTED)
+    if request.n is not None and request.n != 1:
+        builder.record_loss("unsupported-parameter", "n", str(request.n), "send several requests")
+
+
+def _cache_control(cache: str) -> dict[str, Any]:
+    """Write the `cache_control` field; none for an empty text. A text that is not a TTL means the default TTL."""
+    if not cache:
+        return {}
+    ttl = {"ttl": cache} if cache in ("5m", "1h") else {}
+    return {"cache_control": {"type": "ephemeral", **ttl}}
+
+
+def _write_tools(builder: BodyBuilder) -> None:
+    request, choice = builder.request, builder.request.tool_choice
+    if request.tools:
+        tools = [_write_tool(builder, tool) for tool in request.tools]
+        builder.body["tools"] = [tool for tool in tools if tool is not None]
+    fields: dict[str, Any] = {}
+    if isinstance(choice, NamedTool):
+        fields = {"type": "tool", "name": choice.name}
+    elif choice is not None:
+        fields = {"type": "any" if choice == "required" else choice}
+    if request.parallel_tool_calls is False and request.tools and choice != "none":
+        fields = {"type": "auto", **fields, "disable_parallel_tool_use": True}
+    if fields and builder.body.get("tools"):
+        builder.body["tool_choice"] = fields
+    elif choice not in (None, "auto", "none"):
+        builder.record_loss("unsupported-parameter", "tool_choice", repr(choice), "give the tools to choose from")
+
+
+def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
+    if isinstance(tool, ServerTool):
+        default_type, name = SERVER_TOOLS.get(tool.kind, ("", ""))
+        if not (tool.type or default_type):
+            builder.record_loss("unsupported-tool", "tools", tool.kind, "give its exact `type`")
+            return None
+        return {"type": tool.type or default_type, **({"name": name} if name else {}), **tool.options}
+    schema = tool.parameters or {"type": "object", "properties": {}}
+    if tool.kind == "custom":
+        builder.record_loss("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
+        schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+    fields: dict[str, Any] = {"name": tool.name, "input_schema": schema}
+    if tool.description:
+        fields["description"] = tool.description
+    if tool.strict is not None:
+        fields["strict"] = tool.strict
+    return {**fields, **_cache_control(tool.cache), **tool.options}
+
+
+def _write_thinking(builder: BodyBuilder) -> None:
+    """Write the mode that the request names, or the one that the model has for an effort."""
+    request, modes = builder.request, builder.target.traits.thinking
+    thinking = request.thinking or Thinking()
+    display = {} if thinking.show is None else {"display": "summarized" if thinking.show else "omitted"}
+    takes_budget = not modes or "budget" in modes
+    if thinking.mode == "off" or (thinking.mode is None and request.effort == "none"):
+        _disable_thinking(builder)
+    elif thinking.mode == "between_tools":
+        _write_thinking_mode(builder, thinking.mode, {})
+    elif (thinking.budget is not None and takes_budget) or ("budget" in modes and "adaptive" not in modes):
+        _write_budget(builder, display)
+    elif request.thinking is not None or not modes or "adaptive" in modes:
+        _write_thinking_mode(builder, "adaptive", display)
+
+
+def _disable_thinking(builder: BodyBuilder) -> None:
+    traits = builder.target.traits
+    if not traits.thinking or "disabled" in traits.thinking:
+        builder.body["thinking"] = {"type": "disabled"}
+    elif "between_tools" in traits.thinking:
+        builder.body["thinking"] = {"type": "between_tools"}
+        builder.record_loss("thinking-stays-on", "thinking", "this model still thinks between tool calls")
+    elif traits.thinking_default != "no":
+        builder.record_loss("thinking-stays-on", "thinking", "this model always thinks", "ask for a lower effort")
+
+
+def _write_thinking_mode(builder: BodyBuilder, mode: str, display: dict[str, Any]) -> None:
+    """Write a mode without a budget."""
+    thinking, modes = builder.request.thinking, builder.target.traits.thinking
+    if thinking is not None and thinking.budget is not None:
+        builder.record_loss("no-thinking-budget", "thinking.budget", "this model takes an effort instead of a budget")
+    if not modes or mode in modes or (mode == "adaptive" and "always" in modes):
+        builder.body["thinking"] = {"type": mode, **display}
+    else:
+        builder.record_loss("no-such-thinking", "thinking", f"{mode} is not one of {', '.join(modes)}")
+
+
+def _write_budget(builder: BodyBuilder, display: dict[str, Any]) -> None:
+    """Write a thinking budget, raise `max_tokens` above it, and remove sampling parameters that it excludes."""
+    request, traits, body = builder.request, builder.target.traits, builder.body
+    budget = request.thinking.budget if request.thinking is not None else None
+    if budget is None:
+        budget = BUDGETS.get(request.effort or "medium", BUDGETS["medium"])
+    if budget < MIN_BUDGET:
+        builder.record_loss("clamped", "thinking.budget", f"{budget} became {MIN_BUDGET}")
+        budget = MIN_BUDGET
+    if budget >= body["max_tokens"]:
+        limit = budget + ANSWER_RESERVE
+        if traits.max_output is not None and limit > traits.max_output:
+            limit, budget = traits.max_output, max(traits.max_output - ANSWER_RESERVE, MIN_BUDGET)
+        body["max_tokens"] = limit
+        detail = f"became {limit}: it must be larger than the thinking budget of {budget}"
+        builder.record_loss("max-tokens-raised", "max_tokens", detail)
+    body["thinking"] = {"type": "enabled", "budget_tokens": budget, **display}
+    for name in ("temperature", "top_k"):
+        if body.get(name, 1) != 1:
+            detail = f"{body.pop(name)!r} is refused together with a thinking budget"
+            builder.record_loss("sampling-refused", name, detail, "leave it out")
+    if traits.interleaved_beta:
+        builder.join_header("anthropic-beta", INTERLEAVED_BETA)
+
+
+# --- turns that were interrupted: Anthropic refuses some blocks at the end of a turn, and calls without a result --------
+
+
+def _drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[str, Any]]:
+    """Drop server calls without a result, thinking at the end of a turn, and turns with only blank text.
+
+    User messages that become adjacent are merged.
+    """
+    messages = turns.messages
+    result: list[dict[str, Any]] = []
+    for message, place in zip(messages, turns.locations, strict=True):
+        role, content = message["role"], message["content"]
+        if role == "assistant":
+            content = _finish_turn(content, place, builder, is_last=message is messages[-1])
+            if not content:
+                continue
+        elif role == "user":
+            if _is_blank(content):
+                content = [{"type": "text", "text": builder.placeholder(place)}]
+            if result and result[-1]["role"] == "user":
+                content = [*result.pop()["content"], *content]
+        message["content"] = content
+        result.append(message)
+    return result
+
+
+def _finish_turn(content: list[Any], place: Location, builder: BodyBuilder, *, is_last: bool) -> list[Any]:
+    """Return the content of an assistant message that the provider accepts; empty if nothing is left."""
+    # The last turn may be paused: the provider continues it. Code that calls client tools waits for their results,
+    # which are in the next message.
+    if not is_last:
+        content = _drop_open_server_calls(content, place, builder)
+    while content and _block_type(content[-1]) == "thinking":
+        location = builder.location_of(content[-1], place)
+        builder.record_loss("reasoning-unfinished", location, "reasoning at the end of a turn is left out")
+        content = content[:-1]
+    if content and _is_blank(content):
+        for block in content:
+            location = builder.location_of(block, place)
+            builder.record_loss("blank-turn", location, "a turn with only blank text is left out")
+        return []
+    if not is_last:
+        return content
+    while content and _block_type(last := content[-1]) == "text" and last["text"] != (text := last["text"].rstrip()):
+        location = builder.location_of(last, place)
+        builder.record_loss("trimmed-prefill", location, "trailing space of a turn to continue is removed")
+        trimmed = {**last, "text": text}
+        builder.replace_node(last, trimmed)
+        content = [*content[:-1], *([trimmed] if text else [])]
+    return content
+
+
+def _drop_open_server_calls(content: list[Any], place: Location, builder: BodyBuilder) -> list[Any]:
+    if any(_block_type(block) == "tool_use" for block in content):
+        return content
+    result_ids = [block.get("tool_use_id") for block in content if isinstance(block, dict)]
+    blocks: list[Any] = []
+    for block in content:
+        if _block_type(block) in SERVER_CALLS and block.get("id") not in result_ids:
+            detail = f"{block.get('name')}: the provider sent no result"
+            builder.record_loss("unfinished-call", builder.location_of(block, place), detail)
+        else:
+            blocks.append(block)
+    return blocks
+
+
+def _disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], builder: BodyBuilder) -> None:
+    """Remove a thinking budget if the current run of tool calls did not begin with thinking.
+
+    Such calls come from another provider, or were made with thinking disabled.
+    """
+    if builder.body["thinking"].get("type") != "enabled":
+        return
+    first: Any = ""
+    for message in reversed(messages):
+        types = [_block_type(block) for block in message["content"]]
+        if message["role"] == "assistant":
+            if "tool_use" not in types:
+                break
+            first = types[0]
+        elif "tool_result" not in types:
+            break
+    if first and isinstance(first, str) and first not in ("thinking", "redacted_thinking"):
+        del builder.body["thinking"]
+        detail = "the current tool calls did not begin with thinking"
+        builder.record_loss("thinking-off", "thinking", detail, "it can begin with the next user message")
+
+
+def _is_blank(content: list[Any]) -> bool:
+    return all(_block_type(block) == "text" and not str(block["text"]).strip() for block in content)
+
+
+def _block_type(block: Any) -> Any:
+    """Return the type of a block; any JSON value, if a caller made the block by hand."""
+    return block.get("type", "") if isinstance(block, dict) else ""

@@ -1,13 +1,13 @@
 """Anthropic Messages: the frequent frames as structs, and tables of the protocol's names."""
 
-from __future__ import annotations
-
 import msgspec
 
+from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta
 from tenuto.core.messages import StopReason
 from tenuto.wire.usage import UsageTable, count_paths
 
 DIALECT = "anthropic-messages"
+TOKENS = (AnthropicMeta, AnthropicRedactedMeta)
 
 
 class WireTextDelta(msgspec.Struct, tag="text_delta", tag_field="type", forbid_unknown_fields=True, gc=False):

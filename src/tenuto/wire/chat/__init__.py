@@ -1,14 +1,12 @@
 """The OpenAI Chat Completions dialect."""
 
-from __future__ import annotations
-
 from tenuto.core.blocks import Audio, Block, ChatMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.provider import Target
 from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode as encode_request
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
-from tenuto.wire.codec import CallIdRule, Codec, TurnOrder
+from tenuto.wire.codec import CallIdRule, Codec, ReplayRules, TurnOrder
 from tenuto.wire.embeddings import common_endpoint
 
 
@@ -38,8 +36,7 @@ CODEC = Codec(
     response_only=RESPONSE_ONLY,
     metas=(ChatMeta,),
     accepts=_accepts,
-    call_ids=_call_ids,
-    turn_order=_turn_order,
+    replay_rules=ReplayRules(_call_ids, _turn_order),
     takes_schemas=lambda target: target.provider.chat.json_schema,
     limits_tools_with_reasoning=True,
     embeddings=common_endpoint,

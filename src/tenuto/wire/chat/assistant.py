@@ -4,8 +4,6 @@ For sending, a policy applies: tokens are always sent, readable reasoning if the
 form that every host accepts, and of the fields outside the blocks only those that the provider row lists.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Raw
@@ -14,10 +12,10 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
+from tenuto.wire.body_builder import BodyBuilder, extra_fields
 from tenuto.wire.chat.content_parts import write_image, write_thinking
 from tenuto.wire.chat.think_tags import restore_tags
-from tenuto.wire.rawjson import is_null, object_or_empty, text_or_empty, to_raw
+from tenuto.wire.rawjson import is_null, object_or_empty, raw_object, text_or_empty, to_raw
 
 Fields = dict[str, Any]
 _DIALECT = "openai-chat"

@@ -8,8 +8,6 @@ Fields that belong to no block stay in `_fields` (of the message) or `choice_fie
 were null or empty stay there too, so that the message can be written exactly as it was received.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -20,13 +18,12 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, UrlCitation
 from tenuto.core.events import CitationDelta, ImageDelta, MessageDelta, SignatureDelta, TranscriptDelta
 from tenuto.core.messages import StopReason
-from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.assembler import BlockSlot, ChoiceBuilder
 from tenuto.wire.chat.content_parts import ContentPartBuilder, read_annotations, read_image, read_part, read_sources
 from tenuto.wire.chat.protocol import STOP_REASONS
 from tenuto.wire.chat.reasoning_details import DetailsMerger
 from tenuto.wire.chat.think_tags import ThinkTags
 from tenuto.wire.chat.tool_calls import ToolCallsBuilder
-from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 

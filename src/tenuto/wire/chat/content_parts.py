@@ -1,7 +1,5 @@
 """Read and write parts of a message: elements of a content list, images, citations."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal

@@ -5,8 +5,6 @@ last one counts. A reply is complete after `[DONE]`, or when every choice has a 
 streamed is one frame whose choices contain messages instead of deltas.
 """
 
-from __future__ import annotations
-
 import operator
 
 import msgspec

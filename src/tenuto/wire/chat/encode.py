@@ -1,27 +1,40 @@
 """Encode a Chat Completions request: a request in, bytes and losses out."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec import Raw
+
+from tenuto.core.blocks import Audio, Document, Image, Opaque, Text, ToolUse
+from tenuto.core.loss import Location
+from tenuto.core.media_types import data_url
+from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
 from tenuto.core.request import ServerTool, ToolDefinition
-from tenuto.wire.body_builder import BodyBuilder, set_parameters
+from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
 from tenuto.wire.chat import switches as switch
-from tenuto.wire.chat.messages import MessageListBuilder
+from tenuto.wire.chat.assistant import AssistantWriter, is_legacy
+from tenuto.wire.chat.switches import make_cache_control
+from tenuto.wire.rawjson import to_raw
 
 _SAME_NAME = (
     *("temperature", "top_p", "top_k", "n", "seed", "frequency_penalty", "presence_penalty", "logit_bias"),
     *("user", "verbosity", "service_tier", "modalities", "audio", "store"),
 )
 """Parameters that have the same name in `ChatRequest` and in the body."""
-_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+_AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
+"""Formats that differ from the media type's second half."""
+_SYSTEM_FIRST = ("rejected", "top_only", "ignored")
+"""Values of `ModelTraits.system_mid` for models that take instructions only before all other messages."""
+Fields = dict[str, Any]
+Parts = list[tuple[Location, Content]]
+_NO_PARAMETERS: Fields = {"type": "object", "properties": {}}
 
 
 def encode(builder: BodyBuilder) -> WireRequest:
     request, switches = builder.request, builder.target.provider.chat
     builder.body["model"] = builder.target.model
-    builder.body["messages"] = MessageListBuilder(builder).messages()
+    builder.body["messages"] = _MessageListBuilder(builder).messages()
     if tools := [fields for tool in request.tools if (fields := _write_tool(builder, tool)) is not None]:
         builder.body["tools"] = tools
     switch.set_tool_choice(builder, switches)
@@ -75,3 +88,216 @@ def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict
     options = {**cache, **tool.options}
     nested = options.pop(tool.kind, None)
     return {"type": tool.kind, tool.kind: {**fields, **(nested if isinstance(nested, dict) else {})}, **options}
+
+
+class _MessageListBuilder:
+    """Writes instructions, user messages, assistant messages and tool results."""
+
+    def __init__(self, builder: BodyBuilder) -> None:
+        self._builder = builder
+        self._traits = builder.target.traits
+        self._switches = builder.target.provider.chat
+        self._call_names: dict[str, str] = {}
+        self._function_calls: set[str] = set()  # ids of the calls that are sent as `function_call`
+
+    def messages(self) -> list[Fields]:
+        transcript = self._builder.request.transcript
+        written: list[Fields] = []
+        for at in self._order(transcript):
+            message, place = transcript[at], Location(at)
+            if isinstance(message, UserMessage):
+                written.append(self._user(message, place))
+            elif isinstance(message, AssistantMessage):
+                for block in message.blocks:
+                    if isinstance(block, ToolUse):
+                        self._call_names[block.id] = block.name
+                        (self._function_calls.add if is_legacy(block) else self._function_calls.discard)(block.id)
+                if (fields := AssistantWriter(message, self._builder, place).write()) is not None:
+                    written.append(fields)
+            elif isinstance(message, ToolResults):
+                written += self._builder.write_all(with_locations(message.results, place), self._result)
+            else:
+                written.append(self._system(message, place))
+        if self._switches.one_system:
+            written = self._join_leading_system(written)
+        if self._switches.alternate:
+            written = self._join_same_role(written)
+        last = written[-1] if written else {}
+        flag = self._traits.prefill.partition("flag:")[2] or self._switches.prefix_flag
+        if flag and last.get("role") == "assistant" and not last.get("tool_calls"):
+            last[flag] = True
+        return written
+
+    def _order(self, transcript: tuple[Message, ...]) -> Sequence[int]:
+        """Return the order of the messages: instructions first, if the model takes them only there."""
+        indexes = range(len(transcript))
+        if self._traits.system_mid not in _SYSTEM_FIRST and not self._switches.alternate:
+            return indexes
+        first = next((at for at in indexes if not isinstance(transcript[at], SystemMessage)), len(transcript))
+        late = [at for at in indexes[first:] if isinstance(transcript[at], SystemMessage)]
+        for at in late:
+            detail = "moved to the start: the model takes instructions only there"
+            self._builder.record_loss("moved-instructions", Location(at), detail)
+        return [*indexes[:first], *late, *(at for at in indexes[first:] if at not in late)]
+
+    def _system(self, message: SystemMessage, place: Location) -> Fields:
+        modes = self._traits.thinking
+        is_reasoning_model = bool(modes) and "none" not in modes
+        role = "developer" if self._switches.developer_role and is_reasoning_model else "system"
+        fields: Fields = {"role": role}
+        if self._switches.cache_control and any(part.cache for part in message.parts):
+            fields["content"] = self._write_parts(list(self._builder.accepted_parts(message.parts, place)))
+        else:
+            self._record_unsent_fields(with_locations(message.parts, place))
+            fields["content"] = str(message)
+            self._builder.place_texts(place, message.parts, fields, "content")
+        return fields
+
+    def _user(self, message: UserMessage, place: Location) -> Fields:
+        fields: Fields = {"role": "user"}
+        content: str | list[Any]
+        if isinstance(message.content, str):
+            content = message.content
+        else:
+            content = parts = self._write_parts(list(self._builder.accepted_parts(message.content, place)))
+            if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
+                text = parts[0]["text"]
+                if isinstance(text, str):  # not one that the caller set in the extra fields
+                    content = text
+        if isinstance(content, str):
+            is_empty = not content
+            self._builder.place_texts(place, message.parts, fields, "content")
+        else:
+            texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+            is_empty = len(texts) == len(content) and not any(texts)
+        fields["content"] = self._builder.placeholder(place) if is_empty else content
+        if message.name and self._switches.names:
+            fields["name"] = message.name
+        elif message.name:
+            self._builder.record_loss("unsupported-parameter", place.field("name"), message.name)
+        return fields
+
+    def _result(self, result: ToolResult, place: Location) -> Fields:
+        id = result.tool_use_id
+        fields: Fields
+        if id in self._function_calls:
+            fields = {"role": "function", "name": self._call_names[id]}
+        else:
+            fields = {"role": "tool", "tool_call_id": id}
+        fields["content"] = self._result_content(result, place)
+        if self._switches.name_on_tool_message and id in self._call_names:
+            fields.setdefault("name", self._call_names[id])
+        return fields | extra_fields(result.extra)
+
+    def _result_content(self, result: ToolResult, place: Location) -> str | list[Any]:
+        """Write the content of a tool result: a text, or parts if the provider takes images there."""
+        content = result.content
+        if not isinstance(content, str):
+            parts = list(self._builder.accepted_parts(content, place))
+            if self._switches.images_in_results and any(isinstance(part, Image) for _, part in parts):
+                if result.is_error:
+                    detail, remedy = "parts of a failed call", "describe the error in a text"
+                    self._builder.record_loss("unsupported-field", place.field("is_error"), detail, remedy)
+                return self._write_parts(parts)
+            self._record_unsent_fields(parts, sends_hints=False)
+            texts = []
+            for where, part in parts:
+                if isinstance(part, Text | Document) and part.text:
+                    texts.append(part.text)
+                elif not isinstance(part, Text):
+                    remedy = "describe it in a text"
+                    self._builder.record_loss("unsupported-content", where, _describe(part), remedy)
+            content = "\n".join(texts)
+        return error_text(content) if result.is_error else content
+
+    def _join_leading_system(self, messages: list[Fields]) -> list[Fields]:
+        roles = ("system", "developer")
+        count = next((at for at, message in enumerate(messages) if message["role"] not in roles), len(messages))
+        texts = [message["content"] for message in messages[:count]]
+        if count < 2 or not all(isinstance(text, str) for text in texts):
+            return messages
+        for message in messages[1:count]:
+            self._builder.replace_node(message, messages[0])
+        messages[0]["content"] = "\n\n".join(texts)
+        return [messages[0], *messages[count:]]
+
+    def _join_same_role(self, messages: list[Fields]) -> list[Fields]:
+        """Join neighboring messages of one role: the provider requires alternating roles."""
+        result: list[Fields] = []
+        for message in messages:
+            before = result[-1] if result else {}
+            if before.get("role") != message["role"] or message["role"] not in ("user", "assistant"):
+                result.append(message)
+                continue
+            contents = (before["content"], message["content"])
+            if all(isinstance(content, str) for content in contents):
+                joined: Any = "\n\n".join(contents)
+            else:
+                lists = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in contents)
+                joined = [part for parts in lists for part in parts]
+            before |= {**message, "content": joined}
+            self._builder.replace_node(message, before)
+        return result
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _record_unsent_fields(self, parts: Iterable[tuple[Location, Content]], *, sends_hints: bool = True) -> None:
+        """Record the cache hints and the fields of documents that the request cannot contain."""
+        sends_hints = sends_hints and self._switches.cache_control
+        for where, part in parts:
+            is_document = isinstance(part, Document)
+            if isinstance(part, Text | Image | Document) and part.cache and (not sends_hints or is_document):
+                self._builder.record_loss("cache-hint", where, part.cache, "this provider caches by itself")
+            if isinstance(part, Document):
+                has_filename = part.data and not (part.text or part.file_id)  # the title becomes the file name
+                for name in ("context", "citations") if has_filename else ("title", "context", "citations"):
+                    if value := getattr(part, name):
+                        self._builder.record_loss("unsupported-field", where.field(name), repr(value)[:200])
+
+    def _write_parts(self, parts: Parts) -> list[Any]:
+        self._record_unsent_fields(parts)
+        return self._builder.write_all(parts, self._write_part)
+
+    def _write_part(self, part: Content, place: Location) -> Fields | Raw | None:
+        """Write a part; None, with a loss, if the provider cannot take it in this form."""
+        if isinstance(part, Opaque):
+            if part.dialect == "openai-chat":
+                return to_raw(part.raw)
+            self._builder.record_loss("foreign-block", place, f"a block of {part.dialect or 'a later version'}")
+            return None
+        fields = self._write_content(part)
+        if fields is None:
+            self._builder.record_loss("unsupported-content", place, _describe(part), "send its bytes instead")
+            return None
+        if isinstance(part, Text | Image) and part.cache and self._switches.cache_control:
+            fields["cache_control"] = make_cache_control(part.cache)
+        return fields | extra_fields(part.extra)
+
+    def _write_content(self, part: Text | Image | Audio | Document) -> Fields | None:
+        if isinstance(part, Image):
+            url = _data_uri(part) or (part.url if self._switches.image_urls else "")
+            detail = {"detail": part.detail} if part.detail else {}
+            return {"type": "image_url", "image_url": {"url": url, **detail}} if url else None
+        if isinstance(part, Audio):
+            data = _data_uri(part) if self._switches.audio_as_uri else part.data
+            audio_format = _AUDIO_FORMATS.get(part.mime, part.mime.partition("/")[2])
+            return {"type": "input_audio", "input_audio": {"data": data, "format": audio_format}} if data else None
+        if isinstance(part, Text) or part.text:
+            return {"type": "text", "text": part.text}
+        if not self._switches.file_parts:
+            return None
+        if part.file_id:
+            return {"type": "file", "file": {"file_id": part.file_id}}
+        if not part.data:
+            return None
+        filename = {"filename": part.title} if part.title else {}
+        return {"type": "file", "file": {"file_data": _data_uri(part), **filename}}
+
+
+def _data_uri(part: Image | Audio | Document) -> str:
+    return data_url(part.mime, part.data) if part.data else ""
+
+
+def _describe(part: Content) -> str:
+    source = next((name for name in ("url", "file_id", "data") if getattr(part, name, "")), "")
+    return f"{type(part).__name__} by {source}" if source else type(part).__name__

@@ -4,8 +4,6 @@ The structs fit nearly all frames of a stream and forbid unknown fields. A frame
 field, so no field is lost.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import msgspec

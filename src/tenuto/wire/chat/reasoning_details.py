@@ -1,7 +1,5 @@
 """Merge the streamed fragments of `reasoning_details` into the array that is sent back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from msgspec import Raw

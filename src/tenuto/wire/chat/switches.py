@@ -4,8 +4,6 @@ The last four steps change the finished body, in this order: strip, rename, clam
 sent as requested is a `Loss`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tenuto.core.provider import ChatSwitches

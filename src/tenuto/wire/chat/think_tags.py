@@ -4,8 +4,6 @@ Only a tag at the start of the text counts; whitespace may precede it. A later `
 trimmed, so the original text can be restored exactly.
 """
 
-from __future__ import annotations
-
 from msgspec import Raw
 
 from tenuto.core import jsonio

@@ -8,8 +8,6 @@ The start event of a call is emitted when its id and name are known, or with the
 a name that comes later is only in the finished block.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -18,9 +16,8 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
-from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.assembler import BlockSlot, ChoiceBuilder
 from tenuto.wire.chat.protocol import CallPiece, parse_index
-from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import NULL, Fields, is_object, text_or_json
 

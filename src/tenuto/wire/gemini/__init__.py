@@ -1,16 +1,14 @@
 """The Gemini dialect: generateContent on the Gemini API and on Vertex."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tenuto.core.blocks import GeminiMeta
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, TokenCounter, TurnOrder
+from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, ReplayRules, TokenCounter, TurnOrder
+from tenuto.wire.embeddings import gemini_endpoint
 from tenuto.wire.gemini import encode
 from tenuto.wire.gemini.decode import GeminiDecoder
-from tenuto.wire.gemini.embeddings import choose_endpoint
 from tenuto.wire.gemini.parts import accepts
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY
 from tenuto.wire.rawjson import Fields
@@ -42,12 +40,12 @@ CODEC = Codec(
     holds_code=True,
     call_needs_id=False,
     separate_reasoning_text=True,
-    turn_order=lambda target: TurnOrder(user_first=True, user_last=not target.traits.pattern),
+    replay_rules=ReplayRules(turn_order=lambda target: TurnOrder(user_first=True, user_last=not target.traits.pattern)),
     functions_exclude_format=_functions_exclude_format,
     count_tokens=TokenCounter(
         frozenset(("contents", "systemInstruction", "tools", "generationConfig")), "totalTokens", _write_count
     ),
     list_models=ModelList(lambda page: query(pageSize=PAGE_SIZE, pageToken=page), may_lack_list=True),
-    embeddings=choose_endpoint,
+    embeddings=gemini_endpoint,
     reasoning_format="google-gemini-v1",
 )

@@ -4,8 +4,6 @@ Every chunk is a complete response object with the next fragment of the reply: i
 reply is complete after a finish reason, or after the reason why the prompt was blocked.
 """
 
-from __future__ import annotations
-
 import msgspec
 from msgspec import Raw
 
@@ -17,29 +15,17 @@ from tenuto.core.messages import Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.wire.decoder import Decoder, new_id
+from tenuto.wire.gemini import protocol
 from tenuto.wire.gemini.candidate import CandidateDecoder
-from tenuto.wire.gemini.protocol import (
-    ABSENT,
-    CANDIDATE_FIELDS,
-    CHUNK_FIELDS,
-    DIALECT,
-    STOP_NUMBERS,
-    STOP_NUMBERS_VERTEX,
-    THOUGHT_FALSE,
-    USAGE_TABLE,
-    HotChunk,
-    HotPart,
-    to_camel_case,
-)
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields, is_null, object_or_empty, read_optional_list
 
-_decode_hot_chunk = msgspec.json.Decoder(HotChunk).decode
+_decode_hot_chunk = msgspec.json.Decoder(protocol.HotChunk).decode
 
 
 class GeminiDecoder(Decoder):
-    dialect = DIALECT
+    dialect = protocol.DIALECT
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
@@ -64,9 +50,9 @@ class GeminiDecoder(Decoder):
             return
         if (chunk.response_id, chunk.model_version) != self._identity:
             self._set_identity(chunk.response_id, chunk.model_version)
-        if chunk.usage_metadata is not ABSENT:
+        if chunk.usage_metadata is not protocol.ABSENT:
             self._set_usage(bytes(chunk.usage_metadata))
-        if chunk.create_time is not ABSENT:
+        if chunk.create_time is not protocol.ABSENT:
             self._fields["createTime"] = chunk.create_time
         for item in chunk.candidates:
             candidate = self._candidates.get(item.index) or self._add_candidate(item.index)
@@ -101,13 +87,13 @@ class GeminiDecoder(Decoder):
             if self._is_blocked and candidate.raw_stop is None:
                 candidate.stop_reason = "content_filter"
                 self.out.append(MessageDelta(candidate.index, candidate.stop_reason, None))
-        self._counts = USAGE_TABLE.read(self._usage)
+        self._counts = protocol.USAGE_TABLE.read(self._usage)
         if self._counts[0] is not None:
             self.out.append(UsageUpdate(self._counts[0]))
         return True
 
     def response(self, *, partial: bool) -> ChatResponse:
-        usage, losses = self._counts or USAGE_TABLE.read(self._usage)
+        usage, losses = self._counts or protocol.USAGE_TABLE.read(self._usage)
         choices = []
         for index, candidate in sorted(self._candidates.items()):
             blocks, extra = candidate.blocks(partial=partial), candidate.fields.text()
@@ -130,7 +116,7 @@ class GeminiDecoder(Decoder):
         members = self.parse_object(data, ended=self._has_ended())
         if members is None:
             return
-        fields = to_camel_case(members, CHUNK_FIELDS)
+        fields = protocol.to_camel_case(members, protocol.CHUNK_FIELDS)
         if not is_null(fields.get("error")):
             raise classify_error(data)
         self._set_identity(
@@ -138,7 +124,7 @@ class GeminiDecoder(Decoder):
         )
         self._set_usage(bytes(fields.pop("usageMetadata", NULL)))
         for item in read_optional_list(fields.pop("candidates", None)):
-            self._on_candidate(to_camel_case(jsonio.members(item), CANDIDATE_FIELDS))
+            self._on_candidate(protocol.to_camel_case(jsonio.members(item), protocol.CANDIDATE_FIELDS))
         feedback = object_or_empty(fields.get("promptFeedback"))
         block_reason = bytes(feedback.get("blockReason", feedback.get("block_reason", NULL)))
         if block_reason != b"null":
@@ -164,7 +150,7 @@ class GeminiDecoder(Decoder):
             candidate.add_part(part)
         reason = jsonio.parse(raw_reason)
         if type(reason) is int:
-            numbers = STOP_NUMBERS_VERTEX if self.target.provider.gemini.vertex else STOP_NUMBERS
+            numbers = protocol.STOP_NUMBERS_VERTEX if self.target.provider.gemini.vertex else protocol.STOP_NUMBERS
             if reason != 0:  # 0 is FINISH_REASON_UNSPECIFIED: no reason yet
                 candidate.set_finish_reason(str(reason), numbers[reason] if 0 < reason < len(numbers) else "")
         elif reason:
@@ -194,8 +180,8 @@ class GeminiDecoder(Decoder):
         return candidate
 
 
-def _to_block(part: HotPart) -> Text | Reasoning:
+def _to_block(part: protocol.HotPart) -> Text | Reasoning:
     meta = GeminiMeta(part.thought_signature) if part.thought_signature else None
     if part.thought is True:
         return Reasoning(part.text, meta=meta)
-    return Text(part.text, meta=meta, extra=THOUGHT_FALSE if part.thought is False else "")
+    return Text(part.text, meta=meta, extra=protocol.THOUGHT_FALSE if part.thought is False else "")

@@ -4,8 +4,6 @@ Values arrive in any order, so the text of the arguments is known only at the en
 the order of their first appearance and the numbers as the provider wrote them.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any

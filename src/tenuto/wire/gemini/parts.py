@@ -6,8 +6,6 @@ only strings that are not empty; null, an empty string and a value of another ty
 signature and no data is an empty text with `"text": null` in `extra`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Structs and tables of Gemini's generateContent protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 

@@ -1,12 +1,10 @@
 """The OpenAI Responses dialect."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.provider import Target, WireRequest
-from tenuto.wire.codec import CallIdRule, Codec, TokenCounter
+from tenuto.wire.codec import CallIdRule, Codec, ReplayRules, TokenCounter
 from tenuto.wire.embeddings import common_endpoint
 from tenuto.wire.rawjson import Fields, citation_type
 from tenuto.wire.responses.decode import ResponsesDecoder
@@ -43,7 +41,7 @@ CODEC = Codec(
     metas=(OpenAiMeta,),
     accepts=_accepts,
     holds_annotations=True,
-    call_ids=lambda target: CallIdRule(max_length=target.provider.responses.call_id_max),
+    replay_rules=ReplayRules(lambda target: CallIdRule(max_length=target.provider.responses.call_id_max)),
     count_tokens=TokenCounter(_COUNTED_FIELDS, "input_tokens", _write_count),
     embeddings=common_endpoint,
     reasoning_format="openai-responses-v1",

@@ -9,8 +9,6 @@ status `queued` or `in_progress` (background mode) is not an error: its message 
 reason. A compacted history (`response.compaction`) has no status, so no raw stop reason.
 """
 
-from __future__ import annotations
-
 import msgspec
 from msgspec import Raw
 
@@ -26,23 +24,16 @@ from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, list_or_empty, object_or_empty
+from tenuto.wire.responses import protocol
 from tenuto.wire.responses.item_builder import OutputBuilder
 from tenuto.wire.responses.items import DIALECT, read_citation
-from tenuto.wire.responses.protocol import (
-    DELTAS,
-    EVENT_FIELDS,
-    INCOMPLETE,
-    MAX_INDEX,
-    PROGRESS,
-    PROGRESS_FIELDS,
-    USAGE_TABLE,
-    DeltaEvent,
-)
 
-_decode_delta = msgspec.json.Decoder(DeltaEvent).decode
-_DONE_TYPES = {type.removesuffix("delta") + "done": type for type, target in DELTAS.items() if target.done_field}
+_decode_delta = msgspec.json.Decoder(protocol.DeltaEvent).decode
+_DONE_TYPES = {
+    type.removesuffix("delta") + "done": type for type, target in protocol.DELTAS.items() if target.done_field
+}
 """The events that repeat all deltas of a part, with the type of those deltas."""
-_DELTA_FIELDS = frozenset(DeltaEvent.__struct_fields__)
+_DELTA_FIELDS = frozenset(protocol.DeltaEvent.__struct_fields__)
 _TYPED_FIELDS = ("id", "model", "output", "usage", "status")
 _PENDING = ("queued", "in_progress")
 _MAX_SKIPPED = 1000
@@ -77,7 +68,7 @@ class ResponsesDecoder(Decoder):
     def frame(self, name: bytes, data: bytes) -> None:
         try:
             event = _decode_delta(data)
-            target = DELTAS[event.type]
+            target = protocol.DELTAS[event.type]
         except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
             self._on_event(name, data)
             return
@@ -98,13 +89,13 @@ class ResponsesDecoder(Decoder):
         if fields is None:
             return
         type = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
-        known_fields = EVENT_FIELDS
-        if type in PROGRESS:
-            known_fields = PROGRESS_FIELDS
+        known_fields = protocol.EVENT_FIELDS
+        if type in protocol.PROGRESS:
+            known_fields = protocol.PROGRESS_FIELDS
         elif self.ended and type != "error":
             self.record_loss("after-the-end", type, jsonio.as_text(data)[:200])
             return
-        elif type in DELTAS:
+        elif type in protocol.DELTAS:
             self._on_delta(self._read_delta(type, fields, "delta"))
             return
         elif type in _DONE_TYPES:
@@ -126,7 +117,7 @@ class ResponsesDecoder(Decoder):
             if part_type in ("output_text", "refusal"):
                 self.emit_start()
                 message = self._output.open(self._find_index(fields), "message")
-                block = DELTAS[f"response.{part_type}.delta"].block
+                block = protocol.DELTAS[f"response.{part_type}.delta"].block
                 self._output.open_part(message, _read_index(fields.get("content_index")) or 0, block)
         elif type in ("response.output_text.annotation.added", "response.output_text_annotation.added"):
             self._on_annotation(fields)
@@ -157,10 +148,10 @@ class ResponsesDecoder(Decoder):
 
     # --- content ------------------------------------------------------------------------------------------------------
 
-    def _read_delta(self, type: str, fields: Fields, text_field: str) -> DeltaEvent:
+    def _read_delta(self, type: str, fields: Fields, text_field: str) -> protocol.DeltaEvent:
         for name in sorted(fields.keys() - _DELTA_FIELDS - {text_field, "name"}):
             self._record_unknown_field(name, fields[name])
-        return DeltaEvent(
+        return protocol.DeltaEvent(
             type,
             self._find_index(fields),
             jsonio.text_of(fields.get(text_field)),
@@ -168,13 +159,13 @@ class ResponsesDecoder(Decoder):
             _read_index(fields.get("summary_index")) or 0,
         )
 
-    def _on_delta(self, event: DeltaEvent) -> None:
+    def _on_delta(self, event: protocol.DeltaEvent) -> None:
         """Add a delta; start its item and part if no event announced them."""
         if self.ended:
             self.record_loss("after-the-end", f"output[{event.output_index}]", event.delta[:200])
             return
         self.emit_start()
-        target = DELTAS[event.type]
+        target = protocol.DELTAS[event.type]
         item = self._items.get(event.output_index) or self._output.open(event.output_index, target.item_type)
         if item.done:
             self.record_once(item, "late-piece", f"output[{item.index}]", event.delta[:200])
@@ -191,7 +182,7 @@ class ResponsesDecoder(Decoder):
 
     def _on_text_done(self, type: str, fields: Fields) -> None:
         """Add the text that the deltas did not contain; some servers send no deltas."""
-        event = self._read_delta(type, fields, DELTAS[type].done_field)
+        event = self._read_delta(type, fields, protocol.DELTAS[type].done_field)
         item = self._items.get(event.output_index)
         if item is not None and item.done:
             return
@@ -275,7 +266,7 @@ class ResponsesDecoder(Decoder):
         if usage is None or not is_object(usage):
             return
         self._raw_usage = jsonio.as_text(usage)
-        self._usage, losses = USAGE_TABLE.read(usage)
+        self._usage, losses = protocol.USAGE_TABLE.read(usage)
         self.losses += losses
         if self._usage is not None:
             self.out.append(UsageUpdate(self._usage))
@@ -287,7 +278,7 @@ class ResponsesDecoder(Decoder):
             return "error"
         if self._status == "incomplete":
             reason = jsonio.text_of(object_or_empty(self._fields.get("incomplete_details")).get("reason"))
-            return INCOMPLETE.get(reason, "error")
+            return protocol.INCOMPLETE.get(reason, "error")
         types = {type(block) for block in self._output.blocks(partial=False)}
         if Refusal in types:
             return "content_filter"
@@ -314,6 +305,6 @@ def _read_index(value: Raw | None) -> int | None:
     index = jsonio.parse(value) if value is not None else None  # whole_number() takes three times as long
     if type(index) is not int:
         return None
-    if index >= MAX_INDEX:
+    if index >= protocol.MAX_INDEX:
         raise jsonio.JsonError(f"index {index} is out of range")
     return index

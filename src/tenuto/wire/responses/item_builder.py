@@ -4,8 +4,6 @@ An item is finished once: by its own event, or by the list that the last event r
 its deltas differ from it, a `Loss` says so.
 """
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -16,8 +14,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import CodeDelta, SignatureDelta
-from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.choice_builder import DELTAS, ChoiceBuilder
+from tenuto.wire.assembler import DELTAS, GROWS, BlockSlot, ChoiceBuilder
 from tenuto.wire.rawjson import Fields, is_text, text_or_empty
 from tenuto.wire.responses.items import read_item
 from tenuto.wire.responses.protocol import INPUTS

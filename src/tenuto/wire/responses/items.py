@@ -7,8 +7,6 @@ fields of the message under `item`, which also shows where a message begins. A m
 blocks, so that they are not mistaken for the reply.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -33,7 +31,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.media_types import detect_base64_type
 from tenuto.core.provider import Dialect
-from tenuto.wire.body_builder import extra_fields, splice_json
+from tenuto.wire.body_builder import extra_fields
 from tenuto.wire.rawjson import (
     Fields,
     is_null,
@@ -41,6 +39,7 @@ from tenuto.wire.rawjson import (
     is_text,
     list_or_empty,
     object_or_empty,
+    splice_json,
     take_text,
     text_or_empty,
     text_or_json,

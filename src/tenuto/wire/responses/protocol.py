@@ -3,8 +3,6 @@
 A reply is a list of items. A message item contains parts, each of which becomes a block; every other item is one block.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec
