@@ -42,7 +42,7 @@ async def _played(model: str) -> tuple[ChatRequest, Target]:
             async with AsyncAgent(model, **options) as agent:
                 session = agent.session()
                 await session.send("Add.")
-                request = session.log.asking.request(agent.toolbox.definitions())
+                request = session._log.next.request(agent.toolbox.definitions())
                 more = replace(request, messages=(*request.transcript, UserMessage("And?")))
                 return more, agent.client._target(model)
         finally:
