@@ -20,6 +20,7 @@ __all__ = ["NAMES", "SCENARIOS", "play", "record"]
 _NUMBERED = {
     **dict.fromkeys(("id", "call", "tool_use_id", "response_id", "request_id"), "id"),
     **{name: name for name in ("key", "session", "digest", "prefix", "account")},
+    "session_id": "session",
 }
 """Fields that hold an id, by the word that its number follows."""
 _MASKED = ("pid", "host", "delay", "cost", "encoder")
