@@ -162,9 +162,9 @@ class FamilyBudget:
         """Return the limit that leaves no room for another turn, as far as the counts of this session tell."""
         limits = self._limits
         if limits.turns is not None and spent.turns >= limits.turns:
-            return _reached("turns", f"{spent.turns} turns of {limits.turns} are used")
+            return limit_reached("turns", f"{spent.turns} turns of {limits.turns} are used")
         if limits.tool_calls is not None and spent.tool_calls > limits.tool_calls:
-            return _reached(
+            return limit_reached(
                 "tool_calls", f"{spent.tool_calls} tool calls were requested, the limit is {limits.tool_calls}"
             )
         budget: FamilyBudget | None = self
@@ -204,26 +204,26 @@ class FamilyBudget:
         if Decimal(error.spent) < Decimal(error.limit):
             return None
         unit = "tokens" if error.limit_name == "tokens" else "USD"
-        return _reached(error.limit_name, f"{error.spent} {unit} of {error.limit} are used")
+        return limit_reached(error.limit_name, f"{error.spent} {unit} of {error.limit} are used")
 
 
 def _exceeded_by(spent: Spent, limits: Limits) -> LimitReached | None:
     """Return the limit on tokens or cost that is reached."""
     if limits.tokens is not None and spent.tokens >= limits.tokens:
-        return _reached("tokens", f"{spent.tokens} tokens of {limits.tokens} are used")
+        return limit_reached("tokens", f"{spent.tokens} tokens of {limits.tokens} are used")
     if limits.tokens is not None and spent.uncounted:
-        return _reached(
+        return limit_reached(
             "tokens", f"the provider reported no token counts, so {limits.tokens} tokens cannot be enforced"
         )
     money = limits.money
     if money is not None and spent.usd >= money:
-        return _reached("usd", f"{spent.usd} USD of {money} are used")
+        return limit_reached("usd", f"{spent.usd} USD of {money} are used")
     if money is not None and spent.unpriced:
-        return _reached("usd", f"the cost of a reply is unknown, so {money} USD cannot be enforced")
+        return limit_reached("usd", f"the cost of a reply is unknown, so {money} USD cannot be enforced")
     return None
 
 
-def _reached(limit: str, reason: str) -> LimitReached:
+def limit_reached(limit: str, reason: str) -> LimitReached:
     return LimitReached(
         limit, f"limit reached: {reason}; the session is saved: continue with a higher limit, or send a new message"
     )

@@ -437,10 +437,10 @@ def close_calls(
     step: FinishCancel, reason: str, detail: str = "", why: str = "the run was cancelled"
 ) -> tuple[EntryPayload, ...]:
     """Return the results of open calls that do not run to their end, and the end of the run."""
-    return (*(interrupted_result(call, why) for call in step.calls), _ended(reason, detail))
+    return (*(interrupted_result(call, why) for call in step.calls), _end_entry(reason, detail))
 
 
-def _ended(reason: str, detail: str) -> RunEnded:
+def _end_entry(reason: str, detail: str) -> RunEnded:
     return RunEnded("waiting", detail, "limit") if reason == "limit" else RunEnded(reason, detail)
 
 
@@ -455,7 +455,7 @@ def close_calls_for_new_input(machine: Machine) -> tuple[EntryPayload, ...]:
 def cancel_entries(machine: Machine, reason: str, detail: str, why: str) -> tuple[EntryPayload, ...]:
     """Return the entries that cancel the pending work of a session."""
     if machine.state is State.COMPLETED:  # the run waits for background sub-agents
-        return (_ended(reason, detail),)
+        return (_end_entry(reason, detail),)
     return RunEnded(CANCELLING), *close_calls(FinishCancel(machine.open_calls), reason, detail, why)
 
 

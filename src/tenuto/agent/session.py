@@ -18,7 +18,7 @@ from tenuto.agent.config import roots_text, stored_roots, tool_names
 from tenuto.agent.events import AgentEvent, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
 from tenuto.agent.hooks import RunInfo, run_around
-from tenuto.agent.limits import FamilyBudget
+from tenuto.agent.limits import FamilyBudget, limit_reached
 from tenuto.agent.machine import CANCELLED, Phase, State
 from tenuto.agent.run_context import Listener, PendingCall, RunContext
 from tenuto.agent.run_stream import AsyncRun, EventQueue
@@ -53,7 +53,6 @@ from tenuto.core.messages import (
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
 from tenuto.errors import (
-    LimitReached,
     MissingTool,
     RunCancelled,
     SessionInUse,
@@ -577,8 +576,7 @@ class AsyncSession:
             if not limit.expired():
                 raise
             await self._record_stop("limit", "seconds", f"the limit of {seconds:g} s is reached")
-            message = f"limit reached: the run took more than {seconds:g} s; the session is saved: continue it, or send a new message"
-            raise LimitReached("seconds", message) from None
+            raise limit_reached("seconds", f"the run took more than {seconds:g} s") from None
         except asyncio.CancelledError:
             await self._record_stop(CANCELLED, "", "the run was cancelled")
             raise
@@ -639,6 +637,16 @@ class AsyncSession:
                 raise
             self._early.append(item)
         self._on_posted([])
+
+    async def _wait_for_post(self, tasks: Iterable[asyncio.Task[Any]]) -> bool:
+        """Wait until one of the tasks ends or an item is posted. Return whether an item was posted."""
+        self._posted.clear()
+        listen = asyncio.create_task(self._posted.wait())
+        try:
+            await asyncio.wait({*tasks, listen}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            listen.cancel()
+        return self._posted.is_set()
 
     def _on_posted(self, items: list[PostedItem]) -> None:
         """Tell the active run that its inbox has items."""

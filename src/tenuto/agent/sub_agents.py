@@ -20,7 +20,7 @@ from tenuto.agent.run_context import AwaitingApproval, CallResult, PendingCall
 from tenuto.agent.session_log import SessionLog
 from tenuto.core.blocks import Text
 from tenuto.core.inbox import Finished
-from tenuto.core.messages import Content, ToolCallView, user
+from tenuto.core.messages import Content, Message, ToolCallView, user
 from tenuto.errors import SessionNotFound, StoreError, TenutoError
 from tenuto.tools.decorator import FunctionTool
 from tenuto.tools.execution import Outcome, ToolContext, failure
@@ -145,7 +145,7 @@ class SubAgents:
                 log = self._log.sibling(session)
                 with suppress(SessionNotFound):
                     await log.read()
-                await self._deliver(log, f"{name} cannot continue: the agent has no such tool any more")
+                await self._deliver(log, user(f"{name} cannot continue: the agent has no such tool any more"))
                 return True
         while self._tasks:
             if await self.wait_for_one():
@@ -154,14 +154,7 @@ class SubAgents:
 
     async def wait_for_one(self) -> bool:
         """Wait until a background sub-agent stops or an item is posted. Return False if it only waits for approval."""
-        posted = self._session._posted
-        posted.clear()
-        listen = asyncio.create_task(posted.wait())
-        try:
-            await asyncio.wait({*self._tasks.values(), listen}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            listen.cancel()
-        has_news = posted.is_set()
+        has_news = await self._session._wait_for_post(self._tasks.values())
         for session, task in [*self._tasks.items()]:
             if task.done():
                 del self._tasks[session]
@@ -183,7 +176,7 @@ class SubAgents:
         """Run a background sub-agent to its end and post its result. Return False if it waits for approval."""
         deliver = partial(self._deliver, child._log)
         if child.status in (CANCELLED, "new"):  # new: the call was interrupted before the session got its message
-            await deliver(f"{name} was cancelled")
+            await deliver(user(f"{name} was cancelled"))
             return True
         async with child:
             try:
@@ -191,18 +184,18 @@ class SubAgents:
             except StoreError:
                 raise
             except TenutoError as exc:
-                await deliver(f"{name} could not answer: {type(exc).__name__}: {exc}"[:2000])
+                await deliver(user(f"{name} could not answer: {type(exc).__name__}: {exc}"[:2000]))
                 return True
         if child.status == "waiting":
             return False
-        answer = _answer(child)
-        await deliver(f"Result of {name}:\n{answer if isinstance(answer, str) else child.text}")
+        answer, title = _answer(child), f"Result of {name}:"
+        await deliver(user(f"{title}\n{answer}") if isinstance(answer, str) else user(title, *answer))
         return True
 
-    async def _deliver(self, log: SessionLog, text: str) -> None:
+    async def _deliver(self, log: SessionLog, message: Message) -> None:
         """Post the result of a background sub-agent; its id makes a second delivery harmless."""
         spent = log.spent
-        item = Finished(log.id, user(text), spent.usage, "" if spent.unpriced else str(spent.usd))
+        item = Finished(log.id, message, spent.usage, "" if spent.unpriced else str(spent.usd))
         with suppress(SessionNotFound):  # the calling session was deleted
             await self._log.post(item, id=f"finished-{log.id}")
 

@@ -25,7 +25,7 @@ from tenuto.agent.limits import TOO_MANY
 from tenuto.agent.machine import CallState, Phase
 from tenuto.agent.run_context import AwaitingApproval, CallResult, RunContext
 from tenuto.agent.session_log import SessionLog
-from tenuto.core.inbox import Decision, PostedItem
+from tenuto.core.inbox import Decision, PostedItem, Prompt, item_kind
 from tenuto.core.journal import (
     ApprovalDecided,
     ApprovalRequested,
@@ -142,20 +142,14 @@ class ToolTurn:
         error: BaseException | None = None
         try:
             while self._tasks:
-                posted = self._session._posted
-                posted.clear()
-                listen = asyncio.create_task(posted.wait())
-                try:
-                    done, _ = await asyncio.wait({*self._tasks, listen}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    listen.cancel()
-                for task in done & self._tasks:
+                has_items = await self._session._wait_for_post(self._tasks)
+                for task in [task for task in self._tasks if task.done()]:
                     self._tasks.discard(task)
                     if isinstance(task.exception(), _DecisionError):
                         error = task.exception()
                     else:
                         task.result()
-                if listen in done and self._waiting and self._tasks:
+                if has_items and self._waiting and self._tasks:
                     await self._take_decisions()
         finally:
             for task in self._tasks:
@@ -345,7 +339,10 @@ async def forward_or_drop(log: SessionLog, item: PostedItem) -> None:
     if isinstance(decision, Decision) and decision.session:  # the id makes a second delivery harmless
         await log.post(msgspec.structs.replace(decision, session=""), session=decision.session, id=item.id)
     else:
-        logger.info("session %s: dropped %r from the inbox: nothing waits for it", log.id, decision)
+        level = logging.WARNING if isinstance(item.item, Prompt) else logging.INFO
+        logger.log(
+            level, "session %s: dropped a %s from the inbox: it has no effect any more", log.id, item_kind(item.item)
+        )
     await log.append(taking=[item])
 
 
