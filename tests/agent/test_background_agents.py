@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from agent.acting import Held, add, agent, pay, results, running, scene, story, until
-from tenuto import Limits
+from tenuto import Image, Limits
 from tenuto.agent.events import SteeringInjected
 from tenuto.agent.hooks import Hooks
 from tenuto.core.journal import MessageAdded, SteeringAdded, SubSessionLinked
 from tenuto.errors import RunCancelled, SessionNotFound, StoreError
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.testing import call, deny, turn
+from tenuto.testing import call, deny, picture, say, turn
 
 ASK = turn(call("helper", {"prompt": "Help me."}))
 ASK_TWO = turn(call("one", {"prompt": "First."}), call("two", {"prompt": "Second."}))
@@ -39,6 +39,18 @@ async def children(store, session: str = "s") -> list[str]:
 
 
 # --- delivery ---
+
+
+@scene
+async def test_result_contains_the_media_of_the_reply(tenuto_sim, stores):
+    tenuto_sim.script(ASK, DONE, turn("Nice."), when="Go.")
+    tenuto_sim.script(turn(say("Look:"), picture()), when="Help me.")
+    async with stores() as store, agent(helper(model="sim/gemini"), store=store) as ai:
+        session = ai.session("s")
+        await session.send("Go.")
+        [result] = [one.payload for one in await session.entries() if isinstance(one.payload, SteeringAdded)]
+        title, *_, last = result.message.content
+        assert (title.text, type(last)) == ("Result of helper:", Image)
 
 
 @scene
