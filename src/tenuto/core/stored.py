@@ -103,10 +103,7 @@ def load_response(stored: Stored) -> ChatResponse:
 def dump_payload(payload: EntryPayload | UnknownPayload) -> bytes:
     if not isinstance(payload, UnknownPayload):
         return _dump(payload, load_payload)
-    data = payload.raw.encode("utf-8", "surrogatepass")
-    if load_payload(data) != payload:
-        raise JsonError(f"a payload of the kind {payload.kind!r} cannot be stored: it reads back as something else")
-    return data
+    return _dump_unknown(payload, payload.raw, load_payload)
 
 
 def load_payload(stored: Stored) -> EntryPayload | UnknownPayload:
@@ -123,16 +120,20 @@ def make_draft(payload: EntryPayload | UnknownPayload, *, id: str, time_ms: int,
 def dump_item(item: InboxItem | UnknownItem) -> bytes:
     if not isinstance(item, UnknownItem):
         return _dump(item, load_item)
-    data = item.body.encode("utf-8", "surrogatepass")
-    if load_item(data) != item:
-        raise JsonError(f"an inbox item of the kind {item.kind!r} cannot be stored: it reads back as something else")
-    return data
+    return _dump_unknown(item, item.body, load_item)
 
 
 def load_item(stored: Stored) -> InboxItem | UnknownItem:
     """Read an inbox item; one of an unknown kind, or with invalid fields, becomes `UnknownItem`."""
     item: InboxItem | UnknownItem = _load(stored, _item_decoder, _item)
     return item
+
+
+def _dump_unknown(value: UnknownPayload | UnknownItem, text: str, load: Callable[[bytes], object]) -> bytes:
+    data = text.encode("utf-8", "surrogatepass")
+    if load(data) != value:
+        raise JsonError(f"a value of the kind {value.kind!r} cannot be stored: it reads back as something else")
+    return data
 
 
 def _dump(value: T, load: Callable[[bytes], T | UnknownPayload | UnknownItem]) -> bytes:
