@@ -1,6 +1,6 @@
-# Everything starts from a fresh clone: `.venv` is made and filled by itself. Python 3.11 or newer as PYTHON.
+# Every target works in a fresh clone and creates `.venv`. PYTHON must be Python 3.11 or newer.
 PYTHON ?= python3
-# Directories of recorded exchanges, separated by spaces. The benchmark uses the first.
+# Directories of recorded traffic, separated by spaces. The benchmark uses the first one.
 CORPUS ?= ../shared/corpus ../shared/corpus-more
 RUNS ?= 100000
 SEED ?= 20
@@ -12,10 +12,10 @@ endif
 STAMP := $(VENV)/.installed
 # Tests of the packages whose coverage is checked: `include` of [tool.coverage.report] in pyproject.toml.
 COVERED := $(wildcard $(addprefix tests/,catalog core interop reasoning schema wire))
-# Compiled files are kept even where the environment says otherwise: the tests start several times.
+# The tests start many processes, which need compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check conformance fuzz baseline baseline-check baseline-coverage baseline-coverage-check crash load bench bench-peers there-and-back soak format clean
+.PHONY: demo test check conformance probe-rules fuzz baseline baseline-check baseline-coverage baseline-coverage-check crash load interop bench bench-peers round-trip soak format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -33,12 +33,16 @@ check: $(STAMP)
 conformance: $(STAMP)
 	$(BIN)/python tests/conformance $(CORPUS)
 
-# Records under tests/baseline/data what the code does today; its coverage takes as long as the tests
+# Send the cases of the rules to every provider whose key is in the environment. ARGS="ANT-PARAM OAC" selects by name
+probe-rules: $(STAMP)
+	$(BIN)/python tests/rules/probe.py $(ARGS)
+
+# Record the current behavior under tests/baseline/data; recording the coverage runs all tests
 baseline: $(STAMP)
 	$(BIN)/python tests/baseline write --corpus $(CORPUS)
 	$(MAKE) baseline-coverage
 
-# Compares with it, all but the coverage. ARGS="--only runs" compares one part, ARGS=--exit-codes no texts of commands
+# Compare with the recorded behavior, without coverage. ARGS="--only runs": one part; ARGS=--exit-codes: without texts
 baseline-check: $(STAMP)
 	$(BIN)/python tests/baseline check --corpus $(CORPUS) $(ARGS)
 
@@ -48,29 +52,36 @@ baseline-coverage: $(STAMP)
 baseline-coverage-check: $(STAMP)
 	$(BIN)/python tests/baseline coverage-check
 
-# Mutate recorded replies and check the codecs: 6 minutes for 100,000 runs; ONLY=N repeats run N
+# Mutate recorded replies and check the codecs: 6 minutes for 100,000 runs. ONLY=N repeats run N
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz --runs $(RUNS) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
 
+# Kill processes at every line of a run and check the stored session
 crash: $(STAMP)
 	$(BIN)/python tests/crash
 
-# 3,000 runs in waves on each store, and a service with two workers: 2 minutes
+# Run 3,000 sessions in waves on each store, and a service with two workers: 2 minutes
 load: $(STAMP)
 	$(BIN)/python tests/load
 
-# Ends with 1 where a goal is missed or its row is noisy: for a machine that does nothing else meanwhile
+# Real clients against the simulator, `Client` against foreign servers: 10 minutes; the first time, 2 GB from npm and
+# PyPI. ARGS="--only codex --scenario chat --pinned --keep" selects
+interop: $(STAMP)
+	$(BIN)/python tests/clients $(ARGS)
+
+# Exits with 1 if a goal is missed or its row is noisy: needs an idle machine, 5 minutes
 bench: $(STAMP)
 	$(BIN)/python -m bench --corpus $(firstword $(CORPUS))
 
-# Beside others, each in an environment of its own under .peers: a quarter of an hour, the first time
+# Compare with other libraries, each in its own environment under .peers: 15 minutes
 bench-peers: $(STAMP)
 	$(BIN)/python -m bench.peers
 
-# Which tokens come back when a conversation goes from one provider to the other and back
-there-and-back: $(STAMP)
-	$(BIN)/python -m bench.peers.there_and_back
+# Check which reasoning tokens each library sends back after a switch to another provider and back
+round-trip: $(STAMP)
+	$(BIN)/python -m bench.peers.round_trip
 
+# Run streams, faults and sessions for half an hour and check for leaks
 soak: $(STAMP)
 	$(BIN)/python -m bench.soak
 
@@ -85,4 +96,4 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -c "open('$(STAMP)', 'w').close()"
 
 clean:
-	rm -rf $(VENV) .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache
+	rm -rf $(VENV) .peers .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

@@ -1,4 +1,4 @@
-"""What an audit costs, beside writing the request that it looks at: sessions of 100 turns with tools, in four dialects."""
+"""Compare the cost of an audit with that of encoding its request: sessions of 100 turns with tools, in four dialects."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from functools import partial
 from msgspec.structs import replace
 
 from bench.results import Board
-from bench.turns import cpu, in_turns
+from bench.turns import measure_cpu, measure_in_turns
 from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
-from tenuto.audit.auditing import report_of
+from tenuto.audit.api import report_of
 from tenuto.core.messages import UserMessage
 from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
@@ -32,10 +32,10 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-async def _played(model: str) -> tuple[ChatRequest, Target]:
-    """Play a session; return its next question, and whom it goes to."""
-    called = [turn(think("Hm, let me think about that. " * 5), call("add", {"a": at, "b": 2})) for at in range(TURNS)]
-    async with Simulator(script=[*called, turn(say("It is done."))]) as simulator:
+async def _play_session(model: str) -> tuple[ChatRequest, Target]:
+    """Run a session; return its next request and the target."""
+    script = [turn(think("Hm, let me think about that. " * 5), call("add", {"a": at, "b": 2})) for at in range(TURNS)]
+    async with Simulator(script=[*script, turn(say("It is done."))]) as simulator:
         os.environ["TENUTO_SIM_URL"] = simulator.base_url
         try:
             options = {"tools": [add], "store": None, "limits": Limits(turns=None), "effort": "high"}
@@ -43,24 +43,27 @@ async def _played(model: str) -> tuple[ChatRequest, Target]:
                 session = agent.session()
                 await session.send("Add.")
                 request = session._log.next.request(agent.toolbox.definitions())
-                more = replace(request, messages=(*request.transcript, UserMessage("And?")))
-                return more, agent.client._target(model)
+                extended = replace(request, messages=(*request.transcript, UserMessage("And?")))
+                return extended, agent.client._target(model)
         finally:
             del os.environ["TENUTO_SIM_URL"]
 
 
 def run(board: Board) -> None:
-    """Measure, and add the rows."""
+    """Measure this section and add its rows."""
     for model in MODELS:
-        request, target = asyncio.run(_played(model))
+        request, target = asyncio.run(_play_session(model))
         wire = write_request(request, target)
         report = report_of(request, target, wire)
-        if not report.clean or any(block.fate != "kept" for block in report.blocks):
-            raise SystemExit(f"{model}: the audit found something\n{report}")
-        acts = {
-            "writing": partial(cpu, write_request, request, target),
-            "auditing": partial(cpu, report_of, request, target, wire),
+        if not report.clean or any(block.outcome != "kept" for block in report.blocks):
+            raise SystemExit(f"{model}: the audit has findings\n{report}")
+        functions = {
+            "encoding": partial(measure_cpu, write_request, request, target),
+            "auditing": partial(measure_cpu, report_of, request, target, wire),
         }
-        turns = in_turns(acts, REPEAT)
-        name, detail = f"audit, {target.dialect}: auditing / writing", f"{TURNS} turns, {len(wire.body)} bytes"
-        board.add(turns.judged(name, "auditing", "writing", goal=GOAL, unit="ms CPU", detail=detail))
+        turns = measure_in_turns(functions, REPEAT)
+        name, detail = (
+            f"audit, {target.dialect}: audit / encoding the request",
+            f"{TURNS} turns, {len(wire.body)} bytes",
+        )
+        board.add(turns.make_result(name, "auditing", "encoding", goal=GOAL, unit="ms CPU", detail=detail))

@@ -1,10 +1,10 @@
-"""The pages about performance, made of `bench/results.json` and of nothing else.
+"""Render the performance pages from `bench/results.json`.
 
     python -m bench.chart [--check]
 
-Writes docs/performance.svg, docs/performance.md, and the table in README.md between its two marker comments; with
-`--check` it writes nothing, and ends with 1 where one of them is not what would be written. A row that was not measured
-is left out. What the pages ask for by name, `TOPICS`, has to be there as soon as its run is: `absent` says what is not.
+Writes docs/performance.svg, docs/performance.md, and the section of README.md between its two marker comments. With
+`--check`, it writes nothing and exits with 1 if a page is stale. Rows without a figure are omitted. Each topic in
+`TOPICS` must have a row if its run was measured: `find_missing_topics` returns the others.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from typing import NamedTuple
 
 import msgspec
 
-from bench.bars import Bar, Panel, drawn
+from bench.bars import Bar, Panel, draw_chart
 from bench.results import PATH, Result
 
 ROOT = Path(__file__).parent.parent
 BEGIN = "<!-- performance: made by `python -m bench.chart` from bench/results.json -->"
 END = "<!-- performance: end -->"
-OURS = "ours"
+TENUTO = "tenuto"
+SDKS = ("anthropic", "openai", "google-genai")
+"""The libraries in the summary of README.md."""
+CHART_TEXT = "CPU per stream event compared with other libraries"
 NOT_MEASURED = "not measured"
 RUNS = {
-    "peers": ("Beside others", "make bench-peers"),
-    "bench": ("Beside the floor, and beside itself", "make bench"),
+    "peers": ("Compared with other libraries", "make bench-peers"),
+    "bench": ("Compared with a minimal implementation", "make bench"),
     "scaling": ("Growth with the input, without the garbage collector", "python -m bench scaling"),
-    "soak": ("For a long time", "make soak"),
+    "soak": ("Long runs", "make soak"),
 }
 
 
 class Topic(NamedTuple):
-    """Rows that belong together: those named `NAME: ours / SOMEBODY`, or `NAME DIALECT: ours / SOMEBODY`."""
+    """The rows named `NAME: tenuto / OTHER` or `NAME DIALECT: tenuto / OTHER`."""
 
     run: str
     name: str
     title: str
 
-    def covers(self, row: Result) -> bool:
-        """Tell whether a row belongs to it."""
+    def has_row(self, row: Result) -> bool:
         return row.run == self.run and f"{row.name.partition(': ')[0]} ".startswith(f"{self.name} ")
 
 
@@ -56,69 +58,72 @@ COLUMNS = (
     Topic("peers", "installed packages", "packages"),
     Topic("peers", "installed size", "MB unpacked"),
 )
-"""Of the table: one column each, one line for each peer."""
+"""The columns of the table."""
 PANELS = (
     (Topic("peers", "burst anthropic", "Anthropic Messages"), Topic("bench", "burst, anthropic-messages", "")),
     (Topic("peers", "burst responses", "OpenAI Responses"), Topic("bench", "burst, openai-responses", "")),
     (Topic("peers", "burst chat", "OpenAI Chat Completions"), Topic("bench", "burst, openai-chat", "")),
     (Topic("peers", "burst gemini", "Gemini"), Topic("bench", "burst, gemini", "")),
 )
-"""Of the chart: each beside its peers, and beside its floors."""
+"""The panels of the chart: other libraries, and minimal implementations."""
 TOPICS = (*COLUMNS, *(topic for panel in PANELS for topic in panel))
-CHEAPEST = "cheapest that normalises"
-"""A row that says once more what another one says."""
+CHEAPEST = "cheapest that normalizes"
+"""A row that repeats that of another library."""
 
 
-class Held(msgspec.Struct):
-    """What is in the file."""
+class ResultsFile(msgspec.Struct):
+    """The content of `bench/results.json`."""
 
     results: list[Result]
     machine: dict[str, str | int | None] = {}
     runs: dict[str, dict[str, str | int | None]] = {}
 
-    def of(self, topic: Topic) -> dict[str, Result]:
-        """The measured rows of a topic, by whom we are compared with."""
-        found = {}
+    def rows_of(self, topic: Topic) -> dict[str, Result]:
+        """Return the measured rows of a topic by the name of the other library."""
+        rows = {}
         for row in self.results:
-            other = row.name.partition(f": {OURS} / ")[2]
-            if topic.covers(row) and row.ratio and other not in ("", CHEAPEST):
-                found[other] = row
-        return found
+            other = row.name.partition(f": {TENUTO} / ")[2]
+            if topic.has_row(row) and row.ratio and other not in ("", CHEAPEST):
+                rows[other] = row
+        return rows
 
 
-def loaded(path: Path = PATH) -> Held:
-    """Read the file. Raise `SystemExit` that says how to make it, if it is not there."""
+def load_results(path: Path = PATH) -> ResultsFile:
+    """Read the file. Raise `SystemExit` if it does not exist."""
     if not path.exists():
-        raise SystemExit(f"{path} is not there: `make bench` writes it")
-    return msgspec.json.decode(path.read_bytes(), type=Held)
+        raise SystemExit(f"{path} not found: run `make bench`")
+    return msgspec.json.decode(path.read_bytes(), type=ResultsFile)
 
 
-def absent(held: Held) -> list[str]:
-    """Topics that the pages name and that no row has, though their run was made."""
-    made = {row.run for row in held.results}
-    wanted = dict.fromkeys(TOPICS)
-    return [topic.name for topic in wanted if topic.run in made and not any(map(topic.covers, held.results))]
+def find_missing_topics(results: ResultsFile) -> list[str]:
+    """Return the topics that have no row although their run was measured."""
+    runs = {row.run for row in results.results}
+    return [
+        topic.name
+        for topic in dict.fromkeys(TOPICS)
+        if topic.run in runs and not any(map(topic.has_row, results.results))
+    ]
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------
 
 
-def number(value: float) -> str:
-    """Three figures, and no more zeros than there are."""
+def format_number(value: float) -> str:
+    """Format a number with three significant digits."""
     if value == round(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
 
 
-def multiple(row: Result) -> str:
-    """How many times ours another one takes."""
+def format_multiple(row: Result) -> str:
+    """Format how many times as much as tenuto the other library takes."""
     assert row.ratio
     times = 1 / row.ratio
     return f"{'~' if row.noisy else ''}{times:.{0 if times >= 9.5 else 1}f} x"
 
 
-def verdict(row: Result) -> str:
-    """Whether a goal is met; what is noisy has not met it."""
+def format_verdict(row: Result) -> str:
+    """Format whether the goal is met; a noisy row meets none."""
     if row.goal is None:
         return "noisy" if row.noisy else ""
     if row.noisy:
@@ -126,182 +131,199 @@ def verdict(row: Result) -> str:
     return "met" if row.passed else "**missed**"
 
 
-def _version(held: Held, peer: str) -> str:
-    for row in held.results:
+def _add_version(results: ResultsFile, peer: str) -> str:
+    for row in results.results:
         if found := re.search(rf"(?<![\w-]){re.escape(peer)} (\d[\w.]*\w)", row.detail):
             return f"{peer} {found[1]}"
     return peer
 
 
-def _machine(held: Held, run: str) -> str:
-    there = held.runs.get(run) or held.machine
-    return f"{there.get('date')}, Python {there.get('python')}, {there.get('system')}, {there.get('cores')} cores"
+def _describe_run(results: ResultsFile, run: str) -> str:
+    run_info = results.runs.get(run) or results.machine
+    return f"{run_info.get('date')}, Python {run_info.get('python')}, {run_info.get('system')}, {run_info.get('cores')} cores"
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def _lines(rows: list[list[str]]) -> str:
+def _render_lines(rows: list[list[str]]) -> str:
     head, *rest = rows
     lines = [head, ["---"] * len(head), *rest]
     return "".join(f"| {' | '.join(cells)} |\n".replace("|  |", "| |").replace("|  |", "| |") for cells in lines)
 
 
-def table(held: Held) -> str:
-    """Ours in figures, the others in multiples of ours; a blank is what somebody does not speak or was not asked."""
-    columns = [(topic, rows) for topic in COLUMNS if (rows := held.of(topic))]
+def render_table(results: ResultsFile) -> str:
+    """Render tenuto in figures and other libraries in multiples of them; a blank was not measured."""
+    columns = [(topic, rows) for topic in COLUMNS if (rows := results.rows_of(topic))]
     if not columns:
-        return "The others were not measured yet: `make bench-peers` does it.\n"
+        return "No other library was measured: run `make bench-peers`.\n"
     peers = list(dict.fromkeys(other for _, rows in columns for other in rows))
-    ours = [number(next(iter(rows.values())).value) for _, rows in columns]
-    return _lines(
-        [
-            ["", *(topic.title for topic, _ in columns)],
-            ["tenuto", *ours],
-            *(
-                [_version(held, peer), *(multiple(rows[peer]) if peer in rows else "" for _, rows in columns)]
-                for peer in peers
-            ),
-        ]
-    )
+    tenuto = [format_number(next(iter(rows.values())).value) for _, rows in columns]
+    others = [
+        [_add_version(results, peer), *(format_multiple(rows[peer]) if peer in rows else "" for _, rows in columns)]
+        for peer in peers
+    ]
+    return _render_lines([["", *(topic.title for topic, _ in columns)], ["tenuto", *tenuto], *others])
 
 
-SAID = (
-    "ms of CPU per 1,000 events of a stream that comes at once, or per reply; loading is `Client()`, or the import of the other.\n"
-    "The others are in multiples of tenuto's: in turns against the same server, in one run; `~` marks what the machine was not\n"
-    "still enough for."
+TABLE_NOTE = (
+    "Streams: ms of CPU per 1,000 events of a stream sent in one write. One reply: ms of CPU without streaming. Loading: ms of\n"
+    "CPU for `Client()`, or for the import of the other library. Other libraries are multiples of tenuto, measured in turns in\n"
+    "one run with the same server; `~` marks figures that are too noisy to be exact."
 )
 
 
-def section(held: Held) -> str:
-    """What stands in README between the markers, the markers included. Ours alone are no comparison, and stay out."""
-    more = "`docs/performance.md` has every figure, and how it is measured."
-    if "peers" not in {row.run for row in held.results}:
-        return f"{BEGIN}\n\n{more}\n\n{END}"
-    chart = "![CPU for an event of a stream, beside others](docs/performance.svg)\n\n" if panels(held) else ""
-    return f"{BEGIN}\n\n{chart}{SAID} ({_machine(held, 'peers')})\n\n{table(held)}\n{more}\n\n{END}"
+def round_down(value: float) -> int:
+    """Round a number above 1 down to one significant digit: 18 becomes 10, 5.1 becomes 5."""
+    digits = str(int(value))
+    return int(digits[0]) * 10 ** (len(digits) - 1)
 
 
-def readme(text: str, held: Held) -> str:
-    """README with the section made anew. Raise `SystemExit` if it has no place for it."""
-    before, begun, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
-    if not begun or not ended:
-        raise SystemExit(f"README.md has no place for the table: two lines, {BEGIN} and {END}")
-    return before + section(held) + after
+def render_summary(results: ResultsFile) -> str:
+    """Render one sentence with a lower limit for each SDK: the lowest multiple over the dialects, rounded down."""
+    limits = []
+    for sdk in SDKS:
+        rows = [rows[sdk] for peers, _ in PANELS if sdk in (rows := results.rows_of(peers))]
+        multiples = [1 / row.ratio for row in rows if row.ratio and not row.noisy]
+        if multiples and min(multiples) >= 2:
+            limits.append(f"`{sdk}` more than {round_down(min(multiples))} x")
+    return f"CPU per stream event, as a multiple of tenuto: {', '.join(limits)}.\n" if limits else ""
+
+
+def render_section(results: ResultsFile) -> str:
+    """Render the section of README.md with its markers: the chart, a summary and a link."""
+    link = "[docs/performance.md](docs/performance.md) has all figures and the method."
+    chart = f"![{CHART_TEXT}](docs/performance.svg)\n\n" if make_panels(results) else ""
+    return f"{BEGIN}\n\n{chart}{render_summary(results)}{link}\n\n{END}"
+
+
+def replace_section(text: str, results: ResultsFile) -> str:
+    """Return README.md with a new section. Raise `SystemExit` if it has no markers."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"README.md has no markers for the performance section: add {BEGIN} and {END}")
+    return before + render_section(results) + after
 
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
-HEAD = """\
+INTRODUCTION = """\
 # Performance
 
 <!-- Made by `python -m bench.chart` from bench/results.json: change that, or bench/chart.py. -->
 
-What it costs, beside other libraries, beside the least that can be done, and after half an hour. Everything here can be
-measured again: `make bench` (4 minutes, no other library is needed), `make bench-peers` (15 minutes, installs each in an
-environment of its own), `make soak` (half an hour). They write `bench/results.json`, and `python -m bench.chart` this page.
+The cost of tenuto compared with other libraries and with a minimal implementation, and after half an hour of load. To
+repeat the measurements: `make bench` (4 minutes, needs no other library), `make bench-peers` (15 minutes, installs each
+library in its own environment), `make soak` (half an hour). They write `bench/results.json`, and `python -m bench.chart`
+writes this page.
 """
 METHOD = """\
-## How it is measured
+## Method
 
-- A server in a process of its own sends fixed replies; only the CPU of the process that reads is counted.
-- Who is compared takes turns in one run, so that the machine's mood cancels out. A ratio is of two figures of the same
-  turn, the least of several repetitions each; what is judged is the median of five ratios.
-- Beside each turn a fixed loop is timed. Where it moved by more than 15 % between turns, the machine was busy with other
-  things, and more turns are taken (for half as long again; beside others, eight); the five count in which the loop was
-  fastest, whatever they say. Where it moved all the same, the row is noisy, and meets no goal.
-- What is timed is checked in the same run: events are counted, and the text and the arguments compared with those sent. A
-  faster way to do nothing is no win.
-- "aiohttp + json.loads" splits what comes on blank lines and reads each event as JSON, and nothing else: no types, no
-  message put together, no errors. "typed decode" reads events into msgspec structs of the dialect.
-- The goal is for the ratio where there is one, else for the figure.
+- A server in a separate process sends fixed replies; only the CPU of the process that reads them is counted.
+- The programs are measured in turns in one run, so that a change of the machine's load affects all of them. A ratio
+  divides two figures of the same turn, each the lowest of several repetitions; the goal applies to the median of five
+  ratios.
+- A fixed loop is timed with each turn. If it varies by more than 15 % between turns, further turns are measured: for half
+  as long again, or up to eight in the comparison with other libraries. The five turns with the fastest loop count,
+  whatever their figures are. If these still vary, the row is noisy and meets no goal.
+- The same run checks the results: events are counted, and text and arguments are compared with those sent.
+- "aiohttp + json.loads" splits the response at blank lines and parses each event as JSON; it has no types, assembles no
+  message and detects no errors. "typed decode" decodes events into msgspec structs of the dialect. "untyped decode" splits
+  bytes in memory and decodes each event with msgspec.
+- The goal is an upper limit of the ratio, or of the figure if there is no ratio.
 """
 
 
-def _rows(held: Held, run: str) -> str:
-    cells = [["", "tenuto", "ratio", "goal", "", "what else"]]
-    for row in held.results:
+def _render_rows(results: ResultsFile, run: str) -> str:
+    cells = [["", "tenuto", "ratio", "goal", "", "details"]]
+    for row in results.results:
         if row.run != run:
             continue
-        figure = f"{number(row.value)} {row.unit}" if row.unit not in ("x", NOT_MEASURED) else ""
+        figure = f"{format_number(row.value)} {row.unit}" if row.unit not in ("x", NOT_MEASURED) else ""
         ratio = f"{row.ratio:.3g}" if row.ratio is not None else ""
         goal = f"{row.goal:.3g}" if row.goal is not None else ""
-        cells.append([_cell(row.name), _cell(figure), ratio, goal, verdict(row), _cell(row.detail)])
-    return _lines(cells)
+        cells.append(
+            [_escape_cell(row.name), _escape_cell(figure), ratio, goal, format_verdict(row), _escape_cell(row.detail)]
+        )
+    return _render_lines(cells)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(escape(text, quote=False).replace("|", "\\|").split())
 
 
-def page(held: Held) -> str:
-    """docs/performance.md: the chart, the table, how it is measured, and every row."""
-    parts = [HEAD]
-    if panels(held):
-        parts.append("![CPU for an event of a stream, beside others](performance.svg)\n")
-    if any(row.run == "peers" for row in held.results):
-        parts += [f"{SAID}\n", table(held)]
+def render_page(results: ResultsFile) -> str:
+    """Render docs/performance.md: the chart, the table, the method and every row."""
+    parts = [INTRODUCTION]
+    if make_panels(results):
+        parts.append(f"![{CHART_TEXT}](performance.svg)\n")
+    if any(row.run == "peers" for row in results.results):
+        parts += [f"{TABLE_NOTE}\n", render_table(results)]
     parts.append(METHOD)
     for run, (title, command) in RUNS.items():
-        mine = [row for row in held.results if row.run == run]
-        if mine:
-            aimed = [row for row in mine if row.goal is not None]
-            met = sum(row.passed is True for row in aimed)
-            goals = f" {met} of {len(aimed)} goals are met." if aimed else ""
-            parts.append(f"## {title}\n\n`{command}`, {_machine(held, run)}.{goals}\n\n{_rows(held, run)}")
+        rows = [row for row in results.results if row.run == run]
+        if rows:
+            with_goal = [row for row in rows if row.goal is not None]
+            met = sum(row.passed is True for row in with_goal)
+            goals = f" {met} of {len(with_goal)} goals are met." if with_goal else ""
+            parts.append(
+                f"## {title}\n\n`{command}`, {_describe_run(results, run)}.{goals}\n\n{_render_rows(results, run)}"
+            )
     return "\n".join(parts)
 
 
 # --- the chart --------------------------------------------------------------------------------------------------------
 
 
-def panels(held: Held) -> list[Panel]:
-    """One for each dialect that was measured: the others' CPU for an event, in multiples of ours."""
-    found = []
-    for peers, floors in PANELS:
-        others = [(_version(held, other), row, "other") for other, row in held.of(peers).items()]
-        others += [(other, row, "floor") for other, row in held.of(floors).items()]
+def make_panels(results: ResultsFile) -> list[Panel]:
+    """Make a panel for each measured dialect: the CPU per event, as a multiple of tenuto."""
+    panels = []
+    for peers, minimal in PANELS:
+        others = [(_add_version(results, other), row, "other") for other, row in results.rows_of(peers).items()]
+        others += [(other, row, "minimal") for other, row in results.rows_of(minimal).items()]
         if others:
-            bars = [Bar(name, 1 / row.ratio, multiple(row), kind) for name, row, kind in others if row.ratio]
-            own = Bar("tenuto", 1.0, f"{number(others[0][1].value)} ms CPU per 1,000 events", "ours")
-            found.append(Panel(peers.title, sorted([own, *bars], key=lambda bar: bar.length)))
-    return found
+            bars = [Bar(name, 1 / row.ratio, format_multiple(row), kind) for name, row, kind in others if row.ratio]
+            tenuto = Bar("tenuto", 1.0, f"{format_number(others[0][1].value)} ms CPU per 1,000 events", "tenuto")
+            panels.append(Panel(peers.title, sorted([tenuto, *bars], key=lambda bar: bar.length)))
+    return panels
 
 
-def made(root: Path = ROOT, results: Path = PATH) -> dict[Path, str]:
-    """Everything that is made, by where it belongs."""
-    held = loaded(results)
+def render_pages(root: Path = ROOT, path: Path = PATH) -> dict[Path, str]:
+    """Render all pages from the results in `path`."""
+    results = load_results(path)
     pages = {
-        root / "docs" / "performance.md": page(held),
-        root / "README.md": readme((root / "README.md").read_text("utf-8"), held),
+        root / "docs" / "performance.md": render_page(results),
+        root / "README.md": replace_section((root / "README.md").read_text("utf-8"), results),
     }
-    if shown := panels(held):
-        pages[root / "docs" / "performance.svg"] = drawn(shown)
+    if panels := make_panels(results):
+        pages[root / "docs" / "performance.svg"] = draw_chart(panels)
     return pages
 
 
-def stale() -> dict[Path, str]:
-    """What is not as it would be made, by where it belongs."""
-    return {path: text for path, text in made().items() if not path.exists() or path.read_bytes().decode() != text}
+def find_stale() -> dict[Path, str]:
+    """Return the pages whose file is missing or different."""
+    pages = render_pages()
+    return {path: text for path, text in pages.items() if not path.exists() or path.read_bytes().decode() != text}
 
 
-def write() -> None:
-    """Write what is stale, and say so; whoever measured calls this."""
-    for path, text in stale().items():
+def write_pages() -> None:
+    """Write the stale pages and print their names."""
+    for path, text in find_stale().items():
         path.write_bytes(text.encode())
-        print(f"{path.relative_to(ROOT)} is written")
-    for name in absent(loaded()):
-        sys.stderr.write(f"the pages name {name!r}, and no row is named so\n")
+        print(f"wrote {path.relative_to(ROOT)}")
+    for name in find_missing_topics(load_results()):
+        sys.stderr.write(f"the pages need a row named {name!r}\n")
 
 
 def main() -> int:
     if "--check" not in sys.argv[1:]:
-        write()
+        write_pages()
         return 0
-    found = [f"{path.relative_to(ROOT)} is stale: python -m bench.chart" for path in stale()]
-    print("\n".join(found) or "up to date")
-    return 1 if found else 0
+    messages = [f"{path.relative_to(ROOT)} is stale: python -m bench.chart" for path in find_stale()]
+    print("\n".join(messages) or "up to date")
+    return 1 if messages else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The client over a socket: starts the server, and measures each mode of `bench.network` in a process of its own."""
+"""Measure the client over a socket: start the server and run each mode of `bench.network` in a new process."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from bench.network import CROWD, MODES, UNIT
-from bench.results import Board, Result, judged
-from bench.turns import Beside
+from bench.network import CONCURRENT, MODES, UNIT
+from bench.results import Board, Result, make_result
+from bench.turns import Calibrations
 
 
 @contextlib.contextmanager
-def served(folder: Path) -> Iterator[tuple[str, str]]:
-    """Run the server; give its addresses, plain and with TLS."""
-    command = [sys.executable, "-m", "bench.server", str(folder)]
+def start_server(directory: Path) -> Iterator[tuple[str, str]]:
+    """Run the server; yield its URLs, plain and with TLS."""
+    command = [sys.executable, "-m", "bench.server", str(directory)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
@@ -30,43 +30,53 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
             server.kill()
 
 
-def _measured(folder: Path, base: str, mode: str) -> bytes:
-    environment = {**os.environ, "SSL_CERT_FILE": str(folder / "cert.pem"), "NO_PROXY": "127.0.0.1"}
+def _measure_mode(directory: Path, base: str, mode: str) -> bytes:
+    environment = {**os.environ, "SSL_CERT_FILE": str(directory / "cert.pem"), "NO_PROXY": "127.0.0.1"}
     command = [sys.executable, "-m", "bench.network", base, mode]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=environment, timeout=300)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command[1:])} broke off: see above")
-    return done.stdout
+    process = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=environment, timeout=300)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command[1:])} failed: see above")
+    return process.stdout
 
 
-def crowd(board: Board, folder: Path, base: str) -> None:
-    """Many streams at once: CPU and memory, each time in a fresh process."""
+def measure_concurrent(board: Board, directory: Path, base: str) -> None:
+    """Measure CPU and memory of many concurrent streams, each time in a new process."""
     turns: list[dict[str, dict[str, float]]] = []
-    beside = Beside(judged=False)
-    while beside.wanting:
+    calibrations = Calibrations(has_goal=False)
+    while calibrations.needs_turn:
         turns.append(
-            {which: msgspec.json.decode(_measured(folder, base, f"crowd:{which}")) for which in ("ours", "floor")}
+            {
+                which: msgspec.json.decode(_measure_mode(directory, base, f"concurrent:{which}"))
+                for which in ("tenuto", "minimal")
+            }
         )
-        beside.add(min(one["beside"] for one in turns[-1].values()))
-    turns = [turns[at] for at in beside.stillest]
+        calibrations.add(min(one["calibration"] for one in turns[-1].values()))
+    turns = [turns[at] for at in calibrations.quietest]
     for figure, unit in (("cpu", UNIT), ("peak", "MB")):
-        mine, theirs = (min(turn[which][figure] for turn in turns) for which in ("ours", "floor"))
-        detail = f"against {theirs:.3g}"
+        value, other_value = (min(turn[which][figure] for turn in turns) for which in ("tenuto", "minimal"))
+        detail = f"vs {other_value:.3g}"
         if figure == "peak":
-            detail += f"; from {turns[-1]['ours']['before']:.1f} and {turns[-1]['floor']['before']:.1f}"
+            detail += f"; before: {turns[-1]['tenuto']['before']:.1f} vs {turns[-1]['minimal']['before']:.1f}"
         what = "CPU" if figure == "cpu" else "peak memory"
         board.add(
-            judged(f"{CROWD} streams, {what}: ours / aiohttp + json.loads",
-                   [turn["ours"][figure] / turn["floor"][figure] for turn in turns], value=mine, unit=unit, goal=None,
-                   run="bench", calibrations=beside.counted, detail=detail)
-        )  # fmt: skip
+            make_result(
+                f"{CONCURRENT} streams, {what}: tenuto / aiohttp + json.loads",
+                [turn["tenuto"][figure] / turn["minimal"][figure] for turn in turns],
+                value=value,
+                unit=unit,
+                goal=None,
+                run="bench",
+                calibrations=calibrations.selected,
+                detail=detail,
+            )
+        )
 
 
 def run(board: Board) -> None:
-    """Measure, and add the rows."""
-    with tempfile.TemporaryDirectory() as name, served(Path(name)) as (plain, tls):
+    """Measure this section and add its rows."""
+    with tempfile.TemporaryDirectory() as name, start_server(Path(name)) as (plain, tls):
         for mode in MODES:
             base = tls if mode == "tls" else plain
-            for row in msgspec.json.decode(_measured(Path(name), base, mode), type=list[Result]):
+            for row in msgspec.json.decode(_measure_mode(Path(name), base, mode), type=list[Result]):
                 board.add(row)
-        crowd(board, Path(name), plain)
+        measure_concurrent(board, Path(name), plain)

@@ -1,6 +1,6 @@
-"""What loading costs: CPU of a fresh process, measured in turns.
+"""Measure imports: CPU of a new process, in turns.
 
-The time before the first line of the program (Python's own start) is measured as `nothing` and taken off everywhere.
+The start of Python, measured as `nothing`, is subtracted.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ import os
 import sys
 from functools import partial
 
-from bench.results import Board, judged
-from bench.startup import spent
-from bench.turns import in_turns
+from bench.results import Board, make_result
+from bench.startup import run_program
+from bench.turns import measure_in_turns
 
 REPEAT = 2
 IMPORT_MS = 5.0
-CLIENT = 1.0
-FIRST = 1.2
+CLIENT_GOAL = 1.0
+FIRST_GOAL = 1.2
 READY = """
 import asyncio
 from tenuto import AsyncClient
 from tenuto.errors import ConnectionFailed
-async def main():  # to an address where nobody listens: everything up to the first byte is done
+async def main():  # no server listens at this URL: everything up to the first byte runs
     async with AsyncClient(providers={"anthropic": {"base_url": "http://127.0.0.1:9", "api_key": "k"}}, middleware=[]) as ai:
         try:
             await ai.chat("anthropic/claude-sonnet-4-5", "hi")
@@ -39,30 +39,38 @@ PROGRAMS = {
     "first request ready": READY,
 }
 LAST_LINE = "\nimport os; os._exit(0)"
-"""Taking a process down is nobody's start."""
+"""Skip the shutdown of the interpreter, which is not part of a start."""
 
 
 def run(board: Board) -> None:
-    """Measure, and add the rows."""
+    """Measure this section and add its rows."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    acts = {
-        name: partial(spent, [sys.executable, "-c", program + LAST_LINE], environment)
+    functions = {
+        name: partial(run_program, [sys.executable, "-c", program + LAST_LINE], environment)
         for name, program in PROGRAMS.items()
     }
-    for act in acts.values():
-        act()  # the first writes the compiled files
-    turns = in_turns(acts, REPEAT)
-    own = turns.least("import tenuto") - turns.least("nothing")  # so little that turns one by one would tell of noise
-    bare = turns.costs.pop("nothing")
+    for function in functions.values():
+        function()  # the first run writes the compiled files
+    turns = measure_in_turns(functions, REPEAT)
+    tenuto_cpu = turns.lowest("import tenuto") - turns.lowest("nothing")  # too small for a ratio of single turns
+    startup = turns.costs.pop("nothing")
     for costs in turns.costs.values():
-        costs[:] = [cost - start for cost, start in zip(costs, bare, strict=True)]
+        costs[:] = [cost - start for cost, start in zip(costs, startup, strict=True)]
     board.add(
-        judged("import tenuto", [], value=own * 1e3, unit="ms CPU", goal=IMPORT_MS, run="bench",
-               calibrations=turns.calibrations, detail=f"beside Python's own start of {min(bare) * 1e3:.0f}")
-    )  # fmt: skip
-    for name, floor, goal in (
-        ("Client()", "import msgspec, asyncio", CLIENT),
-        ("Client()", "import msgspec", None),  # the loop is loaded by the first question
-        ("first request ready", "import aiohttp", FIRST),
+        make_result(
+            "import tenuto",
+            [],
+            value=tenuto_cpu * 1e3,
+            unit="ms CPU",
+            goal=IMPORT_MS,
+            run="bench",
+            calibrations=turns.calibrations,
+            detail=f"without the start of Python: {min(startup) * 1e3:.0f}",
+        )
+    )
+    for name, other, goal in (
+        ("Client()", "import msgspec, asyncio", CLIENT_GOAL),
+        ("Client()", "import msgspec", None),  # asyncio is loaded by the first request
+        ("first request ready", "import aiohttp", FIRST_GOAL),
     ):
-        board.add(turns.judged(f"{name}: ours / {floor}", name, floor, goal=goal, unit="ms CPU"))
+        board.add(turns.make_result(f"{name}: tenuto / {other}", name, other, goal=goal, unit="ms CPU"))

@@ -33,7 +33,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 
 import tenuto
-from bench.agent import ROW, look, tool_answers
+from bench.agent import PROVIDER, look, make_tool_replies
 from bench.streams import DIALECTS, MAKERS
 from tenuto import AsyncAgent, AsyncClient, Provider
 from tenuto.testing import ScriptedTransport
@@ -202,8 +202,8 @@ async def record_agent() -> list[Station]:
     """Return the stations of an agent's second send with one tool call."""
     recorder = Recorder()
     with tempfile.TemporaryDirectory() as directory, recorder.in_new_threads():
-        answers = [*tool_answers(2), *tool_answers(2)]
-        client = AsyncClient(providers=[ROW], middleware=[], transport=ScriptedTransport(*answers))
+        answers = [*make_tool_replies(2, "first_"), *make_tool_replies(2, "second_")]  # providers repeat no ids
+        client = AsyncClient(providers=[PROVIDER], middleware=[], transport=ScriptedTransport(*answers))
         async with AsyncAgent("bench/m", tools=[look], client=client, store=Path(directory) / "sessions.db") as agent:
             session = agent.session()
             await session.send("hi")

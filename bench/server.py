@@ -1,9 +1,9 @@
-"""The server of the benchmark, plain and with TLS, in a process of its own so that its CPU is not counted.
+"""Run the server of the benchmark, plain and with TLS, as a separate process so that its CPU is not counted.
 
-    python -m bench.server FOLDER
+    python -m bench.server DIRECTORY
 
-It prints two ports, plain and TLS, writes `cert.pem` into the folder, and ends when its input does. What it answers is
-told in `bench.peers.server`: we and the peers read the same bytes.
+It prints two ports, plain and TLS, writes `cert.pem` into the directory, and exits at the end of its input.
+`bench.peers.server` defines the responses, the same for tenuto and for other libraries.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding
 
 
 class Connection(asyncio.Protocol):
-    """Reads requests; who inherits answers them."""
+    """Parse HTTP requests; subclasses respond to them."""
 
     def __init__(self) -> None:
-        self.held = b""
+        self.buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self.held += data
-        while b"\r\n\r\n" in self.held:
-            head, _, rest = self.held.partition(b"\r\n\r\n")
+        self.buffer += data
+        while b"\r\n\r\n" in self.buffer:
+            head, _, rest = self.buffer.partition(b"\r\n\r\n")
             length = next(
                 (int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0
             )
             if len(rest) < length:
                 return
-            self.held = rest[length:]
-            self.answer(head.split(b" ", 2)[1], rest[:length])
+            self.buffer = rest[length:]
+            self.respond(head.split(b" ", 2)[1], rest[:length])
 
-    def answer(self, path: bytes, body: bytes) -> None:
+    def respond(self, path: bytes, body: bytes) -> None:
         raise NotImplementedError
 
 
-def certificate(folder: Path) -> ssl.SSLContext:
+def make_tls_context(directory: Path) -> ssl.SSLContext:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -65,21 +65,23 @@ def certificate(folder: Path) -> ssl.SSLContext:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    form = serialization.PrivateFormat.PKCS8
-    plain = serialization.NoEncryption()
-    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
+    (directory / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private_format = serialization.PrivateFormat.PKCS8
+    no_encryption = serialization.NoEncryption()
+    (directory / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, private_format, no_encryption))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    context.load_cert_chain(directory / "cert.pem", directory / "key.pem")
     return context
 
 
-async def main(folder: Path) -> None:
-    from bench.peers.server import Peers  # which stands on this module
+async def main(directory: Path) -> None:
+    from bench.peers.server import ReplyConnection  # imports this module
 
     loop = asyncio.get_running_loop()
-    contexts = (None, certificate(folder))
-    servers = [await loop.create_server(Peers, "127.0.0.1", 0, ssl=context, backlog=512) for context in contexts]
+    contexts = (None, make_tls_context(directory))
+    servers = [
+        await loop.create_server(ReplyConnection, "127.0.0.1", 0, ssl=context, backlog=512) for context in contexts
+    ]
     print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 

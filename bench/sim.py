@@ -1,7 +1,8 @@
-"""The simulator as a source of load: what a reply of 1,000 deltas costs it, beside what it costs our client to read it;
-and 500 streams at once.
+"""Compare the simulator's cost of sending a reply of 1,000 deltas with the client's cost of reading it.
 
-    python -m bench.sim serve       runs the simulator; answers each line of input with its CPU seconds so far
+Also measure 500 concurrent streams.
+
+    python -m bench.sim serve       runs the simulator; prints its CPU seconds for each line of input
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from bench.results import Board, Result, calibration
+from bench.results import Board, Result, calibrate
 from bench.turns import Turns
 from tenuto import AsyncClient
 from tenuto.core.events import ContentDelta
@@ -21,33 +22,33 @@ from tenuto.sim.script import Say
 COUNT = 1000
 STREAMS = 500
 REPEAT = 4
-PIECES = [f"{at % 100:02} and eighteen more." for at in range(COUNT)]
+TEXTS = [f"{at % 100:02} and eighteen more." for at in range(COUNT)]
 MODELS = {
     "anthropic-messages": "sim/anthropic",
     "openai-responses": "sim/openai",
     "openai-chat": "sim/chat",
     "gemini": "sim/gemini",
 }
-BURST = 16
-"""Events a write: at least 8."""
+EVENTS_PER_WRITE = 16
+"""At least 8."""
 
 
 def serve() -> None:
-    with Simulator(script=((Say(PIECES),),), burst=BURST) as sim:
+    with Simulator(script=((Say(TEXTS),),), burst=EVENTS_PER_WRITE) as sim:
         print(sim.base_url, flush=True)
         for _ in sys.stdin:
             print(time.process_time(), flush=True)
 
 
 class Server:
-    """The simulator in a process of its own."""
+    """The simulator in another process."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "bench.sim", "serve"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.url = self.process.stdout.readline().strip()
 
-    def cpu(self) -> float:
+    def cpu_seconds(self) -> float:
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return float(self.process.stdout.readline())
@@ -57,53 +58,60 @@ class Server:
         self.process.wait()
 
 
-async def read(ai: AsyncClient, model: str) -> None:
-    """Read one reply; check that everything came."""
+async def read_reply(ai: AsyncClient, model: str) -> None:
+    """Read one reply and check that it is complete."""
     deltas = 0
     async with ai.stream(model, "hi") as stream:
         async for event in stream:
             deltas += type(event) is ContentDelta
-    if deltas < COUNT or stream.reply.text != "".join(PIECES):
-        raise SystemExit(f"{model}: {deltas} of {COUNT} deltas, or another text")
+    if deltas < COUNT or stream.reply.text != "".join(TEXTS):
+        raise SystemExit(f"{model}: {deltas} of {COUNT} deltas, or the text differs")
 
 
-async def measure(server: Server) -> dict[str, Turns]:
-    """Return, for each dialect, what the simulator and the client cost for a reply."""
-    found = {}
+async def measure_replies(server: Server) -> dict[str, Turns]:
+    """Measure the cost of a reply for the simulator and the client, in each dialect."""
+    turns_by_dialect = {}
     async with AsyncClient(providers={"sim": {"base_url": f"{server.url}/v1"}}, middleware=[]) as ai:
         for dialect, model in MODELS.items():
-            await read(ai, model)
-            turns = found[dialect] = Turns({"simulator": 0, "client": 0})
-            while turns.wanting:
-                beside = calibration()
-                start, began = server.cpu(), time.process_time()
+            await read_reply(ai, model)
+            turns = turns_by_dialect[dialect] = Turns({"simulator": 0, "client": 0})
+            while turns.needs_turn:
+                calibration = calibrate()
+                server_start, client_start = server.cpu_seconds(), time.process_time()
                 for _ in range(REPEAT):
-                    await read(ai, model)
-                client = (time.process_time() - began) / REPEAT
-                turns.keep({"simulator": [(server.cpu() - start) / REPEAT], "client": [client]}, beside)
-    return found
+                    await read_reply(ai, model)
+                client = (time.process_time() - client_start) / REPEAT
+                turns.add(
+                    {"simulator": [(server.cpu_seconds() - server_start) / REPEAT], "client": [client]}, calibration
+                )
+    return turns_by_dialect
 
 
-async def crowd(server: Server) -> tuple[float, float]:
-    """Read many streams at once; return seconds, and the simulator's CPU seconds."""
+async def measure_concurrent(server: Server) -> tuple[float, float]:
+    """Read many concurrent streams; return the wall seconds and the CPU seconds of the simulator."""
     async with AsyncClient(providers={"sim": {"base_url": f"{server.url}/v1"}}, middleware=[]) as ai:
-        start, began = server.cpu(), time.perf_counter()
-        await asyncio.gather(*(read(ai, list(MODELS.values())[at % len(MODELS)]) for at in range(STREAMS)))
-        return time.perf_counter() - began, server.cpu() - start
+        cpu_start, wall_start = server.cpu_seconds(), time.perf_counter()
+        await asyncio.gather(*(read_reply(ai, list(MODELS.values())[at % len(MODELS)]) for at in range(STREAMS)))
+        return time.perf_counter() - wall_start, server.cpu_seconds() - cpu_start
 
 
 def run(board: Board) -> None:
-    """Measure, and add the rows."""
+    """Measure this section and add its rows."""
     server = Server()
     try:
-        for dialect, turns in asyncio.run(measure(server)).items():
-            name, unit = f"simulator, {dialect}: a reply / reading it", "ms CPU per 1,000 deltas"
-            board.add(turns.judged(name, "simulator", "client", goal=1.0, unit=unit))
-        seconds, cpu = asyncio.run(crowd(server))
+        for dialect, turns in asyncio.run(measure_replies(server)).items():
+            name, unit = f"simulator, {dialect}: sending a reply / reading it", "ms CPU per 1,000 deltas"
+            board.add(turns.make_result(name, "simulator", "client", goal=1.0, unit=unit))
+        seconds, cpu_seconds = asyncio.run(measure_concurrent(server))
         board.add(
-            Result(name=f"simulator, {STREAMS} streams of 1,000 deltas at once, all whole", value=cpu, unit="s CPU",
-                   run="bench", detail=f"in {seconds:.1f} s by the clock")
-        )  # fmt: skip
+            Result(
+                name=f"simulator, {STREAMS} concurrent streams of 1,000 deltas",
+                value=cpu_seconds,
+                unit="s CPU",
+                run="bench",
+                detail=f"wall time {seconds:.1f} s",
+            )
+        )
     finally:
         server.stop()
 

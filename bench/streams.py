@@ -1,4 +1,4 @@
-"""The fixed streams of the benchmark, as bytes: N deltas of text or N calls in each dialect, N unknown fields in two."""
+"""Make the streams of the benchmark: N text deltas or N calls in each dialect, N unknown fields in two dialects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def _text(at: int, size: int) -> str:
     return (f"{at} the quick brown fox jumps over the lazy dog, " * 4)[:size]
 
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # one for all: `json.dumps` makes one for each
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # one encoder for all: `json.dumps` creates one per call
 
 
 def _sse(events: list[tuple[str, dict[str, object]]]) -> bytes:
@@ -116,8 +116,8 @@ MAKERS = {
 }
 
 
-def expected(count: int, size: int) -> str:
-    """The text that the stream spells."""
+def join_text(count: int, size: int) -> str:
+    """Return the whole text of a stream."""
     return "".join(_text(at, size) for at in range(count))
 
 
@@ -125,7 +125,7 @@ def expected(count: int, size: int) -> str:
 
 
 def chat_with_lists(count: int) -> bytes:
-    """N text deltas, each with an element of an indexed list under an unknown key."""
+    """Make N text deltas, each with an element of an indexed list under an unknown key."""
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": "m"}
 
     def chunk(delta: dict[str, object], finish: str | None = None) -> dict[str, object]:
@@ -136,7 +136,7 @@ def chat_with_lists(count: int) -> bytes:
 
 
 def anthropic_with_fields(count: int) -> bytes:
-    """N text deltas, each with a field of a new name."""
+    """Make N text deltas, each with a field with a new name."""
     deltas = [
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a", f"field_{at:05}": at}}
         for at in range(count)
@@ -181,9 +181,9 @@ def anthropic_calls(count: int) -> bytes:
 
 
 def responses_calls(count: int, *, indexed: bool = True, same_ids: bool = True) -> bytes:
-    """N calls, each announced, streamed, finished, and repeated in the last event.
+    """Make N calls, each started, streamed, finished, and repeated in the last event.
 
-    Without `indexed`, events name their item by its id only; without `same_ids`, the last event has other ids.
+    Without `indexed`, events identify their item by its id only; without `same_ids`, the last event has other ids.
     """
     reply = {"id": "resp_1", "object": "response", "status": "in_progress", "model": "m", "output": []}
     events: list[dict[str, object]] = [{"type": "response.created", "response": reply}]
@@ -193,11 +193,11 @@ def responses_calls(count: int, *, indexed: bool = True, same_ids: bool = True) 
         done = {**item, "arguments": _encode(_arguments(at)), "status": "completed"}
         items.append(done if same_ids else {**done, "id": f"other_{at}", "call_id": f"another_{at}"})
         index = {"output_index": at} if indexed else {}
-        place = {**index, "item_id": item["id"]}
+        fields = {**index, "item_id": item["id"]}
         events += [
             {"type": "response.output_item.added", **index, "item": {**item, "status": "in_progress"}},
-            {"type": "response.function_call_arguments.delta", **place, "delta": done["arguments"]},
-            {"type": "response.function_call_arguments.done", **place, "arguments": done["arguments"]},
+            {"type": "response.function_call_arguments.delta", **fields, "delta": done["arguments"]},
+            {"type": "response.function_call_arguments.done", **fields, "arguments": done["arguments"]},
             {"type": "response.output_item.done", **index, "item": done},
         ]
     whole = {**reply, "status": "completed", "output": items}
@@ -213,8 +213,8 @@ def chat_calls(count: int) -> bytes:
 
     events = []
     for at in range(count):
-        begun = {"index": at, "id": f"call_{at}", "type": "function", "function": {"name": _NAME, "arguments": ""}}
-        events.append(chunk({"tool_calls": [begun]}))
+        started = {"index": at, "id": f"call_{at}", "type": "function", "function": {"name": _NAME, "arguments": ""}}
+        events.append(chunk({"tool_calls": [started]}))
         events.append(chunk({"tool_calls": [{"index": at, "function": {"arguments": _encode(_arguments(at))}}]}))
     return _sse([("", event) for event in (*events, chunk({}, "tool_calls"))]) + b"data: [DONE]\n\n"
 

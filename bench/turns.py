@@ -1,9 +1,8 @@
-"""Measuring in turns: in each turn everything that is compared runs, one after the other, several times over, and the
-least of each counts. A ratio is of two costs of the same turn; five turns count (or more, where each is a process of its
-own), with a calibration beside each.
+"""Measure programs in turns: in each turn, all of them run one after the other, several times, and the lowest cost counts.
 
-Where the machine was busy with something else in a turn, others are taken, for half as long again as these took. Those
-count in which the calibration was least, whatever the figures say.
+A ratio compares two costs of the same turn. Five turns count, or more if each turn is a process. If the machine was busy
+in some turns, according to their calibrations, further turns are measured, for at most half as long again. The turns with
+the lowest calibrations count, whatever their figures are.
 """
 
 from __future__ import annotations
@@ -15,152 +14,156 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TypeVar
 
-from bench.results import STILL, Result, calibration, judged
+from bench import results
+from bench.results import NOISE_LIMIT, Result, calibrate
 
 T = TypeVar("T")
-ROUNDS = 5
-MORE = 0.5
-"""How long further turns may take, by what the first took; but `LEAST` seconds in any case: many turns are short."""
-LEAST = 1.5
+TURNS = 5
+EXTRA_SHARE = 0.5
+"""How long further turns may take, as a share of the time of the first ones."""
+EXTRA_SECONDS = 1.5
+"""How long they may take at least: many turns are short."""
 
 
-class Beside:
-    """The calibrations of turns, one after the other, and which of the turns count. `judged`: whether there is a goal, and
-    so a reason to take more turns than `rounds`.
+class Calibrations:
+    """The calibrations of all turns; select the turns that count.
+
+    `has_goal`: measure further turns if some are noisy. `turns`: how many turns count.
     """
 
-    def __init__(self, *, judged: bool = True, rounds: int = ROUNDS) -> None:
-        self._judged = judged
-        self._rounds = rounds
+    def __init__(self, *, has_goal: bool = True, turns: int = TURNS) -> None:
+        self._has_goal = has_goal
+        self._turns = turns
         self._all: list[float] = []
-        self._began = time.monotonic()
-        self._until = 0.0
+        self._start = time.monotonic()
+        self._deadline = 0.0
 
-    def add(self, one: float) -> None:
-        """Take that of a turn which has just ended."""
-        self._all.append(one)
-        if len(self._all) == self._rounds:
+    def add(self, calibration: float) -> None:
+        """Add the calibration of a finished turn."""
+        self._all.append(calibration)
+        if len(self._all) == self._turns:
             now = time.monotonic()
-            self._until = now + max((now - self._began) * MORE, LEAST)
+            self._deadline = now + max((now - self._start) * EXTRA_SHARE, EXTRA_SECONDS)
 
     @property
-    def wanting(self) -> bool:
-        """Whether another turn is to be taken."""
-        if len(self._all) < self._rounds:
+    def needs_turn(self) -> bool:
+        """Whether another turn must be measured."""
+        if len(self._all) < self._turns:
             return True
-        still = [one for one in self._all if one <= min(self._all) * (1 + STILL)]
-        return self._judged and len(still) < self._rounds and time.monotonic() < self._until
+        quiet = [one for one in self._all if one <= min(self._all) * (1 + NOISE_LIMIT)]
+        return self._has_goal and len(quiet) < self._turns and time.monotonic() < self._deadline
 
     @property
-    def stillest(self) -> list[int]:
-        """Which turns count, by number: those with the least calibrations."""
-        return sorted(sorted(range(len(self._all)), key=self._all.__getitem__)[: self._rounds])
+    def quietest(self) -> list[int]:
+        """The indexes of the turns that count: those with the lowest calibrations."""
+        return sorted(sorted(range(len(self._all)), key=self._all.__getitem__)[: self._turns])
 
     @property
-    def counted(self) -> list[float]:
-        """The calibrations of those."""
-        return [self._all[at] for at in self.stillest]
+    def selected(self) -> list[float]:
+        """The calibrations of the turns that count."""
+        return [self._all[at] for at in self.quietest]
 
 
 class Turns:
-    """What was found: for each name the costs of the turns, in seconds, and the calibrations. `rounds`: how many count."""
+    """The costs of each program in all turns, in seconds. `turns`: how many of them count."""
 
-    def __init__(self, names: Mapping[str, object], *, judged: bool = True, rounds: int = ROUNDS) -> None:
+    def __init__(self, names: Mapping[str, object], *, has_goal: bool = True, turns: int = TURNS) -> None:
         self.costs: dict[str, list[float]] = {name: [] for name in names}
-        self._beside = Beside(judged=judged, rounds=rounds)
+        self._calibrations = Calibrations(has_goal=has_goal, turns=turns)
 
     @property
-    def wanting(self) -> bool:
-        """Whether another turn is to be taken."""
-        return self._beside.wanting
+    def needs_turn(self) -> bool:
+        """Whether another turn must be measured."""
+        return self._calibrations.needs_turn
 
     @property
     def calibrations(self) -> list[float]:
-        """Those of the turns that count."""
-        return self._beside.counted
+        """The calibrations of the turns that count."""
+        return self._calibrations.selected
 
-    def keep(self, costs: Mapping[str, list[float]], beside: float) -> None:
-        """Keep a turn: the least of each, and of the calibrations at both its ends."""
-        for name, found in costs.items():
-            self.costs[name].append(min(found))
-        self._beside.add(min(beside, calibration()))
+    def add(self, costs: Mapping[str, list[float]], calibration: float) -> None:
+        """Add a turn: the lowest cost of each program, and the lower of the calibrations before and after."""
+        for name, values in costs.items():
+            self.costs[name].append(min(values))
+        self._calibrations.add(min(calibration, calibrate()))
 
-    def counted(self, name: str) -> list[float]:
-        """The costs of the turns that count."""
-        return [self.costs[name][at] for at in self._beside.stillest]
+    def selected_costs(self, name: str) -> list[float]:
+        """Return the costs in the turns that count."""
+        return [self.costs[name][at] for at in self._calibrations.quietest]
 
-    def least(self, name: str) -> float:
-        return min(self.counted(name))
+    def lowest(self, name: str) -> float:
+        return min(self.selected_costs(name))
 
-    def ratios(self, ours: str, other: str) -> list[float]:
-        return [one / two for one, two in zip(self.counted(ours), self.counted(other), strict=True)]
+    def ratios(self, name: str, other: str) -> list[float]:
+        return [one / two for one, two in zip(self.selected_costs(name), self.selected_costs(other), strict=True)]
 
-    def judged(
-        self, name: str, ours: str, other: str, *, goal: float | None, unit: str, scale: float = 1e3, detail: str = ""
+    def make_result(
+        self, row: str, name: str, other: str, *, goal: float | None, unit: str, scale: float = 1e3, detail: str = ""
     ) -> Result:
-        """A row: ours by the other, and what both cost, times `scale`, in `unit`."""
-        mine, theirs = self.least(ours) * scale, self.least(other) * scale
-        return judged(
-            name,
-            self.ratios(ours, other),
-            value=mine,
+        """Make a row of `name` divided by `other`; `scale` converts their seconds to `unit`."""
+        return results.make_result(
+            row,
+            self.ratios(name, other),
+            value=self.lowest(name) * scale,
             unit=unit,
             goal=goal,
             run="bench",
             calibrations=self.calibrations,
-            detail=f"against {theirs:.3g}" + (f"; {detail}" if detail else ""),
+            detail=f"vs {self.lowest(other) * scale:.3g}" + (f"; {detail}" if detail else ""),
         )
 
 
-def apart(act: Callable[..., T], *args: object) -> T:
-    """Call something in a process of its own. Where a process lies in memory, and on which processors its threads run, moves
-    what the same code costs by a tenth and more, for as long as that process lives: so each turn has another.
+def run_in_process(function: Callable[..., T], *args: object) -> T:
+    """Call a function in a new process.
+
+    The memory layout and the processors of a process change the cost of the same code by 10 % and more for as long as the
+    process lives, so each turn uses a new one.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(act, *args).result()
+        return pool.submit(function, *args).result()
 
 
-def cpu(act: Callable[..., object], *args: object) -> float:
-    """CPU seconds of a call."""
+def measure_cpu(function: Callable[..., object], *args: object) -> float:
+    """Return the CPU seconds of a call."""
     start = time.process_time()
-    act(*args)
+    function(*args)
     return time.process_time() - start
 
 
-async def awaited_cpu(act: Callable[..., Awaitable[object]], *args: object) -> float:
-    """CPU seconds of this process while a call is awaited."""
+async def measure_async_cpu(function: Callable[..., Awaitable[object]], *args: object) -> float:
+    """Return the CPU seconds of this process while a call is awaited."""
     start = time.process_time()
-    await act(*args)
+    await function(*args)
     return time.process_time() - start
 
 
-def _rounds(
-    turns: Turns, acts: Mapping[str, Callable[[], T]], repeat: int
+def _iterate_turns(
+    turns: Turns, functions: Mapping[str, Callable[[], T]], repeat: int
 ) -> Iterator[tuple[Callable[[], T], Callable[[float], None]]]:
-    """Yield each act when it is to run, and who takes its cost."""
-    while turns.wanting:
+    """Yield each function when it must run, and the callback that takes its cost."""
+    while turns.needs_turn:
         gc.collect()
-        beside = calibration()
-        costs: dict[str, list[float]] = {name: [] for name in acts}
+        calibration = calibrate()
+        costs: dict[str, list[float]] = {name: [] for name in functions}
         for _ in range(repeat):
-            for name, act in acts.items():
-                yield act, costs[name].append
-        turns.keep(costs, beside)
+            for name, function in functions.items():
+                yield function, costs[name].append
+        turns.add(costs, calibration)
 
 
-def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int, *, judged: bool = True) -> Turns:
-    """Run the acts in turns; each returns its own cost."""
-    turns = Turns(acts, judged=judged)
-    for act, take in _rounds(turns, acts, repeat):
-        take(act())
+def measure_in_turns(functions: Mapping[str, Callable[[], float]], repeat: int, *, has_goal: bool = True) -> Turns:
+    """Run the functions in turns; each returns its own cost."""
+    turns = Turns(functions, has_goal=has_goal)
+    for function, add in _iterate_turns(turns, functions, repeat):
+        add(function())
     return turns
 
 
-async def awaited_in_turns(
-    acts: Mapping[str, Callable[[], Awaitable[float]]], repeat: int, *, judged: bool = True
+async def measure_async_in_turns(
+    functions: Mapping[str, Callable[[], Awaitable[float]]], repeat: int, *, has_goal: bool = True
 ) -> Turns:
-    """The same for acts that are awaited."""
-    turns = Turns(acts, judged=judged)
-    for act, take in _rounds(turns, acts, repeat):
-        take(await act())
+    """Run coroutine functions in turns; each returns its own cost."""
+    turns = Turns(functions, has_goal=has_goal)
+    for function, add in _iterate_turns(turns, functions, repeat):
+        add(await function())
     return turns

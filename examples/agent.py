@@ -1,4 +1,4 @@
-"""An agent with stored sessions: send a message, exit, and continue in another process."""
+"""Store the sessions of an agent and resume them in another process."""
 
 import tempfile
 
@@ -7,7 +7,7 @@ from tenuto.events import ToolFinished
 
 
 @tool(effect="pure")
-def weather(city: str) -> str:
+def weather(city: str = "Oslo") -> str:
     """Current weather.
 
     Args:
@@ -16,17 +16,17 @@ def weather(city: str) -> str:
     return f"12 degrees in {city}"
 
 
-with tempfile.TemporaryDirectory() as folder:
-    place = f"{folder}/sessions.db"  # by default a file in the user's data directory
-    with Agent("sim/anthropic", system="Be brief.", tools=[weather], store=place, limits=Limits(turns=20)) as agent:
+with tempfile.TemporaryDirectory() as directory:
+    store = f"{directory}/sessions.db"  # by default a file in the user's data directory
+    with Agent("sim/anthropic", system="Be brief.", tools=[weather], store=store, limits=Limits(turns=20)) as agent:
         session = agent.session()
-        reply = session.send("Weather in Oslo and Bergen?")
+        reply = session.send("Weather in Oslo?")
         print(reply.text)
 
-    with Agent("sim/anthropic", tools=[weather], store=place) as agent:  # in another process
+    with Agent("sim/anthropic", tools=[weather], store=store) as agent:  # in another process
         session = agent.resume("last")
         print(len(session.transcript), "messages,", session.status)
-        for event in session.stream("And Paris?"):
+        for event in session.stream("And now?"):
             if isinstance(event, ToolFinished):
                 print("->", event.result.content)
         print(session.text)

@@ -1,4 +1,4 @@
-"""Ask a question, and look at the answer: whole, and part by part."""
+"""Send a message and read the reply: its text, and its blocks."""
 
 import os
 
@@ -7,7 +7,7 @@ from tenuto.middleware import logger, retry
 
 with Client(
     providers={
-        "openai": {"api_key": os.environ["OPENAI_API_KEY"]},  # without it, this variable is read all the same
+        "openai": {"api_key": os.environ["OPENAI_API_KEY"]},  # the default is this environment variable
         "ollama": {},  # needs no key
     },
     middleware=[retry(), logger()],
@@ -15,7 +15,7 @@ with Client(
     reply = ai.chat("openai/gpt-5.2", [{"role": "user", "content": "Hello"}])
 
 print(reply.text)  # the same for every provider
-for block in reply.content:  # or everything, in the order in which the model said it
+for block in reply.content:  # all blocks, in the order in which the model produced them
     if isinstance(block, Text):
         print("text:", block.text)
 print(reply.stop_reason, reply.usage)

@@ -1,4 +1,4 @@
-"""See where an answer comes from. Each provider cites in its own way; here it is always the same."""
+"""Read the sources of an answer. Citations have the same type for every provider."""
 
 from tenuto import Client, Text
 from tenuto.blocks import UrlCitation

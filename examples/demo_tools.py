@@ -1,4 +1,4 @@
-"""A tool for the demo: the first time it is asked about Bergen, it kills the whole process."""
+"""The tool of the demo. Its first call for Bergen kills the process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from pathlib import Path
 
 from tenuto import tool
 
+WEATHER = {"Oslo": "4 degrees, clear", "Bergen": "9 degrees, rain", "Paris": "15 degrees, cloudy"}
 
-@tool(effect="pure")  # it may be asked again after a crash
+
+@tool(effect="pure")  # may run again after a crash
 def weather(city: str) -> str:
     """Current weather in a city."""
-    once = Path("killed")
-    if city == "Bergen" and not once.exists():
-        once.touch()
-        time.sleep(0.3)  # by then, the other city has its answer
+    marker = Path("killed")
+    if city == "Bergen" and not marker.exists():
+        marker.touch()
+        time.sleep(0.3)  # the call for the other city has finished by then
         print("  *** kill -9, in the middle of a tool ***", file=sys.stderr, flush=True)
         os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-    return f"12 degrees in {city}"
+    return WEATHER[city]

@@ -1,4 +1,4 @@
-"""Catch what can go wrong, at the height that you need."""
+"""Handle errors: specific classes first, then their base classes."""
 
 from tenuto import Client, LLMError, TenutoError
 from tenuto.errors import AuthenticationFailed, NotFound, RateLimited, UnknownProvider
@@ -7,23 +7,23 @@ MODELS = ["openai/gpt-5.2", "openai/gpt-0", "anthropic/claude-sonnet-4-6", "groq
 
 
 def ask(ai: Client, model: str) -> str:
-    """Return the answer, or what became of the question."""
+    """Return the answer or a description of the error."""
     try:
         return ai.chat(model, "Hello", timeout=60).text
     except NotFound:
-        return "there is no such model"
+        return "model not found"
     except AuthenticationFailed as error:
-        return f"{error.provider} does not take the key (request {error.request_id})"
+        return f"{error.provider} rejected the key (request {error.request_id})"
     except RateLimited as error:
-        return f"too many questions, try again in {error.retry_after} s"
+        return f"rate limit, retry in {error.retry_after} s"
     except UnknownProvider as error:
-        return f"no such provider; perhaps {' or '.join(error.suggestions)}?"
-    except LLMError as error:  # anything else that the provider said, or failed to say
+        return f"unknown provider, did you mean {' or '.join(error.suggestions)}?"
+    except LLMError as error:  # any other error of the provider or the connection
         return f"{error.provider}, status {error.status}: {error.message}"
-    except TenutoError as error:  # a missing key, calls left unanswered, ...
+    except TenutoError as error:  # a missing key, calls without results, ...
         return str(error)
 
 
-with Client(keys={"anthropic": "not-my-key"}, middleware=[]) as ai:  # without `retry`, which would wait and ask again
+with Client(keys={"anthropic": "not-my-key"}, middleware=[]) as ai:  # the default middleware would retry
     for model in MODELS:
         print(f"{model}: {ask(ai, model)}")

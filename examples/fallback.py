@@ -1,4 +1,4 @@
-"""Ask a model, and others of other providers if it does not answer."""
+"""Try models of other providers if the first one fails."""
 
 from tenuto import Client
 from tenuto.middleware import fallback

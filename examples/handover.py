@@ -1,10 +1,10 @@
-"""A session that goes to another provider and back, and what is known before anybody is asked."""
+"""Switch a session to another provider and back; audit it before anything is sent."""
 
 from tenuto import Agent, tool
 
 
 @tool(effect="pure")
-def weather(city: str) -> str:
+def weather(city: str = "Oslo") -> str:
     """Current weather.
 
     Args:
@@ -18,12 +18,12 @@ with Agent("sim/anthropic", tools=[weather], store=None) as agent:
     print(session.send("Weather in Oslo?").text)
 
     report = session.audit("sim/openai")  # nothing is sent
-    print(report.clean, report.fates())
+    print(report.clean, report.outcomes())
 
     for loss in session.handover("sim/openai"):
         print(loss.location, loss.kind)
-    print(session.send("And in Bergen?").text)
+    print(session.send("And now?").text)
 
     session.handover("sim/anthropic")
-    print(session.send("And in Paris?").text)
-    print(session.audit().clean, session.audit().compared, "requests made again")
+    print(session.send("And again?").text)
+    print(session.audit().clean, session.audit().compared, "requests reproduced")

@@ -1,4 +1,4 @@
-"""Put things around every call: a log, retries, a cache, a budget, and middleware of your own."""
+"""Use middleware: a log, retries, a cache, a budget, and a custom function."""
 
 from collections.abc import AsyncIterator
 
@@ -8,23 +8,23 @@ from tenuto.middleware import LogEntry, Next, budget, cache, logger, retry
 
 
 def log(entry: LogEntry) -> None:
-    """Write a line for each call."""
+    """Print a line for each call."""
     print(f"log: {entry.provider}/{entry.model} {entry.status}")
 
 
-async def counted(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
-    """See the events pass, whether the call streams or not."""
-    pieces = 0
+async def count_deltas(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
+    """Count the deltas; events pass through middleware with and without streaming."""
+    deltas = 0
     async for event in next(request):
-        pieces += isinstance(event, ContentDelta)
+        deltas += isinstance(event, ContentDelta)
         yield event
-    print(f"pieces of {request.model}: {pieces}")
+    print(f"deltas of {request.model}: {deltas}")
 
 
 limit = budget(usd=1)
 with Client(middleware=[logger(log), retry(), cache(ttl=60), limit], default_provider="openai") as ai:
-    ai.use(counted)  # added last: closest to the provider
-    for _ in range(2):  # the second time, the cache answers
+    ai.use(count_deltas)  # the last one added is closest to the provider
+    for _ in range(2):  # the cache answers the second call
         reply = ai.chat("gpt-5.2", "What is the capital of Norway?")
         print(reply.text, "for", reply.cost, "USD")
-    print("left:", limit.remaining_usd, "USD")
+    print("remaining:", limit.remaining_usd, "USD")

@@ -1,4 +1,4 @@
-"""Take what a model makes besides text: a picture, and code that it ran by itself."""
+"""Read replies with images and with code that the provider ran."""
 
 import base64
 from pathlib import Path
@@ -9,7 +9,7 @@ from tenuto.tools import code_execution
 
 
 def show(reply: Reply) -> None:
-    """Print the parts in order, and keep the pictures."""
+    """Print the blocks in order and save the image."""
     for block in reply.content:
         match block:
             case Text(text=text):
@@ -24,6 +24,6 @@ def show(reply: Reply) -> None:
 
 
 with Client() as ai:
-    picture = "Generate an image of a sunset and explain it."
-    show(ai.chat("google/gemini-3.1-flash-image", picture, modalities=["text", "image"]))
+    prompt = "Generate an image of a sunset and explain it."
+    show(ai.chat("google/gemini-3.1-flash-image", prompt, modalities=["text", "image"]))
     show(ai.chat("google/gemini-3-flash-preview", "What is the 20th prime? Run code.", tools=[code_execution()]))

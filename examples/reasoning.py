@@ -1,4 +1,4 @@
-"""Read what a model thought before it answered. Any model that shows its thoughts shows them in the same place."""
+"""Read the reasoning of a model. It is in `reply.thinking` for every provider that returns it."""
 
 from tenuto import Client
 
@@ -6,5 +6,5 @@ with Client() as ai:
     # or "anthropic/claude-sonnet-4-6", or "google/gemini-3-flash-preview"
     reply = ai.chat("deepseek/deepseek-v4-flash", "Solve: x^2 + 5x + 6 = 0", effort="high")
 
-print("thought:", reply.thinking)
-print("answer: ", reply.text)
+print("reasoning:", reply.thinking)
+print("answer:   ", reply.text)

@@ -1,4 +1,4 @@
-"""Read a reply while it is being written: its text, its thoughts, and what it took."""
+"""Stream a reply: text, reasoning and usage."""
 
 import sys
 
@@ -13,13 +13,13 @@ with Client() as ai:
             match event:
                 case ContentDelta(delta=TextDelta(text=text)):
                     print(text, end="", flush=True)
-                case ContentDelta(delta=ThinkingDelta(thinking=thought)):
-                    print(thought, end="", file=sys.stderr)
+                case ContentDelta(delta=ThinkingDelta(thinking=thinking)):
+                    print(thinking, end="", file=sys.stderr)
                 case MessageDone(response=response):
                     print("\nusage:", response.usage)
-    transcript = stream.reply.transcript  # the whole reply, as `chat` would have given it
+    transcript = stream.reply.transcript  # the same as without streaming
 
     with ai.stream(MODEL, transcript + "And now a shorter one.") as stream:
-        for piece in stream.text_deltas():  # only the text
-            print(piece, end="", flush=True)
+        for delta in stream.text_deltas():  # text only
+            print(delta, end="", flush=True)
     print()

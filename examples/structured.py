@@ -1,4 +1,4 @@
-"""Get an answer as a value of a type, checked. Dataclasses, TypedDicts, pydantic models and JSON Schemas work as well."""
+"""Get an answer as a validated value: a msgspec struct, dataclass, TypedDict, pydantic model or JSON Schema."""
 
 import msgspec
 
@@ -6,14 +6,12 @@ from tenuto import Client
 
 
 class Palette(msgspec.Struct):
-    """What is asked for."""
-
     colors: list[str]
 
 
 with Client() as ai:
     answer = ai.chat_structured("openai/gpt-5.2", "List 3 colors", Palette)
 
-for color in answer.data.colors:  # a list[str], for the type checker, too
+for color in answer.data.colors:  # list[str], also for the type checker
     print(color)
-print("it took", len(answer.replies), "reply")  # one that does not fit is sent back with what is wrong, once
+print("replies:", len(answer.replies))  # an invalid reply is sent back once, with the error

@@ -1,7 +1,7 @@
 """Test a program that asks models: no network, no keys. `pytest testing.py`, or run it."""
 
 from tenuto import Client
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
 def translate(ai: Client, text: str) -> str:
@@ -17,7 +17,7 @@ def answer(text: str) -> dict[str, object]:
 
 def test_translate() -> None:
     """It says what the model said, and survives a busy server."""
-    transport = ScriptedTransport(Answer({}, status=503, headers={"retry-after": "0"}), answer("Hei!"))
+    transport = ScriptedTransport(ScriptedResponse({}, status=503, headers={"retry-after": "0"}), answer("Hei!"))
     with Client(transport=transport, keys={"groq": "any"}) as ai:
         assert translate(ai, "Hi!") == "Hei!"
 

@@ -1,4 +1,4 @@
-"""Offer a function as a tool, run the calls that the model makes, and go on until it has its answer."""
+"""Run tool calls by hand until the model answers."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ def weather(city: str, unit: Literal["C", "F"] = "C") -> str:
 
     Args:
         city: name of a city
-        unit: of the temperature
+        unit: unit of the temperature
     """
     return f"12 {unit} in {city}"
 
@@ -21,8 +21,8 @@ def weather(city: str, unit: Literal["C", "F"] = "C") -> str:
 with Client() as ai:
     reply = ai.chat(MODEL, "Weather in Oslo and Bergen?", tools=[weather])
     while reply.tool_calls:
-        answers = [call.answer(weather(**call.parse())) for call in reply.tool_calls]
-        for answer in answers:
-            print("tool: ", answer.content)
-        reply = ai.chat(MODEL, reply.transcript + answers, tools=[weather])
+        results = [call.answer(weather(**call.parse())) for call in reply.tool_calls]
+        for result in results:
+            print("tool: ", result.content)
+        reply = ai.chat(MODEL, reply.transcript + results, tools=[weather])
     print("model:", reply.text)

@@ -1,4 +1,4 @@
-"""Offer a tool as a plain definition, and see which calls the model wants made."""
+"""Define a tool as a dictionary and read the tool calls of the model."""
 
 from tenuto import Client
 
@@ -15,4 +15,4 @@ with Client() as ai:
     reply = ai.chat("groq/llama-3.3-70b-versatile", "Weather in New York?", tools=[WEATHER])
 
 for call in reply.tool_calls:
-    print(call.name, call.parse())  # or call.parse_args(SomeType); call.args is the text as the model wrote it
+    print(call.name, call.parse())  # or call.parse_args(SomeType); call.args is the JSON text of the model

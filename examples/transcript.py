@@ -1,4 +1,4 @@
-"""Go on with a conversation: with the same model, with another provider's, and back again."""
+"""Continue a conversation with a model of another provider, and switch back."""
 
 from tenuto import Client, Reply
 
@@ -6,7 +6,7 @@ CLAUDE, GPT = "anthropic/claude-sonnet-4-6", "openai/gpt-5.2"
 
 
 def show(reply: Reply) -> None:
-    """Print who said what, and what could not be handed over."""
+    """Print the provider, the text and the losses."""
     print(f"{reply.provider}: {reply.text}")
     for loss in reply.losses:
         print(f"   lost: {loss.detail} ({loss.location})")
@@ -15,9 +15,9 @@ def show(reply: Reply) -> None:
 with Client() as ai:
     reply = ai.chat(CLAUDE, "What is 27 * 453?", system="Be brief.", effort="high")
     show(reply)
-    reply = ai.chat(GPT, reply.transcript + "Now divide that by 9.")  # handed over
+    reply = ai.chat(GPT, reply.transcript + "Now divide that by 9.")  # another provider
     show(reply)
-    reply = ai.chat(CLAUDE, reply.transcript + "Check it.", effort="high")  # back: its own thoughts are in place
+    reply = ai.chat(CLAUDE, reply.transcript + "Check it.", effort="high")  # its own reasoning is sent again
     show(reply)
 
 print(len(reply.transcript), "messages")

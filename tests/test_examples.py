@@ -1,4 +1,4 @@
-"""Every example runs, as its readers would run it, against a server that answers as the providers do."""
+"""Run every example as a program with a local server that imitates the providers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from serving import Request, Server, reply, streamed
 from serving.replies import named, plain
 from tenuto.catalog import find_provider
 
-FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parent.parent / "examples"
 ROWS = ("anthropic", "deepseek", "google", "groq", "ollama", "openai", "perplexity")
 PNG = b"\x89PNG\r\n\x1a\nsunset"
 BUSY = reply(b'{"error": {"message": "busy"}}', 503)
 
-# --- what the models say ----------------------------------------------------------------------------------------------
+# --- replies ----------------------------------------------------------------------------------------------------------
 
 ANSWERS = {
     "Name a prime.": "7",
@@ -41,12 +41,12 @@ ANSWERS = {
     "Now divide that by 9.": "1359",
     "Check it.": "It is right.",
     "What is the capital of Norway?": "Oslo",
-    "What is in these?": "A photo, a paper and a logo.",
+    "What is in these files?": "A photo, a paper and a logo.",
     "12 C in Oslo 12 F in Bergen": "12 degrees in both, of different kinds.",
     "Divide that by 9.": "1359",
     "12 degrees in Oslo": "Bring a coat.",
 }
-THOUGHT = "Let me factor: (x+2)(x+3)=0."
+REASONING = "Let me factor: (x+2)(x+3)=0."
 CALLS = {
     "Weather in New York?": [("get_weather", {"city": "New York"})],
     "Weather in Oslo and Bergen?": [("weather", {"city": "Oslo"}), ("weather", {"city": "Bergen", "unit": "F"})],
@@ -65,37 +65,37 @@ PARTS = {
 }
 
 
-SAID = ("text", "content", "parts", "functionResponse", "response", "output")
+TEXT_FIELDS = ("text", "content", "parts", "functionResponse", "response", "output")
 
 
-def asked(body):
-    """What was said last, whichever way the dialect writes it."""
+def find_prompt(body):
+    """Return the text of the last message in any dialect."""
     last = (body.get("messages") or body.get("contents") or body.get("input"))[-1]
-    return " ".join(_words(last))
+    return " ".join(_find_texts(last))
 
 
-def _words(said):
+def _find_texts(said):
     if isinstance(said, list):
-        return [word for part in said for word in _words(part)]
+        return [word for part in said for word in _find_texts(part)]
     if isinstance(said, dict):
-        return [word for name in SAID for word in _words(said.get(name))]
+        return [word for name in TEXT_FIELDS for word in _find_texts(said.get(name))]
     return [said] if isinstance(said, str) else []
 
 
-# --- how the dialects say it ------------------------------------------------------------------------------------------
+# --- dialects ---------------------------------------------------------------------------------------------------------
 
 
 def chat(row, body):
-    question = asked(body)
-    message = {"role": "assistant", "content": ANSWERS.get(question)}
+    prompt = find_prompt(body)
+    message = {"role": "assistant", "content": ANSWERS.get(prompt)}
     if row == "deepseek":
         assert "high" == body["reasoning_effort"]
-        message["reasoning_content"] = THOUGHT
-    if question in CALLS:
-        assert [tool["function"]["name"] for tool in body["tools"]] == [name for name, _ in CALLS[question]]
+        message["reasoning_content"] = REASONING
+    if prompt in CALLS:
+        assert [tool["function"]["name"] for tool in body["tools"]] == [name for name, _ in CALLS[prompt]]
         message["tool_calls"] = [
             {"id": f"call_{at}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-            for at, (name, arguments) in enumerate(CALLS[question])
+            for at, (name, arguments) in enumerate(CALLS[prompt])
         ]
     sources = {"citations": ["https://a.test"], "search_results": [{"title": "A life", "url": "https://a.test"}]}
     return {
@@ -108,7 +108,7 @@ def chat(row, body):
 
 
 def responses(row, body):
-    text = ANSWERS[asked(body)]
+    text = ANSWERS[find_prompt(body)]
     if text.startswith("{"):
         assert "json_schema" == body["text"]["format"]["type"]
     content = [{"type": "output_text", "text": text, "annotations": []}]
@@ -118,38 +118,38 @@ def responses(row, body):
 
 
 def gemini(row, body):
-    question = asked(body)
-    calls = [{"functionCall": {"name": name, "args": arguments}} for name, arguments in CALLS.get(question, ())]
-    parts = PARTS.get(question) or calls or [{"text": ANSWERS[question]}]
+    prompt = find_prompt(body)
+    calls = [{"functionCall": {"name": name, "args": arguments}} for name, arguments in CALLS.get(prompt, ())]
+    parts = PARTS.get(prompt) or calls or [{"text": ANSWERS[prompt]}]
     counts = {"promptTokenCount": 9, "candidatesTokenCount": 7, "totalTokenCount": 16}
     candidates = [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]
     return {"responseId": "g1", "modelVersion": "m", "candidates": candidates, "usageMetadata": counts}
 
 
 def anthropic(row, body):
-    question = asked(body)
+    prompt = find_prompt(body)
     blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}] if "thinking" in body else []
-    for at, (name, arguments) in enumerate(CALLS.get(question, ())):
+    for at, (name, arguments) in enumerate(CALLS.get(prompt, ())):
         assert body["tools"][0]["input_schema"]["properties"].keys() >= arguments.keys()
         blocks.append({"type": "tool_use", "id": f"toolu_{at}", "name": name, "input": arguments})
-    if question not in CALLS:
-        found = next(text for said, text in ANSWERS.items() if question.startswith(said))
+    if prompt not in CALLS:
+        found = next(text for said, text in ANSWERS.items() if prompt.startswith(said))
         blocks.append({"type": "text", "text": found})
     usage = {"input_tokens": 9, "output_tokens": 7, "cache_read_input_tokens": 2}
-    stop = "tool_use" if question in CALLS else "end_turn"
+    stop = "tool_use" if prompt in CALLS else "end_turn"
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"]}
     return {**message, "content": blocks, "stop_reason": stop, "usage": usage}
 
 
-def in_pieces(message):
-    """The events of a stream of the Messages dialect; each text in two pieces."""
+def write_stream(message):
+    """Write a stream of the Messages dialect, each text as two deltas."""
     events = [{"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}]
     for at, block in enumerate(message["content"]):
         kind = block["type"]
         events.append({"type": "content_block_start", "index": at, "content_block": {"type": kind, kind: ""}})
-        pieces = [{"type": f"{kind}_delta", kind: piece} for piece in (block[kind][:5], block[kind][5:])]
-        pieces += [{"type": "signature_delta", "signature": block["signature"]}] if "signature" in block else []
-        events += [{"type": "content_block_delta", "index": at, "delta": piece} for piece in pieces]
+        deltas = [{"type": f"{kind}_delta", kind: delta} for delta in (block[kind][:5], block[kind][5:])]
+        deltas += [{"type": "signature_delta", "signature": block["signature"]}] if "signature" in block else []
+        events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": at})
     events.append(
         {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"]}, "usage": {"output_tokens": 7}}
@@ -173,7 +173,7 @@ WRITERS = {
 
 
 def answer(request: Request):
-    """Answer as the provider would whose name the path begins with."""
+    """Respond as the provider in the first part of the path."""
     row = request.path.split("/")[1]
     headers = request.headers
     key = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers["authorization"].removeprefix("Bearer ")
@@ -188,7 +188,7 @@ def answer(request: Request):
     writer = next(WRITERS[end] for end in sorted(WRITERS, key=len, reverse=True) if request.path.endswith(end))
     said = writer(row, body)
     if body.get("stream"):
-        return in_pieces(said)
+        return write_stream(said)
     return streamed(plain(said)) if "alt=sse" in request.path else reply(json.dumps(said).encode())
 
 
@@ -196,27 +196,23 @@ def answer(request: Request):
 
 PRINTED = {
     "agent": [
-        "Here is what I found:",
-        "- weather says: 12 degrees in Oslo",
-        "- weather says: 12 degrees in Bergen",
+        "12 degrees in Oslo",
         "4 messages, completed",
-        "-> 12 degrees in Paris",
-        "weather says: 12 degrees in Paris",
+        "-> 12 degrees in Oslo",
+        "12 degrees in Oslo",
         "1 8",
     ],
     "handover": [
-        "weather says: 12 degrees in Oslo",
-        "True {'kept': 4, 'dropped': 3, 'stripped': 1}",
+        "12 degrees in Oslo",
+        "True {'kept': 3, 'dropped': 2, 'stripped': 1}",
         "messages[1].blocks[0] foreign-token",
         "messages[1].blocks[0] foreign-reasoning",
-        "messages[1].blocks[1] foreign-token",
-        "messages[1].blocks[1] foreign-reasoning",
-        "messages[1].blocks[3] foreign-fields",
+        "messages[1].blocks[1] foreign-fields",
         "messages[3].blocks[0] foreign-token",
         "messages[3].blocks[0] foreign-reasoning",
-        "weather says: 12 degrees in Bergen",
-        "weather says: 12 degrees in Paris",
-        "True 6 requests made again",
+        "12 degrees in Oslo",
+        "12 degrees in Oslo",
+        "True 6 requests reproduced",
     ],
     "approval": [
         """waiting approval ['{"amount":500,"to":"Bob"}']""",
@@ -226,7 +222,7 @@ PRINTED = {
     ],
     "subagents": [
         "the reader: completed",
-        "About two metres, says the reader.",
+        "About two meters, says the reader.",
         "['sub_session_linked', 'call_started', 'call_finished']",
     ],
     "simulator": [
@@ -243,28 +239,28 @@ PRINTED = {
     "chat": ["Hello! How can I help?", "text: Hello! How can I help?", "stop Usage(input_tokens=9, ..."],
     "citations": ["On April 30, 1916.", "Source: A life: https://a.test"],
     "counting": [
-        "claude-sonnet-4-6: 1000000 tokens fit",
-        "the question has 14 tokens",
+        "claude-sonnet-4-6: context window of 1000000 tokens",
+        "the prompt has 14 tokens",
         "11 tokens in (2 from a cache), 7 out",
         "cost: 0.0...",
     ],
-    "embed": ["3 dimensions, 0.71 alike, 4 tokens"],
+    "embed": ["3 dimensions, similarity 0.71, 4 tokens"],
     "errors": [
         "openai/gpt-5.2: Hello! How can I help?",
-        "openai/gpt-0: there is no such model",
-        "anthropic/claude-sonnet-4-6: anthropic does not take the key (request req_7)",
-        "groq/llama-3.3-70b-versatile: too many questions, try again in 7.0 s",
-        "opnai/gpt: no such provider; perhaps openai...",
+        "openai/gpt-0: model not found",
+        "anthropic/claude-sonnet-4-6: anthropic rejected the key (request req_7)",
+        "groq/llama-3.3-70b-versatile: rate limit, retry in 7.0 s",
+        "opnai/gpt: unknown provider, did you mean openai...",
     ],
     "fallback": ["anthropic/claude-sonnet-4-6 answered: Hello! How can I help?"],
     "files": ["A photo, a paper and a logo."],
     "middleware": [
         "log: openai/gpt-5.2 ok",
-        "pieces of openai/gpt-5.2: 1",
+        "deltas of openai/gpt-5.2: 1",
         "Oslo for 0.0...",
         "log: openai/gpt-5.2 ok",
         "Oslo for 0 USD",
-        "left: 0.99...",
+        "remaining: 0.99...",
     ],
     "multimodal": [
         "The sun goes down.",
@@ -273,10 +269,10 @@ PRINTED = {
         "Output: 71",
         "It is 71.",
     ],
-    "own_provider": ["custom: Hello! How can I help?", "mine:   Hello! How can I help?"],
-    "reasoning": [f"thought: {THOUGHT}", "answer:  x = -2 or x = -3"],
+    "custom_provider": ["custom: Hello! How can I help?", "mine:   Hello! How can I help?"],
+    "reasoning": [f"reasoning: {REASONING}", "answer:    x = -2 or x = -3"],
     "stream": ["Snow on the pier,", "nobody here.", "usage: Usage(input_tokens=9, ...", "Snow."],
-    "structured": ["red", "green", "blue", "it took 1 reply"],
+    "structured": ["red", "green", "blue", "replies: 1"],
     "testing": ["passed"],
     "tool_loop": ["tool:  12 C in Oslo", "tool:  12 F in Bergen", "model: 12 degrees in both, of different kinds."],
     "tools": ["get_weather {'city': 'New York'}"],
@@ -291,13 +287,13 @@ PRINTED = {
         "7 messages",
     ],
 }
-"""What each example prints, line by line. What follows three dots may change with a price or a table."""
+"""The lines that each example prints. The text after three dots may change with prices and the catalog."""
 SCRIPTS = {"fallback": (BUSY, answer)}
 
 
 @pytest.fixture
 def serve(monkeypatch, tmp_path):
-    """Start a server that the environment names as each provider's; the work is done in a folder of its own."""
+    """Start a server, set it as the base URL of each provider, and change to a temporary directory."""
     with ExitStack() as stack:
 
         def serve(*script):
@@ -306,7 +302,7 @@ def serve(monkeypatch, tmp_path):
                 monkeypatch.setenv(row.key_env[0], f"key-of-{row.name}")
                 monkeypatch.setenv(row.base_url_env[0], f"{server.url}/{row.name}")
             monkeypatch.setenv("MY_BASE_URL", f"{server.url}/mine")
-            monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing may leave the machine
+            monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # no request may leave the machine
             monkeypatch.setenv("no_proxy", "127.0.0.1")
             monkeypatch.chdir(tmp_path)
             return server
@@ -316,43 +312,44 @@ def serve(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run(serve, monkeypatch, capsys):
-    """Run an example; return what it printed, what it complained of, and what the server was asked."""
+    """Run an example; return its output, its errors and the requests."""
 
     def run(name, *arguments):
         server = serve(*SCRIPTS.get(name, (answer,)))
-        path = str(FOLDER / f"{name}.py")
+        path = str(EXAMPLES / f"{name}.py")
         monkeypatch.setattr(sys, "argv", [path, *arguments])
         runpy.run_path(path, run_name="__main__")
-        shown = capsys.readouterr()
-        return shown.out.splitlines(), shown.err, server.requests
+        captured = capsys.readouterr()
+        return captured.out.splitlines(), captured.err, server.requests
 
     return run
 
 
-def test_every_example_is_run():
-    """None is left out, and none hides a module of Python's own from its neighbours."""
-    names = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "demo", "demo_tools"}
+def test_every_example_has_expected_output():
+    """No example has the name of a module of the standard library."""
+    names = {path.stem for path in EXAMPLES.glob("*.py")} - {"__init__", "demo", "demo_tools"}
 
     assert names == PRINTED.keys()
     assert set() == names & sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED.keys() - {"files"}))
-def test_an_example_runs(run, name):
-    """It prints what it is there to show."""
+def test_example_prints_expected_output(run, name):
     out, _, _ = run(name)
 
-    assert PRINTED[name] == [shortened(line, wanted) for line, wanted in zip_longest(out, PRINTED[name], fillvalue="")]
+    assert PRINTED[name] == [
+        shorten(line, expected) for line, expected in zip_longest(out, PRINTED[name], fillvalue="")
+    ]
 
 
-def shortened(line, wanted):
-    """Leave off what a wanted line leaves open."""
-    start = wanted.removesuffix("...")
-    return wanted if line.startswith(start) and start != wanted else line
+def shorten(line, expected):
+    """Return `wanted` if the line starts with its text before the three dots."""
+    start = expected.removesuffix("...")
+    return expected if line.startswith(start) and start != expected else line
 
 
-def test_a_stream_keeps_thoughts_apart(run):
-    """They go to the other channel; signed, they are part of the transcript."""
+def test_stream_example_prints_reasoning_to_stderr(run):
+    """The signed thinking block is part of the transcript."""
     _, err, requests = run("stream")
 
     assert "Hm." == err
@@ -361,49 +358,47 @@ def test_a_stream_keeps_thoughts_apart(run):
     ]
 
 
-def test_a_transcript_comes_home_whole(run):
-    """What another provider must not see stays behind, and is there again on the way back."""
+def test_transcript_example_sends_signature_only_to_its_provider(run):
     _, _, requests = run("transcript")
 
     assert "c2lnbmVk" not in requests[1].body.decode()
     assert "c2lnbmVk" in requests[2].body.decode()
 
 
-def test_a_picture_is_kept(run, tmp_path):
-    """In the folder that the example is run in."""
+def test_multimodal_example_saves_the_image(run, tmp_path):
     run("multimodal")
 
     assert PNG == (tmp_path / "sunset.png").read_bytes()
 
 
-def test_files_are_named_or_it_shows_itself(run, tmp_path):
-    """A picture and a paper; or, without names, the example's own text."""
+def test_files_example_attaches_arguments_or_itself(run, tmp_path):
     (tmp_path / "photo.png").write_bytes(PNG)
     (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.7\n")
 
-    out, _, named = run("files", "photo.png", "paper.pdf")
-    _, _, bare = run("files")
+    out, _, with_arguments = run("files", "photo.png", "paper.pdf")
+    _, _, without_arguments = run("files")
 
     assert PRINTED["files"] == out
-    kinds = [[part["type"] for part in asked[0].json()["messages"][0]["content"]] for asked in (named, bare)]
+    kinds = [
+        [part["type"] for part in find_prompt[0].json()["messages"][0]["content"]]
+        for find_prompt in (with_arguments, without_arguments)
+    ]
     assert [["text", "image", "document", "image"], ["text", "document", "image"]] == kinds
-    assert "Show a model pictures and documents" in bare[0].body.decode()
+    assert "Attach images and documents" in without_arguments[0].body.decode()
 
 
-def test_ones_own_server_gets_what_only_it_knows(run):
-    """Its own fields and headers, and the key that its function gave."""
-    _, _, requests = run("own_provider")
+def test_custom_provider_example_sends_its_fields_and_keys(run):
+    _, _, requests = run("custom_provider")
 
     assert "[A-Z].*" == requests[1].json()["guided_regex"]
     assert "blue" == requests[1].headers["x-team"]
-    assert ["Bearer my-key", "Bearer token-"] == [one.headers["authorization"][:13] for one in requests]
+    assert ["Bearer my-key", "Bearer token-"] == [request.headers["authorization"][:13] for request in requests]
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED))
-def test_an_example_asks_models_that_are_served(name):
-    """None that was gone by the day of the table."""
+def test_example_models_are_not_retired(name):
     rows = "|".join(ROWS)
-    models = re.findall(rf'"((?:{rows})/[\w.-]+)"', (FOLDER / f"{name}.py").read_text("utf-8"))
+    models = re.findall(rf'"((?:{rows})/[\w.-]+)"', (EXAMPLES / f"{name}.py").read_text("utf-8"))
     traits = [tenuto.resolve(model).traits for model in models]
 
     assert [] == [trait.pattern for trait in traits if trait.retires and trait.retires <= trait.as_of]

@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from rules.runner import Case, audit_problems, sim_problems
 from tenuto import AsyncClient, Client, resolve
+from tenuto.audit import audit_body
 from tenuto.catalog import PROVIDERS, add_provider, is_known_provider, page, providers
 from tenuto.core import jsonio, stored
-from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.blocks import ChatMeta, Reasoning, Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -32,8 +34,12 @@ from tenuto.core.messages import AssistantMessage, Usage, UserMessage
 from tenuto.core.provider import ChatSwitches, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.errors import IncompleteResponse, ProtocolError, RateLimited
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.errors import BadRequest, IncompleteResponse, ProtocolError, RateLimited
+from tenuto.rules import book
+from tenuto.rules.page import rules_page
+from tenuto.sim import Simulator
+from tenuto.sim.script import Think
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 from tenuto.wire import registry
 from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.codec import Codec
@@ -185,7 +191,7 @@ def toy(monkeypatch):
 
 
 def answer_in_lines() -> ScriptedTransport:
-    return ScriptedTransport(Answer.stream(STREAM[:40], STREAM[40:]))
+    return ScriptedTransport(ScriptedResponse.stream(STREAM[:40], STREAM[40:]))
 
 
 def test_registered_dialect_streams_through_client(toy):
@@ -230,7 +236,7 @@ def test_provider_row_is_asked_listed_and_documented(monkeypatch):
         "model": "dawn",
         "choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}],
     }
-    transport = ScriptedTransport(Answer(chunk))
+    transport = ScriptedTransport(ScriptedResponse(chunk))
     monkeypatch.setattr(providers, "PROVIDERS", PROVIDERS.copy())
     monkeypatch.setattr(page, "PROVIDERS", providers.PROVIDERS)
     add_provider(NEW_PROVIDER)
@@ -245,6 +251,66 @@ def test_provider_row_is_asked_listed_and_documented(monkeypatch):
     )
     assert is_known_provider("sunrise")
     assert resolve("sunrise/dawn").provider is NEW_PROVIDER
+
+
+def test_new_provider_is_simulated_and_audited(monkeypatch):
+    """One row is enough: the simulator imitates it, and rules for the whole dialect hold without certainty."""
+    monkeypatch.setattr(providers, "PROVIDERS", PROVIDERS.copy())
+    add_provider(NEW_PROVIDER)
+    open_call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": [open_call]}]
+
+    with (
+        Simulator(script=[(Think("Hm."), "Hello")]) as sim,
+        Client(providers={"sim": {"base_url": f"{sim.base_url}/v1"}}, middleware=[]) as client,
+    ):
+        reply = client.chat("sim/sunrise/dawn", "Hi")
+        with pytest.raises(BadRequest, match="must be followed by tool messages"):
+            client.chat("sim/sunrise/dawn", "Hi", extra_body={"messages": messages})
+    (finding,) = audit_body({"messages": messages}, resolve("sunrise/dawn"))
+
+    assert (reply.text, reply.message.blocks[0]) == ("Hello", Reasoning("Hm.", meta=ChatMeta("reasoning_content")))
+    assert (finding.rule, finding.severity, finding.certain) == ("OAC-OAI-01", "warned", False)
+
+
+@pytest.fixture
+def rule_book(monkeypatch):
+    """Registered rules count during the test only."""
+    known = book.rules_of("openai-chat")
+    monkeypatch.setitem(book._registered, "openai-chat", list(known))
+    yield
+    book.rules_of.cache_clear()
+    book.all_rules.cache_clear()
+
+
+def test_rule_is_one_function_and_one_case(rule_book):
+    """The simulator refuses with it, the audit predicts it, and the page lists it."""
+
+    @book.section("openai-chat", type="invalid_request_error")(
+        "OAC-NEW-01", "The user is not root.", "user {name} is not allowed", remedy="Send another name.", source="test"
+    )
+    def user_is_root(request):
+        if request.setting("user") == "root":
+            yield book.Violation("/user", {"name": "root"})
+
+    book.rules_of.cache_clear()
+    book.all_rules.cache_clear()
+    hello = {"messages": [{"role": "user", "content": "Hi"}]}
+    case = msgspec.convert(
+        {
+            "rule": "OAC-NEW-01", "target": "groq", "pointer": "/user", "message": "user root is not allowed",
+            "body": {**hello, "user": "root"}, "repaired": hello, "near_misses": [{"/user": "rot"}],
+        },
+        Case,
+    )  # fmt: skip
+
+    assert audit_problems(case) == []
+    assert sim_problems(case) == []
+    assert '| <a id="oac-new-01"></a>OAC-NEW-01 | The user is not root. | refused | all | yes |' in rules_page()
+    with Simulator() as sim, Client(providers={"sim": {"base_url": f"{sim.base_url}/v1"}}, middleware=[]) as client:
+        with pytest.raises(BadRequest, match="user root is not allowed"):
+            client.chat("sim/groq", "Hi", extra_body={"user": "root"})
+        assert sim.refusals[0].rule == "OAC-NEW-01"
 
 
 def test_unknown_response_field_is_stored_and_sent_back():

@@ -43,6 +43,7 @@ def test_what_users_write(tmp_path):
             "docs/handover.md",
             "docs/simulator.md",
             "docs/store.md",
+            "docs/testing.md",
         )
     ]
     readme = re.findall(r"```python\n(.*?)```", "".join(pages), re.DOTALL)

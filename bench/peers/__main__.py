@@ -1,10 +1,10 @@
-"""Ours beside others: the same replies from the same server, one run, ratios.
+"""Compare tenuto with other libraries: the same replies from the same server, in one run.
 
     python -m bench.peers [NAME ...] [--only SECTION]
 
-Each peer has an environment of its own under `.peers/`, made when it is not there, and a driver that runs in it. With
-names, only those peers; with `--only`, only the sections whose names begin so. Rows go to `bench/results.json` as those
-of the run "peers" when everything was measured. Ends with 1 when a goal is missed.
+Each library has an environment under `.peers/`, created if it is missing, and a driver that runs in it. With NAMEs, only
+these libraries are measured; with `--only`, only sections with this prefix. If everything was measured, the rows are
+written to `bench/results.json` as the run "peers". Exits with 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -14,61 +14,67 @@ import sys
 import time
 
 from bench import chart
-from bench.peers import sections, standing
-from bench.peers.driving import server
-from bench.peers.environments import OURS, PEERS, made
+from bench.peers import local, sections
+from bench.peers.driver_process import start_server
+from bench.peers.environments import PEERS, TENUTO, make_environments
 from bench.results import Board
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"peers: {', '.join(name for name in PEERS if name != OURS)}"
+        "names", nargs="*", metavar="NAME", help=f"libraries: {', '.join(name for name in PEERS if name != TENUTO)}"
     )
-    parser.add_argument("--only", action="append", default=[], metavar="SECTION", help="sections whose names begin so")
-    asked = parser.parse_args()
-    unknown = [name for name in asked.names if name not in PEERS]
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="SECTION", help="prefix of the sections to measure; repeatable"
+    )
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in PEERS]
     if unknown:
-        parser.error(f"no such peer: {', '.join(unknown)}")
-    began = time.perf_counter()
-    environments = made([name for name in PEERS if not asked.names or name in asked.names or name == OURS])
-    if environments[OURS].python is None:
-        raise SystemExit(f"{OURS} {environments[OURS].reason}")
-    print(f"environments: {time.perf_counter() - began:.0f} s", flush=True)
+        parser.error(f"unknown library: {', '.join(unknown)}")
+    start = time.perf_counter()
+    environments = make_environments(
+        [name for name in PEERS if not arguments.names or name in arguments.names or name == TENUTO]
+    )
+    if environments[TENUTO].python is None:
+        raise SystemExit(f"{TENUTO} {environments[TENUTO].reason}")
+    print(f"environments: {time.perf_counter() - start:.0f} s", flush=True)
     board = Board()
-    with server() as port:
-        field = sections.Field(environments, port, board)
+    with start_server() as port:
+        comparison = sections.Comparison(environments, port, board)
         try:
-            _measured(field, asked.only)
+            _measure_all(comparison, arguments.only)
         finally:
-            field.stop()
-    if not asked.names and not asked.only:
+            comparison.stop()
+    if not arguments.names and not arguments.only:
         board.write()
-        chart.write()
+        chart.write_pages()
     print(
-        f"{time.perf_counter() - began:.0f} s; "
+        f"{time.perf_counter() - start:.0f} s; "
         + (f"missed: {', '.join(board.missed)}" if board.missed else "all goals met")
     )
     return 1 if board.missed else 0
 
 
-def _measured(field: sections.Field, only: list[str]) -> None:
-    def wanted(name: str) -> bool:
+def _measure_all(comparison: sections.Comparison, only: list[str]) -> None:
+    def is_selected(name: str) -> bool:
         return not only or name.startswith(tuple(only))
 
-    contenders = field.check()
-    jobs = [(section.name, lambda section=section: section.run(field, contenders)) for section in sections.SECTIONS]
+    contenders = comparison.check()
+    jobs = [
+        (section.name, lambda section=section: section.run(comparison, contenders)) for section in sections.SECTIONS
+    ]
     jobs += [
-        ("200 streams", lambda: sections.crowd(field, contenders)),
-        ("loading", lambda: standing.loading(field)),
-        ("installed", lambda: standing.installed(field)),
-        ("checkpoint", lambda: standing.keeping(field)),
+        ("200 streams", lambda: sections.measure_concurrent(comparison, contenders)),
+        ("loading", lambda: local.measure_loading(comparison)),
+        ("installed", lambda: local.measure_installation(comparison)),
+        ("append", lambda: local.measure_append(comparison)),
     ]
     for name, job in jobs:
-        if wanted(name):
-            start = time.perf_counter()
+        if is_selected(name):
+            job_start = time.perf_counter()
             job()
-            print(f"-- {name}: {time.perf_counter() - start:.0f} s", flush=True)
+            print(f"-- {name}: {time.perf_counter() - job_start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

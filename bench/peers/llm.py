@@ -1,4 +1,4 @@
-"""llm: `prompt` of its asynchronous models, OpenAI's (its own) and Anthropic's (the plugin llm-anthropic)."""
+"""Drive llm: `prompt` of its asynchronous models, for OpenAI and, with the plugin llm-anthropic, for Anthropic."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from pathlib import Path
 import llm
 import sqlite_utils
 
-from bench.peers.driver import MESSAGE, QUESTION, SAVES, TURNS, Save, main
+from bench.peers.driver import APPENDS, MESSAGE, PROMPT, TURNS, Append, main
 
 
-def chat(address: str) -> Model:
+def chat(base_url: str) -> Model:
     from llm.default_plugins.openai_models import AsyncChat
 
-    return Model(AsyncChat("gpt-4o", key="none", api_base=f"{address}/v1"))
+    return Model(AsyncChat("gpt-4o", key="none", api_base=f"{base_url}/v1"))
 
 
-def messages(address: str) -> Model:
+def messages(base_url: str) -> Model:
     from llm_anthropic import AsyncClaudeMessages
 
-    return Model(AsyncClaudeMessages("anthropic/claude-sonnet-4-5", base_url=address))
+    return Model(AsyncClaudeMessages("anthropic/claude-sonnet-4-5", base_url=base_url))
 
 
 class Model:
     def __init__(self, model) -> None:
         self.model = model
 
-    async def read(self) -> int:
+    async def count_events(self) -> int:
         count = 0
-        async for _ in self.model.prompt(QUESTION, key="none"):
+        async for _ in self.model.prompt(PROMPT, key="none"):
             count += 1
         return count
 
-    async def said(self) -> tuple[str, str]:
-        response = self.model.prompt(QUESTION, key="none")
+    async def read_content(self) -> tuple[str, str]:
+        response = self.model.prompt(PROMPT, key="none")
         text = [piece async for piece in response]
         calls = await response.tool_calls()
         return "".join(text), "".join(json.dumps(call.arguments, separators=(",", ":")) for call in calls)
 
-    async def once(self) -> str:
-        return await self.model.prompt(QUESTION, key="none", stream=False).text()
+    async def request_once(self) -> str:
+        return await self.model.prompt(PROMPT, key="none", stream=False).text()
 
 
 class Echo(llm.Model):
-    """A model that is not there: it says the same, at once."""
+    """A model that returns a fixed text at once."""
 
     model_id = "echo"
 
@@ -54,27 +54,27 @@ class Echo(llm.Model):
         yield MESSAGE
 
 
-async def keep(folder: Path, count: int) -> Save:
-    """`log_to_db`: a turn, which is a question and its answer, into the log."""
+async def open_session(directory: Path, count: int) -> Append:
+    """Open a log; an append is `log_to_db` of a turn: a prompt and its response."""
     from llm.migrations import migrate
 
-    db = sqlite_utils.Database(folder / f"{count}.db")
+    db = sqlite_utils.Database(directory / f"{count}.db")
     migrate(db)
     conversation = Echo().conversation()
-    past = [(llm.assistant if at % 2 else llm.user)(f"{at}{MESSAGE}") for at in range(count - 1)]
-    first = conversation.prompt(messages=[*past, llm.user(QUESTION)])
+    history = [(llm.assistant if at % 2 else llm.user)(f"{at}{MESSAGE}") for at in range(count - 1)]
+    first = conversation.prompt(messages=[*history, llm.user(PROMPT)])
     first.text()
     first.log_to_db(db)
-    waiting = deque()  # answered before the clock runs: only the log is measured
-    for _ in range(SAVES * (TURNS + 1) + 1):
-        waiting.append(conversation.prompt(MESSAGE))
-        waiting[-1].text()
+    answered = deque()  # answered before the measurement, which covers only the log
+    for _ in range(APPENDS * (TURNS + 1) + 1):
+        answered.append(conversation.prompt(MESSAGE))
+        answered[-1].text()
 
-    async def save() -> None:
-        waiting.popleft().log_to_db(db)
+    async def append() -> None:
+        answered.popleft().log_to_db(db)
 
-    return save
+    return append
 
 
 if __name__ == "__main__":
-    main({"anthropic": messages, "chat": chat}, keep)
+    main({"anthropic": messages, "chat": chat}, open_session)

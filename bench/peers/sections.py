@@ -1,7 +1,7 @@
-"""What is measured over the socket: each section asks all that can do it, in turns, and hands rows to the board.
+"""Measure over the socket: each section runs all libraries that support it, in turns, and adds rows to the board.
 
-A turn asks one after the other, ours among them; a ratio is ours to theirs in the same turn. Where the machine was not
-still in a turn, a goal's pair is measured again, up to `EXTRA` times; the stillest turns count, whatever they say.
+A turn runs one library after the other, including tenuto; a ratio compares both in the same turn. If the machine was
+busy, a pair with a goal is measured again, up to `EXTRA_TURNS` times; the quietest turns count, whatever their figures are.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bench.peers.driver import CROWD, TURNS
-from bench.peers.driving import Driver, Failed
-from bench.peers.environments import OURS, PEERS, Environment
-from bench.peers.streams import KINDS, MAKERS, SAID, spoken
-from bench.results import STILL, Board, Result, judged
+from bench.peers.driver import CONCURRENT, TURNS
+from bench.peers.driver_process import Driver, DriverError
+from bench.peers.environments import PEERS, TENUTO, Environment
+from bench.peers.streams import KINDS, MAKERS, REPLY_TEXT, join_content
+from bench.results import NOISE_LIMIT, Board, Result, make_result
 
-EXTRA = 8
-PER = "ms CPU per 1,000 events"
-FEW = 2
-"""Turns where no goal is judged."""
-CHEAPEST = "cheapest that normalises"
+EXTRA_TURNS = 8
+UNIT = "ms CPU per 1,000 events"
+FEW_TURNS = 2
+"""The number of turns without a goal."""
+CHEAPEST = "cheapest that normalizes"
 BURST = {
     ("anthropic", "anthropic"): 1 / 12,
     ("anthropic", CHEAPEST): 1 / 25,
@@ -30,8 +30,8 @@ BURST = {
 }
 PACED = {("anthropic", "anthropic"): 0.42}
 ONCE = {("anthropic", "anthropic"): 1 / 3}
-CROWD_CPU, CROWD_MEMORY = 1 / 10, 0.55
-CROWDED = {
+CONCURRENT_CPU, CONCURRENT_MEMORY = 1 / 10, 0.55
+CONCURRENT_DIALECTS = {
     "anthropic": "anthropic",
     "openai": "responses",
     "google-genai": "gemini",
@@ -41,11 +41,11 @@ CROWDED = {
     "any-llm": "anthropic",
     "openai-agents": "responses",
 }
-"""One dialect each; llm, and litellm's other dialects, would take minutes."""
+"""One dialect each; llm and the other dialects of litellm would take minutes."""
 
 
 class Contender(NamedTuple):
-    """One peer in one dialect, reading one kind of reply."""
+    """One library that reads one kind of reply in one dialect."""
 
     peer: str
     dialect: str
@@ -55,13 +55,13 @@ class Contender(NamedTuple):
 Figures = dict[Contender, list[dict]]
 
 
-def wire(kind: str, dialect: str) -> int:
-    """How many events there are on the wire."""
+def count_events(kind: str, dialect: str) -> int:
+    """Return the number of events of a stream."""
     return MAKERS[dialect](KINDS[kind]).count(b"data: ")
 
 
-class Field:
-    """Everybody who takes part: environments, drivers, and what each was seen to deliver."""
+class Comparison:
+    """The environments and drivers of all libraries, and the number of events that each emits."""
 
     def __init__(self, environments: dict[str, Environment], port: int, board: Board) -> None:
         self.environments = environments
@@ -69,11 +69,11 @@ class Field:
         self.board = board
         self.drivers: dict[str, Driver] = {}
         self.delivered: dict[Contender, int] = {}
-        self.silent: dict[Contender, str] = {}
+        self.failures: dict[Contender, str] = {}
         self.turns = 0
         for name, one in environments.items():
             if one.python is None:
-                board.add(unmeasured(f"{name}: installation", one.reason))
+                board.add(make_unmeasured(f"{name}: installation", one.reason))
 
     def driver(self, name: str) -> Driver:
         if name not in self.drivers:
@@ -84,60 +84,62 @@ class Field:
         for driver in self.drivers.values():
             driver.stop()
 
-    def there(self, name: str) -> bool:
+    def is_installed(self, name: str) -> bool:
         return name in self.environments and self.environments[name].python is not None
 
     def check(self) -> list[Contender]:
-        """Have everybody read once; who does not deliver what was sent is told, and takes no part."""
-        found = []
-        kinds = dict.fromkeys((peer, dialect, kind) for peer, dialect, kind in _entries() if self.there(peer))
+        """Run each library once; return those whose text and arguments are right. The others get a row without a figure."""
+        working = []
+        kinds = dict.fromkeys(
+            (peer, dialect, kind) for peer, dialect, kind in iterate_contenders() if self.is_installed(peer)
+        )
         for contender in (Contender(*one) for one in kinds):
             try:
-                came = self.driver(contender.peer).ask("check", **_order(contender, "burst"))
-                text, arguments = spoken(KINDS[contender.kind])
-                # llm ends what a model of Anthropic says with a blank: what stands before it is compared
-                if (came["text"].rstrip(), came["arguments"]) != (text.rstrip(), arguments):
-                    raise Failed("the text or the arguments are not those that were sent")
-            except Failed as exc:
-                self.silent[contender] = str(exc)
-                self.board.add(unmeasured(f"{contender.dialect}: {contender.peer}", str(exc)))
+                result = self.driver(contender.peer).run("check", **make_order(contender, "burst"))
+                text, arguments = join_content(KINDS[contender.kind])
+                # llm appends a space to the text of Anthropic models
+                if (result["text"].rstrip(), result["arguments"]) != (text.rstrip(), arguments):
+                    raise DriverError("the text or the arguments differ from those sent")
+            except DriverError as exc:
+                self.failures[contender] = str(exc)
+                self.board.add(make_unmeasured(f"{contender.dialect}: {contender.peer}", str(exc)))
                 continue
-            self.delivered[contender] = came["events"]
-            found.append(contender)
-        return found
+            self.delivered[contender] = result["events"]
+            working.append(contender)
+        return working
 
-    def turn(self, contenders: Iterable[Contender], figures: Figures, section: Section) -> None:
-        """Ask one after the other; who fails is told once, and is left out from there on."""
+    def measure_turn(self, contenders: Iterable[Contender], figures: Figures, section: Section) -> None:
+        """Run one library after the other; one that fails gets a row and is left out of further turns."""
         self.turns += 1
         for contender in contenders:
-            if contender in self.silent:
+            if contender in self.failures:
                 continue
             try:
-                order = {**_order(contender, section.shape), "repeat": section.repeat, "warm": section.warm}
-                asked = self.driver(contender.peer).ask(section.act, **order)
-                self._same(contender, section.act, asked)
-            except Failed as exc:
-                self.silent[contender] = str(exc)
-                self.board.add(unmeasured(f"{section.name} {contender.dialect}: {contender.peer}", str(exc)))
+                order = {**make_order(contender, section.shape), "repeat": section.repeat, "warm": section.warm}
+                result = self.driver(contender.peer).run(section.action, **order)
+                self._check_result(contender, section.action, result)
+            except DriverError as exc:
+                self.failures[contender] = str(exc)
+                self.board.add(make_unmeasured(f"{section.name} {contender.dialect}: {contender.peer}", str(exc)))
                 figures.pop(contender, None)
                 continue
-            figures.setdefault(contender, []).append({**asked, "turn": self.turns})
+            figures.setdefault(contender, []).append({**result, "turn": self.turns})
 
-    def _same(self, contender: Contender, act: str, asked: dict) -> None:
-        if act == "once":
-            if asked["text"] != SAID:
-                raise Failed("the text is not the one that was sent")
+    def _check_result(self, contender: Contender, action: str, result: dict) -> None:
+        if action == "request_once":
+            if result["text"] != REPLY_TEXT:
+                raise DriverError("the text differs from the one sent")
             return
-        wanted = self.delivered.setdefault(contender, asked["events"][0])
-        if set(asked["events"]) != {wanted}:
-            raise Failed(f"{asked['events']} events came instead of {wanted}")
-        least = {"args": KINDS["args"].arguments, "long": 9 * KINDS["std"].text}.get(contender.kind, 1)
-        if contender.dialect != "gemini" and wanted < least:
-            raise Failed(f"only {wanted} events came")
+        expected = self.delivered.setdefault(contender, result["events"][0])
+        if set(result["events"]) != {expected}:
+            raise DriverError(f"{result['events']} events instead of {expected}")
+        lowest = {"args": KINDS["args"].arguments, "long": 9 * KINDS["std"].text}.get(contender.kind, 1)
+        if contender.dialect != "gemini" and expected < lowest:
+            raise DriverError(f"only {expected} events")
 
 
-def unmeasured(name: str, reason: str, goal: float | None = None) -> Result:
-    """A row that says why there is no figure; a goal that was not measured was not met."""
+def make_unmeasured(name: str, reason: str, goal: float | None = None) -> Result:
+    """Make a row without a figure; its goal, if any, is not met."""
     passed = None if goal is None else False
     return Result(
         name=name,
@@ -150,179 +152,193 @@ def unmeasured(name: str, reason: str, goal: float | None = None) -> Result:
     )
 
 
-def _order(contender: Contender, shape: str) -> dict:
+def make_order(contender: Contender, shape: str) -> dict:
     return {"dialect": contender.dialect, "shape": shape, "kind": contender.kind}
 
 
-def _entries() -> Iterable[Contender]:
-    """Who takes part, and ours beside each in the same dialect with the same reply."""
+def iterate_contenders() -> Iterable[Contender]:
+    """Yield each library, preceded by tenuto in the same dialect with the same reply."""
     for name, peer in PEERS.items():
         for dialect in peer.dialects:
-            yield Contender(OURS, dialect, peer.kind)
+            yield Contender(TENUTO, dialect, peer.kind)
             yield Contender(name, dialect, peer.kind)
 
 
-def together(ours: list[dict], theirs: list[dict]) -> list[tuple[dict, dict]]:
-    """The turns in which both took part: ours takes part in those of every pair."""
-    found = {one["turn"]: one for one in ours}
-    return [(found[other["turn"]], other) for other in theirs if other["turn"] in found]
+def pair_turns(tenuto_turns: list[dict], other_turns: list[dict]) -> list[tuple[dict, dict]]:
+    """Return the turns in which both took part."""
+    by_number = {one["turn"]: one for one in tenuto_turns}
+    return [(by_number[other["turn"]], other) for other in other_turns if other["turn"] in by_number]
 
 
-def still(ours: list[dict], theirs: list[dict]) -> tuple[list[tuple[dict, dict]], list[float]]:
-    """The stillest turns of a pair, at most `TURNS`, and how far the calibrations of both processes were from their best."""
-    pairs = together(ours, theirs)
-    floors = [min(pair[at]["beside"] for pair in pairs) for at in (0, 1)]
-    moved = [max(one["beside"] / floors[0], other["beside"] / floors[1]) for one, other in pairs]
-    best = sorted(range(len(pairs)), key=moved.__getitem__)[:TURNS]
-    return [pairs[at] for at in best], [1.0, *(moved[at] for at in best)]
+def select_turns(tenuto_turns: list[dict], other_turns: list[dict]) -> tuple[list[tuple[dict, dict]], list[float]]:
+    """Return the quietest turns of a pair, at most `TURNS`, and the spread of their calibrations."""
+    pairs = pair_turns(tenuto_turns, other_turns)
+    lowest_calibrations = [min(pair[at]["calibration"] for pair in pairs) for at in (0, 1)]
+    spreads = [
+        max(one["calibration"] / lowest_calibrations[0], other["calibration"] / lowest_calibrations[1])
+        for one, other in pairs
+    ]
+    best = sorted(range(len(pairs)), key=spreads.__getitem__)[:TURNS]
+    return [pairs[at] for at in best], [1.0, *(spreads[at] for at in best)]
 
 
-def wanting(ours: list[dict], theirs: list[dict]) -> bool:
-    """Whether a pair that has a goal is to be measured once more."""
-    count = len(together(ours, theirs))
-    return count < TURNS or (count < TURNS + EXTRA and max(still(ours, theirs)[1]) > 1 + STILL)
+def needs_turn(tenuto_turns: list[dict], other_turns: list[dict]) -> bool:
+    """Return whether a pair with a goal needs another turn."""
+    count = len(pair_turns(tenuto_turns, other_turns))
+    return count < TURNS or (
+        count < TURNS + EXTRA_TURNS and max(select_turns(tenuto_turns, other_turns)[1]) > 1 + NOISE_LIMIT
+    )
 
 
 class Section(NamedTuple):
-    """One table: what is asked for, how it is named, and its goals by dialect and peer."""
+    """A group of rows with the same order, and their goals by dialect and library."""
 
     name: str
     shape: str
     goals: dict[tuple[str, str], float]
     kind: str | None = None
-    act: str = "stream"
-    turns: int = FEW
+    action: str = "measure_stream"
+    turns: int = FEW_TURNS
     repeat: int = 1
     warm: bool = False
-    unit: str = PER
+    unit: str = UNIT
     without: tuple[str, ...] = ()
 
-    def run(self, field: Field, contenders: list[Contender]) -> None:
-        asked = [self._of(one) for one in contenders if one.peer not in self.without and self._speaks(one)]
-        asked = list(dict.fromkeys(asked))
+    def run(self, comparison: Comparison, contenders: list[Contender]) -> None:
+        selected = [self._set_kind(one) for one in contenders if one.peer not in self.without and self._supports(one)]
+        selected = list(dict.fromkeys(selected))
         figures: Figures = {}
         for _ in range(self.turns):
-            field.turn(asked, figures, self)
-        while pairs := [pair for pair in self._pairs(figures) if wanting(*map(figures.__getitem__, pair))]:
-            field.turn(dict.fromkeys(one for pair in pairs for one in pair), figures, self)
-        self._rows(field, figures)
+            comparison.measure_turn(selected, figures, self)
+        while pairs := [pair for pair in self._pairs(figures) if needs_turn(*map(figures.__getitem__, pair))]:
+            comparison.measure_turn(dict.fromkeys(one for pair in pairs for one in pair), figures, self)
+        self._rows(comparison, figures)
 
     def _pairs(self, figures: Figures) -> list[tuple[Contender, Contender]]:
-        """Ours and theirs, wherever there is a goal."""
+        """Return the pairs of tenuto and a library that have a goal."""
         cheapest = self._cheapest(figures)
-        named = [one for one in figures if (one.dialect, one.peer) in self.goals or one in cheapest]
-        return [(one._replace(peer=OURS), one) for one in named if one._replace(peer=OURS) in figures]
+        with_goal = [one for one in figures if (one.dialect, one.peer) in self.goals or one in cheapest]
+        return [(one._replace(peer=TENUTO), one) for one in with_goal if one._replace(peer=TENUTO) in figures]
 
     def _cheapest(self, figures: Figures) -> set[Contender]:
-        """Of those that normalise, the one that costs least, in each dialect where that is a goal."""
-        found = set()
+        """Return the cheapest library that normalizes events, for each dialect with a goal for it."""
+        cheapest = set()
         for dialect in {dialect for dialect, peer in self.goals if peer == CHEAPEST}:
-            able = [
-                one for one in figures if one.dialect == dialect and one.peer != OURS and PEERS[one.peer].normalises
+            candidates = [
+                one for one in figures if one.dialect == dialect and one.peer != TENUTO and PEERS[one.peer].normalizes
             ]
-            if able:
-                found.add(min(able, key=lambda one: min(turn["cpu"] for turn in figures[one]) / self._events(one)))
-        return found
+            if candidates:
+                cheapest.add(
+                    min(
+                        candidates,
+                        key=lambda one: min(turn["cpu"] for turn in figures[one]) / self._events(one),
+                    )
+                )
+        return cheapest
 
-    def _speaks(self, one: Contender) -> bool:
-        return self.act != "once" or one.dialect in PEERS[one.peer].whole
+    def _supports(self, one: Contender) -> bool:
+        return self.action != "request_once" or one.dialect in PEERS[one.peer].request_dialects
 
-    def _of(self, one: Contender) -> Contender:
+    def _set_kind(self, one: Contender) -> Contender:
         return one._replace(kind=self.kind) if self.kind else one
 
-    def _rows(self, field: Field, figures: Figures) -> None:
+    def _rows(self, comparison: Comparison, figures: Figures) -> None:
         cheapest = self._cheapest(figures)
-        told = set()
+        done = set()
         for one in figures:
-            if one.peer != OURS and one._replace(peer=OURS) in figures:
-                told.add((one.dialect, one.peer))
-                field.board.add(self._row(field, figures, one, one.peer))
+            if one.peer != TENUTO and one._replace(peer=TENUTO) in figures:
+                done.add((one.dialect, one.peer))
+                comparison.board.add(self._row(comparison, figures, one, one.peer))
                 if one in cheapest:
-                    told.add((one.dialect, CHEAPEST))
-                    field.board.add(self._row(field, figures, one, CHEAPEST))
-        for dialect, peer in sorted(self.goals.keys() - told):
-            if peer not in field.environments and peer != CHEAPEST:
-                continue  # it was not asked for
-            name = f"{self.name} {dialect}: ours / {peer}"
-            field.board.add(unmeasured(name, "see above", self.goals[dialect, peer]))
+                    done.add((one.dialect, CHEAPEST))
+                    comparison.board.add(self._row(comparison, figures, one, CHEAPEST))
+        for dialect, peer in sorted(self.goals.keys() - done):
+            if peer not in comparison.environments and peer != CHEAPEST:
+                continue  # not selected
+            name = f"{self.name} {dialect}: tenuto / {peer}"
+            comparison.board.add(make_unmeasured(name, "see above", self.goals[dialect, peer]))
 
     def _events(self, one: Contender) -> float:
-        return 1.0 if self.act == "once" else wire(one.kind, one.dialect) / 1_000
+        return 1.0 if self.action == "request_once" else count_events(one.kind, one.dialect) / 1_000
 
-    def _row(self, field: Field, figures: Figures, one: Contender, named: str) -> Result:
-        turns, calibrations = still(figures[one._replace(peer=OURS)], figures[one])
-        ratios = [ours["cpu"] / theirs["cpu"] for ours, theirs in turns]
-        least = [min(pair[at]["cpu"] for pair in turns) * 1e3 / self._events(one) for at in (0, 1)]
-        who = f"{one.peer} {field.environments[one.peer].version}"
-        came = (
-            "" if self.act == "once" else f"; {field.delivered[one]} of {wire(one.kind, one.dialect)} events given out"
+    def _row(self, comparison: Comparison, figures: Figures, one: Contender, name: str) -> Result:
+        turns, calibrations = select_turns(figures[one._replace(peer=TENUTO)], figures[one])
+        ratios = [tenuto["cpu"] / other["cpu"] for tenuto, other in turns]
+        lowest = [min(pair[at]["cpu"] for pair in turns) * 1e3 / self._events(one) for at in (0, 1)]
+        library = f"{one.peer} {comparison.environments[one.peer].version}"
+        events = (
+            ""
+            if self.action == "request_once"
+            else f"; {comparison.delivered[one]} of {count_events(one.kind, one.dialect)} events emitted"
         )
-        return judged(
-            f"{self.name} {one.dialect}: ours / {named}",
+        return make_result(
+            f"{self.name} {one.dialect}: tenuto / {name}",
             ratios,
-            value=least[0],
+            value=lowest[0],
             unit=self.unit,
-            goal=self.goals.get((one.dialect, named)),
+            goal=self.goals.get((one.dialect, name)),
             run="peers",
             calibrations=calibrations,
-            detail=f"{least[0]:.3g} against {least[1]:.4g} of {who}{came}; {len(turns)} turns",
+            detail=f"{lowest[0]:.3g} vs {lowest[1]:.4g} ({library}){events}; {len(turns)} turns",
         )
 
 
 SECTIONS = (
     Section("burst", "burst", BURST, turns=TURNS, repeat=2, warm=True),
-    Section("one event a write", "each", {}, warm=True),
+    Section("one event per write", "each", {}, warm=True),
     Section("paced", "paced", PACED),
     Section("10,000 events", "burst", {}, kind="long", turns=1, without=("openai-agents",)),
     Section(
         "4,000 argument deltas", "burst", {}, kind="args", turns=1, without=("openai-agents", "llm", "google-genai")
     ),
-    Section("non-streaming", "burst", ONCE, act="once", turns=TURNS, repeat=3, unit="ms CPU per request"),
+    Section("non-streaming", "burst", ONCE, action="request_once", turns=TURNS, repeat=3, unit="ms CPU per request"),
 )
 
 
-def crowd(field: Field, contenders: list[Contender]) -> None:
-    """200 streams at once, each measurement in a process that did nothing else: CPU, and the most memory."""
-    who = [
+def measure_concurrent(comparison: Comparison, contenders: list[Contender]) -> None:
+    """Measure CPU and peak memory of 200 concurrent streams, each time in a new process."""
+    names = [
         name
-        for name, dialect in CROWDED.items()
-        if field.there(name) and any(one[:2] == (name, dialect) for one in contenders)
+        for name, dialect in CONCURRENT_DIALECTS.items()
+        if comparison.is_installed(name) and any(one[:2] == (name, dialect) for one in contenders)
     ]
-    for name in who:
-        dialect = CROWDED[name]
-        judged_one = name == "anthropic"
-        ours: list[dict] = []
-        theirs: list[dict] = []
+    for name in names:
+        dialect = CONCURRENT_DIALECTS[name]
+        has_goal = name == "anthropic"
+        tenuto_turns: list[dict] = []
+        other_turns: list[dict] = []
         try:
-            while wanting(ours, theirs) if judged_one else not ours:
-                for peer, found in ((OURS, ours), (name, theirs)):
-                    driver = Driver(peer, field.environments[peer].python, field.port)
+            while needs_turn(tenuto_turns, other_turns) if has_goal else not tenuto_turns:
+                for peer, results in ((TENUTO, tenuto_turns), (name, other_turns)):
+                    driver = Driver(peer, comparison.environments[peer].python, comparison.port)
                     try:
-                        came = driver.ask("crowd", dialect=dialect, shape="crowd", kind="text")
-                        found.append({**came, "turn": len(found)})
+                        result = driver.run("read_concurrent", dialect=dialect, shape="concurrent", kind="text")
+                        results.append({**result, "turn": len(results)})
                     finally:
                         driver.stop()
-        except Failed as exc:
-            field.board.add(
-                unmeasured(f"{CROWD} streams {dialect}: {name}", str(exc), CROWD_CPU if judged_one else None)
+        except DriverError as exc:
+            comparison.board.add(
+                make_unmeasured(
+                    f"{CONCURRENT} streams {dialect}: {name}", str(exc), CONCURRENT_CPU if has_goal else None
+                )
             )
             continue
-        turns, calibrations = still(ours, theirs)
-        whose = f"{name} {field.environments[name].version}"
+        turns, calibrations = select_turns(tenuto_turns, other_turns)
+        library = f"{name} {comparison.environments[name].version}"
         for what, unit, key, scale, goal in (
-            ("CPU", PER, "cpu", 1e6 / (CROWD * wire("text", dialect)), CROWD_CPU),
-            ("peak memory", "MB", "peak", 1.0, CROWD_MEMORY),
+            ("CPU", UNIT, "cpu", 1e6 / (CONCURRENT * count_events("text", dialect)), CONCURRENT_CPU),
+            ("peak memory", "MB", "peak", 1.0, CONCURRENT_MEMORY),
         ):
-            least = [min(pair[at][key] for pair in turns) * scale for at in (0, 1)]
-            field.board.add(
-                judged(
-                    f"{CROWD} streams, {what} {dialect}: ours / {name}",
+            lowest = [min(pair[at][key] for pair in turns) * scale for at in (0, 1)]
+            comparison.board.add(
+                make_result(
+                    f"{CONCURRENT} streams, {what} {dialect}: tenuto / {name}",
                     [one[key] / other[key] for one, other in turns],
-                    value=least[0],
+                    value=lowest[0],
                     unit=unit,
-                    goal=goal if judged_one else None,
+                    goal=goal if has_goal else None,
                     run="peers",
                     calibrations=calibrations if key == "cpu" else (),
-                    detail=f"{least[0]:.3g} against {least[1]:.4g} of {whose}; {len(turns)} turns",
+                    detail=f"{lowest[0]:.3g} vs {lowest[1]:.4g} ({library}); {len(turns)} turns",
                 )
             )

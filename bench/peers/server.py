@@ -1,10 +1,10 @@
-"""The server that all peers ask, in a process of its own so that its CPU is not counted.
+"""Serve the replies of the benchmark to all libraries, as a separate process so that its CPU is not counted.
 
     python -m bench.peers.server
 
-It prints its port, and ends when its input does. A path begins with the shape and the kind of the reply, as in
-`/paced/std/v1/messages`: `burst` writes everything at once, `each` one event a write without a gap, `paced` one event a
-millisecond, `crowd` 32 events each 50 ms. A request that asks for no stream gets a whole reply of its dialect.
+It prints its port and exits at the end of its input. A path starts with the shape and the kind of the reply, as in
+`/paced/std/v1/messages`: `burst` is one write, `each` one event per write without a pause, `paced` one event per
+millisecond, `concurrent` 32 events every 50 ms. A request without streaming gets a complete response of its dialect.
 """
 
 from __future__ import annotations
@@ -24,60 +24,60 @@ PATHS = {
     b":streamGenerateContent": "gemini",
     b":generateContent": "gemini",
 }
-PACES = {"each": (1, 0.0), "paced": (1, 0.001), "crowd": (32, 0.05)}
-"""Events a write, and seconds between writes."""
+PACES = {"each": (1, 0.0), "paced": (1, 0.001), "concurrent": (32, 0.05)}
+"""Events per write, and seconds between writes."""
 
 
 @functools.cache
-def chunks(dialect: str, kind: str) -> list[bytes]:
+def make_chunks(dialect: str, kind: str) -> list[bytes]:
     events = MAKERS[dialect](KINDS[kind]).split(b"\n\n")[:-1]
     return [b"%x\r\n%s\n\n\r\n" % (len(event) + 2, event) for event in events]
 
 
 @functools.cache
-def burst(dialect: str, kind: str) -> bytes:
-    return HEAD + b"".join(chunks(dialect, kind)) + b"0\r\n\r\n"
+def make_burst(dialect: str, kind: str) -> bytes:
+    return HEAD + b"".join(make_chunks(dialect, kind)) + b"0\r\n\r\n"
 
 
 @functools.cache
-def whole(dialect: str) -> bytes:
+def make_response(dialect: str) -> bytes:
     body = json.dumps(WHOLE[dialect]).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return head % len(body) + body
 
 
-class Peers(Connection):
-    """Answers in the shape that the path asks for."""
+class ReplyConnection(Connection):
+    """Respond in the shape given by the path."""
 
-    def answer(self, path: bytes, body: bytes) -> None:
+    def respond(self, path: bytes, body: bytes) -> None:
         _, shape, kind, _ = path.decode().split("/", 3)
         dialect = next(name for end, name in PATHS.items() if end in path)
         if b":streamGenerate" not in path and b'"stream":true' not in body.replace(b" ", b""):
-            self.transport.write(whole(dialect))
+            self.transport.write(make_response(dialect))
         elif shape == "burst":
-            self.transport.write(burst(dialect, kind))
+            self.transport.write(make_burst(dialect, kind))
         else:
             self.transport.write(HEAD)
-            self.paced(chunks(dialect, kind), 0, *PACES[shape])
+            self.write_paced(make_chunks(dialect, kind), 0, *PACES[shape])
 
-    def paced(self, events: list[bytes], at: int, many: int, gap: float) -> None:
+    def write_paced(self, events: list[bytes], at: int, count: int, pause: float) -> None:
         while not self.transport.is_closing():
-            self.transport.write(b"".join(events[at : at + many]))
-            at += many
+            self.transport.write(b"".join(events[at : at + count]))
+            at += count
             if at >= len(events):
                 self.transport.write(b"0\r\n\r\n")
                 return
-            if gap:
-                asyncio.get_running_loop().call_later(gap, self.paced, events, at, many, gap)
+            if pause:
+                asyncio.get_running_loop().call_later(pause, self.write_paced, events, at, count, pause)
                 return
 
 
 async def main() -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Peers, "127.0.0.1", 0, backlog=512)
-    for dialect in MAKERS:  # made before the first is asked for
+    server = await loop.create_server(ReplyConnection, "127.0.0.1", 0, backlog=512)
+    for dialect in MAKERS:  # before the first request
         for kind in KINDS:
-            burst(dialect, kind)
+            make_burst(dialect, kind)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 

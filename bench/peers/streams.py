@@ -1,7 +1,7 @@
-"""What the peers read: a reply as models give it, in each dialect, as bytes; and what is to come of it.
+"""Make the replies that all libraries read, as bytes of each dialect.
 
-A reply has reasoning, text and calls of a tool. Gemini sends a call whole, so its streams have fewer events. `KINDS` has
-the sizes; `spoken` says which text and which arguments a reader must end up with, in order.
+A reply has reasoning, text and tool calls. Gemini sends a call in one event, so its streams have fewer events. `KINDS`
+has the sizes; `join_content` returns the text and the arguments of a reply.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SIZE = 20
 
 
 class Kind(NamedTuple):
-    """How many deltas a reply has: of reasoning, of text, and of each call's arguments."""
+    """The number of deltas of a reply; `arguments` is the number per call."""
 
     thinking: int = 0
     text: int = 0
@@ -28,20 +28,20 @@ KINDS = {
     "text": Kind(text=600),
     "long": Kind(thinking=2_000, text=6_000, calls=2, arguments=1_000),
     "args": Kind(text=1, calls=1, arguments=4_000),
-    "crowd": Kind(text=300),
+    "concurrent": Kind(text=300),
 }
 USAGE = {"input_tokens": 10, "output_tokens": 10}
 
 
-def pieces(kind: Kind) -> list[str]:
-    """The arguments of one call, in the pieces in which they come."""
+def split_arguments(kind: Kind) -> list[str]:
+    """Return the arguments of one call as deltas."""
     middle = [f'"k{at}":"{_text(at, 8)}",' for at in range(kind.arguments - 2)]
     return ["{", *middle, '"end":1}']
 
 
-def spoken(kind: Kind) -> tuple[str, str]:
-    """The text, and the arguments of all calls one after the other."""
-    return "".join(_text(at, SIZE) for at in range(kind.text)), "".join(pieces(kind)) * kind.calls
+def join_content(kind: Kind) -> tuple[str, str]:
+    """Return the text of a reply, and the joined arguments of all its calls."""
+    return "".join(_text(at, SIZE) for at in range(kind.text)), "".join(split_arguments(kind)) * kind.calls
 
 
 def anthropic(kind: Kind) -> bytes:
@@ -60,13 +60,13 @@ def anthropic(kind: Kind) -> bytes:
         index += 1
 
     if kind.thinking:
-        thoughts = [{"type": "thinking_delta", "thinking": _text(at, SIZE)} for at in range(kind.thinking)]
+        thinking_deltas = [{"type": "thinking_delta", "thinking": _text(at, SIZE)} for at in range(kind.thinking)]
         signature = {"type": "signature_delta", "signature": "c2lnbmVk" * 20}
-        block({"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, signature])
+        block({"type": "thinking", "thinking": "", "signature": ""}, [*thinking_deltas, signature])
     block({"type": "text", "text": ""}, [{"type": "text_delta", "text": _text(at, SIZE)} for at in range(kind.text)])
     for at in range(kind.calls):
         start = {"type": "tool_use", "id": f"toolu_{at}", "name": "look", "input": {}}
-        block(start, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces(kind)])
+        block(start, [{"type": "input_json_delta", "partial_json": piece} for piece in split_arguments(kind)])
     stop = {"stop_reason": "tool_use" if kind.calls else "end_turn", "stop_sequence": None}
     events += [{"type": "message_delta", "delta": stop, "usage": USAGE}, {"type": "message_stop"}]
     return _sse([(event["type"], event) for event in events])
@@ -87,7 +87,9 @@ def chat(kind: Kind) -> bytes:
     for at in range(kind.calls):
         first = {"index": at, "id": f"call_{at}", "type": "function", "function": {"name": "look", "arguments": ""}}
         events.append(chunk({"tool_calls": [first]}))
-        events += [chunk({"tool_calls": [{"index": at, "function": {"arguments": piece}}]}) for piece in pieces(kind)]
+        events += [
+            chunk({"tool_calls": [{"index": at, "function": {"arguments": piece}}]}) for piece in split_arguments(kind)
+        ]
     usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
     events += [chunk({}, "tool_calls" if kind.calls else "stop"), {**head, "choices": [], "usage": usage}]
     return _sse([("", event) for event in events]) + b"data: [DONE]\n\n"
@@ -104,8 +106,8 @@ TOKENS = {
 }  # fmt: skip
 
 
-class Responses:
-    """Collects the events of a reply of the Responses dialect, and its items as they end."""
+class ResponseEvents:
+    """Collect the events and the finished items of a reply in the Responses dialect."""
 
     def __init__(self) -> None:
         self.events: list[dict] = []
@@ -115,7 +117,7 @@ class Responses:
         self.events.append({"type": f"response.{type}", **fields, "sequence_number": len(self.events)})
 
     def item(self, started: dict, done: dict, parts: list[tuple[str, dict]]) -> None:
-        """Add one item: how it starts, how it ends, and its own events in between."""
+        """Add the events of one item."""
         at = {"item_id": started["id"], "output_index": len(self.items)}
         self.add("output_item.added", output_index=len(self.items), item=started)
         for type, fields in parts:
@@ -125,45 +127,45 @@ class Responses:
 
 
 def responses(kind: Kind) -> bytes:
-    made = Responses()
-    made.add("created", response=RESPONSE)
+    collector = ResponseEvents()
+    collector.add("created", response=RESPONSE)
     if kind.thinking:
-        words = [_text(at, SIZE) for at in range(kind.thinking)]
-        whole = {"type": "summary_text", "text": "".join(words)}
+        texts = [_text(at, SIZE) for at in range(kind.thinking)]
+        summary = {"type": "summary_text", "text": "".join(texts)}
         item = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "c2VhbGVk" * 20}
         parts = [
             ("reasoning_summary_part.added", {"summary_index": 0, "part": {"type": "summary_text", "text": ""}}),
-            *(("reasoning_summary_text.delta", {"summary_index": 0, "delta": word}) for word in words),
-            ("reasoning_summary_text.done", {"summary_index": 0, "text": whole["text"]}),
-            ("reasoning_summary_part.done", {"summary_index": 0, "part": whole}),
+            *(("reasoning_summary_text.delta", {"summary_index": 0, "delta": word}) for word in texts),
+            ("reasoning_summary_text.done", {"summary_index": 0, "text": summary["text"]}),
+            ("reasoning_summary_part.done", {"summary_index": 0, "part": summary}),
         ]
-        made.item(item, {**item, "summary": [whole]}, parts)
-    words = [_text(at, SIZE) for at in range(kind.text)]
+        collector.item(item, {**item, "summary": [summary]}, parts)
+    texts = [_text(at, SIZE) for at in range(kind.text)]
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
-    full = {**part, "text": "".join(words)}
+    full = {**part, "text": "".join(texts)}
     item = {"id": "msg_1", "type": "message", "status": "in_progress", "content": [], "role": "assistant"}
     parts = [
         ("content_part.added", {"content_index": 0, "part": part}),
-        *(("output_text.delta", {"content_index": 0, "delta": word, "logprobs": []}) for word in words),
+        *(("output_text.delta", {"content_index": 0, "delta": word, "logprobs": []}) for word in texts),
         ("output_text.done", {"content_index": 0, "text": full["text"], "logprobs": []}),
         ("content_part.done", {"content_index": 0, "part": full}),
     ]
-    made.item(item, {**item, "status": "completed", "content": [full]}, parts)
+    collector.item(item, {**item, "status": "completed", "content": [full]}, parts)
     for at in range(kind.calls):
-        words = pieces(kind)
+        texts = split_arguments(kind)
         item = {"id": f"fc_{at}", "type": "function_call", "status": "in_progress", "call_id": f"call_{at}"}
         item |= {"name": "look", "arguments": ""}
-        parts = [("function_call_arguments.delta", {"delta": word}) for word in words]
-        parts.append(("function_call_arguments.done", {"arguments": "".join(words), "name": "look"}))
-        made.item(item, {**item, "status": "completed", "arguments": "".join(words)}, parts)
-    made.add("completed", response={**RESPONSE, "status": "completed", "output": made.items, "usage": TOKENS})
-    return _sse([(event["type"], event) for event in made.events])
+        parts = [("function_call_arguments.delta", {"delta": word}) for word in texts]
+        parts.append(("function_call_arguments.done", {"arguments": "".join(texts), "name": "look"}))
+        collector.item(item, {**item, "status": "completed", "arguments": "".join(texts)}, parts)
+    collector.add("completed", response={**RESPONSE, "status": "completed", "output": collector.items, "usage": TOKENS})
+    return _sse([(event["type"], event) for event in collector.events])
 
 
 def gemini(kind: Kind) -> bytes:
     parts: list[dict] = [{"text": _text(at, SIZE), "thought": True} for at in range(kind.thinking)]
     parts += [{"text": _text(at, SIZE)} for at in range(kind.text)]
-    arguments = json.loads("".join(pieces(kind))) if kind.calls else {}
+    arguments = json.loads("".join(split_arguments(kind))) if kind.calls else {}
     parts += [{"functionCall": {"name": "look", "args": arguments}} for _ in range(kind.calls)]
     events = []
     for at, part in enumerate(parts):
@@ -178,16 +180,16 @@ def gemini(kind: Kind) -> bytes:
 
 MAKERS = {"anthropic": anthropic, "chat": chat, "responses": responses, "gemini": gemini}
 
-SAID = "The quick brown fox jumps over the lazy dog. " * 10
+REPLY_TEXT = "The quick brown fox jumps over the lazy dog. " * 10
 WHOLE = {
     "anthropic": {
         "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
-        "content": [{"type": "text", "text": SAID}], "stop_reason": "end_turn", "stop_sequence": None, "usage": USAGE,
+        "content": [{"type": "text", "text": REPLY_TEXT}], "stop_reason": "end_turn", "stop_sequence": None, "usage": USAGE,
     },
     "chat": {
         "id": "chatcmpl-1", "object": "chat.completion", "created": 1_760_000_000, "model": "gpt-4o-2024-08-06",
         "choices": [{
-            "index": 0, "message": {"role": "assistant", "content": SAID, "refusal": None}, "logprobs": None,
+            "index": 0, "message": {"role": "assistant", "content": REPLY_TEXT, "refusal": None}, "logprobs": None,
             "finish_reason": "stop",
         }],
         "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20},
@@ -196,11 +198,11 @@ WHOLE = {
         **RESPONSE, "status": "completed", "usage": TOKENS,
         "output": [{
             "id": "msg_1", "type": "message", "status": "completed", "role": "assistant",
-            "content": [{"type": "output_text", "text": SAID, "annotations": [], "logprobs": []}],
+            "content": [{"type": "output_text", "text": REPLY_TEXT, "annotations": [], "logprobs": []}],
         }],
     },
     "gemini": {
-        "candidates": [{"content": {"parts": [{"text": SAID}], "role": "model"}, "finishReason": "STOP", "index": 0}],
+        "candidates": [{"content": {"parts": [{"text": REPLY_TEXT}], "role": "model"}, "finishReason": "STOP", "index": 0}],
         "usageMetadata": {"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20},
         "modelVersion": "gemini-3-flash-preview", "responseId": "r1",
     },

@@ -10,21 +10,21 @@ if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
     from tenuto.agent.hooks import Hooks as Hooks
     from tenuto.agent.limits import Limits as Limits
-    from tenuto.agent.run_context import PendingCall as PendingCall
-    from tenuto.agent.run_stream import AsyncRun as AsyncRun
+    from tenuto.agent.machine import PendingCall as PendingCall
+    from tenuto.agent.session import AsyncRun as AsyncRun
     from tenuto.agent.session import AsyncSession as AsyncSession
     from tenuto.agent.sync import Agent as Agent
     from tenuto.agent.sync import Run as Run
     from tenuto.agent.sync import Session as Session
     from tenuto.audit.report import Report as Report
     from tenuto.catalog import resolve as resolve
+    from tenuto.client.background_loop import Stream as Stream
     from tenuto.client.client import AsyncClient as AsyncClient
-    from tenuto.client.options import Timeouts as Timeouts
+    from tenuto.client.parameters import Timeouts as Timeouts
     from tenuto.client.reply import Reply as Reply
     from tenuto.client.stream import AsyncStream as AsyncStream
     from tenuto.client.structured import Structured as Structured
     from tenuto.client.sync import Client as Client
-    from tenuto.client.sync_stream import Stream as Stream
     from tenuto.core.blocks import Audio as Audio
     from tenuto.core.blocks import Document as Document
     from tenuto.core.blocks import Image as Image
@@ -71,17 +71,16 @@ _NAMES_BY_MODULE = {
     "tenuto.agent.agent": "AsyncAgent",
     "tenuto.agent.hooks": "Hooks",
     "tenuto.agent.limits": "Limits",
-    "tenuto.agent.run_context": "PendingCall",
-    "tenuto.agent.run_stream": "AsyncRun",
-    "tenuto.agent.session": "AsyncSession",
+    "tenuto.agent.machine": "PendingCall",
+    "tenuto.agent.session": "AsyncRun AsyncSession",
     "tenuto.agent.sync": "Agent Run Session",
     "tenuto.audit.report": "Report",
     "tenuto.client.client": "AsyncClient",
     "tenuto.client.reply": "Reply",
-    "tenuto.client.options": "Timeouts",
+    "tenuto.client.parameters": "Timeouts",
     "tenuto.client.stream": "AsyncStream",
     "tenuto.client.structured": "Structured",
-    "tenuto.client.sync_stream": "Stream",
+    "tenuto.client.background_loop": "Stream",
     "tenuto.client.sync": "Client",
     "tenuto.core.blocks": "Audio Document Image Reasoning Text ToolUse",
     "tenuto.core.embedding": "EmbedRequest EmbedResponse",

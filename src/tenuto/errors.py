@@ -5,7 +5,7 @@
         AuthenticationFailed, BadRequest (ContextTooLong), NotFound, RateLimited, QuotaExceeded, Unavailable,
         ConnectionFailed, TimedOut, IncompleteResponse, ProtocolError
       UnsupportedModel, UnknownProvider, MissingKey, MissingTool, LossError, TranscriptError (UnsupportedContent),
-      FetchRefused, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled
+      FetchRefused, NetworkForbidden, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled
       StreamAssemblyError
         OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
         InvalidArgsJson
@@ -208,6 +208,18 @@ class UnsupportedContent(TranscriptError):
 
 class FetchRefused(TenutoError):
     """A URL is not fetched, or has other content than expected; the message has the URL and the reason."""
+
+
+class NetworkForbidden(TenutoError):
+    """A request was not sent, because a test or `TENUTO_OFFLINE` forbids the network; `url` has no query or password."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"network access is forbidden: {url} was not requested; in a test, the fixture tenuto_sim or "
+            "tenuto.testing.override(simulator) answers every model name; sim/... models need no network; unset TENUTO_OFFLINE, "
+            "or use override(simulator, network=True), to allow it"
+        )
+        self.url = url
 
 
 class SchemaMismatch(TenutoError):

@@ -12,7 +12,6 @@ from tenuto.client.middleware.budget import budget as budget
 from tenuto.client.middleware.cache import Cache as Cache
 from tenuto.client.middleware.cache import CacheStore as CacheStore
 from tenuto.client.middleware.cache import cache as cache
-from tenuto.client.middleware.fallback import fallback as fallback
 from tenuto.client.middleware.logger import LogEntry as LogEntry
 from tenuto.client.middleware.logger import logger as logger
 from tenuto.client.middleware.rate_limit import RateLimit as RateLimit
@@ -20,6 +19,7 @@ from tenuto.client.middleware.rate_limit import rate_limit as rate_limit
 from tenuto.client.middleware.replay import NextResponse as NextResponse
 from tenuto.client.middleware.replay import response_middleware as response_middleware
 from tenuto.client.middleware.retry import Retry as Retry
+from tenuto.client.middleware.retry import fallback as fallback
 from tenuto.client.middleware.retry import retry as retry
 from tenuto.client.middleware.timeout import Timeout as Timeout
 from tenuto.client.middleware.timeout import timeout as timeout

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
 
 def getenv(name: str) -> str:
     """Return the value of a variable without surrounding space; empty if it is not set."""
@@ -34,6 +36,11 @@ def debug(topic: str) -> bool:
     return topic in getenv("TENUTO_DEBUG").replace(",", " ").split()
 
 
+def is_offline() -> bool:
+    """Tell whether `TENUTO_OFFLINE` forbids this process to use the network."""
+    return getenv("TENUTO_OFFLINE") not in ("", "0")
+
+
 def proxy(url: str) -> str | None:
     """Return the proxy for a URL from the environment or the system's settings; None for no proxy.
 
@@ -43,7 +50,7 @@ def proxy(url: str) -> str | None:
     from urllib.request import getproxies, proxy_bypass  # lazy: loads a dozen modules
 
     parts = urlsplit(url)
-    if parts.hostname in ("localhost", "127.0.0.1", "::1"):
+    if parts.hostname in LOCAL_HOSTS:
         return None
     proxies = getproxies()
     address = proxies.get(parts.scheme) or proxies.get("all")

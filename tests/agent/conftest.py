@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tenuto import Provider
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
+from tenuto.testing import override
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -16,3 +18,10 @@ def stores(request, tmp_path):
         memory = Memory()
         return lambda: MemoryStore(memory)
     return lambda: SqlStore(SqliteEngine(tmp_path / "sessions.db"))
+
+
+@pytest.fixture
+def dead(tenuto_sim):
+    """A provider at a host that is not simulated, and does not answer."""
+    with override(tenuto_sim, network=["127.0.0.1:9"]):
+        yield Provider("dead", "openai-chat", "http://127.0.0.1:9/v1", auth="none")

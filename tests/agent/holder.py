@@ -10,7 +10,7 @@ import os
 import sys
 
 from tenuto import Agent, tool
-from tenuto.agent import inbox_watcher
+from tenuto.agent import agent as agent_module
 from tenuto.errors import RunCancelled
 
 KEY = "job-7"
@@ -45,7 +45,7 @@ def make_agent(database: str, ledger: str) -> Agent:
 def main() -> None:
     database, ledger, *options = sys.argv[1:]
     if "deaf" in options:
-        inbox_watcher.INTERVAL = 600.0
+        agent_module.INBOX_INTERVAL = 600.0
     with make_agent(database, ledger) as agent:
         try:
             agent.session("run").send("Go.", key=KEY)

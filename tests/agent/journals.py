@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tenuto.agent.machine import Machine
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import (
     ApprovalDecided,
@@ -71,3 +72,10 @@ def compacted(upto: int) -> Compacted:
 
 def entries_of(acts) -> list[Entry]:
     return [Entry(seq, f"e{seq}", seq, 1, payload_kind(act), b"", "", act) for seq, act in enumerate(acts, 1)]
+
+
+def machine_of(entries) -> Machine:
+    machine = Machine()
+    for entry in entries:
+        machine.apply(entry.payload)
+    return machine

@@ -8,8 +8,9 @@ import pytest
 
 from agent.acting import add, agent, pay, results, running, scene, story
 from tenuto import tool
-from tenuto.agent.events import ApprovalNeeded
-from tenuto.core.journal import ApprovalDecided, payload_kind
+from tenuto.agent.events import ApprovalNeeded, RunStopped
+from tenuto.core.inbox import Decision
+from tenuto.core.journal import ApprovalDecided, RunEnded, payload_kind
 from tenuto.errors import RunCancelled
 from tenuto.testing import call, turn
 
@@ -243,3 +244,25 @@ async def _cut_after_start(store, id: str) -> str:
     entries = await store.read(id)
     started = next(entry.seq for entry in entries if payload_kind(entry.payload) == "call_started")
     return await store.fork(id, at=started)
+
+
+@scene
+async def test_run_that_takes_a_late_decision_stops_once(tenuto_sim, stores):
+    """The decision arrives while the run writes that it waits."""
+    tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Done."))
+    events = []
+    async with stores() as store, agent(pay, store=store) as ai:
+        session = ai.session("s")
+        session.on_event(events.append)
+        append = session._log.append
+
+        async def append_and_decide(*payloads, **options):
+            await append(*payloads, **options)
+            if any(isinstance(payload, RunEnded) and payload.waiting_for for payload in payloads):
+                [pending] = session.pending
+                await store.post("s", Decision(pending.call.id, pending.ordinal, allowed=True))
+
+        session._log.append = append_and_decide
+        assert (await session.send("Pay.")).text == "Done."
+        assert await results(session) == ["paid 5"]
+    assert [event.reason for event in events if isinstance(event, RunStopped)] == ["completed"]

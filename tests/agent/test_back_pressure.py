@@ -9,7 +9,7 @@ import pytest
 from agent.acting import agent, scene, story, until
 from tenuto import ToolContext, tool
 from tenuto.agent.events import RunStopped, SubAgentEvent, ToolFinished, ToolProgress
-from tenuto.agent.run_stream import MAX_QUEUED
+from tenuto.agent.session import MAX_QUEUED
 from tenuto.core.events import ContentDelta
 from tenuto.errors import RunCancelled
 from tenuto.testing import call, say, turn
@@ -27,7 +27,7 @@ def queued(run) -> int:
 async def fill(run) -> None:
     """Read one event; then wait until the queue is full and the run has had time to exceed it."""
     await anext(run)
-    await until(run._events.is_full)
+    await until(lambda: run._events.is_full)
     for _ in range(100):
         await asyncio.sleep(0.001)
 

@@ -10,10 +10,11 @@ from agent.acting import Held, add, agent, pay, results, running, scene, story, 
 from tenuto import Image, Limits
 from tenuto.agent.events import SteeringInjected
 from tenuto.agent.hooks import Hooks
+from tenuto.core.inbox import Cancel
 from tenuto.core.journal import MessageAdded, SteeringAdded, SubSessionLinked
-from tenuto.errors import RunCancelled, SessionNotFound, StoreError
+from tenuto.errors import BadRequest, LeaseLost, LimitReached, RunCancelled, SessionNotFound, StoreError
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.testing import call, deny, picture, say, turn
+from tenuto.testing import call, deny, image, say, turn
 
 ASK = turn(call("helper", {"prompt": "Help me."}))
 ASK_TWO = turn(call("one", {"prompt": "First."}), call("two", {"prompt": "Second."}))
@@ -44,7 +45,7 @@ async def children(store, session: str = "s") -> list[str]:
 @scene
 async def test_result_contains_the_media_of_the_reply(tenuto_sim, stores):
     tenuto_sim.script(ASK, DONE, turn("Nice."), when="Go.")
-    tenuto_sim.script(turn(say("Look:"), picture()), when="Help me.")
+    tenuto_sim.script(turn(say("Look:"), image()), when="Help me.")
     async with stores() as store, agent(helper(model="sim/gemini"), store=store) as ai:
         session = ai.session("s")
         await session.send("Go.")
@@ -257,6 +258,105 @@ async def test_cancel_reaches_background_agents(tenuto_sim, stores):
 
 
 @scene
+async def test_cancel_at_a_turn_boundary_reaches_background_agents(tenuto_sim, stores, monkeypatch):
+    """The run finds the cancel in its inbox itself."""
+    monkeypatch.setattr("tenuto.agent.agent.INBOX_INTERVAL", 600.0)
+    tenuto_sim.script(ASK, turn(call("wait")), DONE, when="Go.")
+    tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
+    held, wait = Held(), Held("wait")
+    async with stores() as store, agent(helper(held.tool), wait.tool, store=store) as ai:
+        async with running(ai.session("s").send("Go.")) as run:
+            await held.begun.wait()
+            await wait.begun.wait()
+            await store.post("s", Cancel())
+            wait.go.set()
+            with pytest.raises(RunCancelled):
+                await run
+        [child] = await children(store)
+        assert (held.ended, (await store.session(child)).status) == ("cancelled", "cancelled")
+
+
+@scene
+async def test_background_agent_finishes_before_the_run_fails(tenuto_sim, stores):
+    """The error is raised afterwards, and the next run delivers the result."""
+    tenuto_sim.script(ASK, turn(deny(400, message="no")), turn("Started."), DONE, when="Go.")
+    tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
+    held = Held()
+    async with stores() as store, agent(helper(held.tool), store=store) as ai:
+        session = ai.session("s")
+        async with running(session.send("Go.")) as run:
+            await held.begun.wait()
+            while "failed BadRequest" not in await story(session):
+                await asyncio.sleep(0.001)
+            assert not run.done()
+            held.go.set()
+            with pytest.raises(BadRequest):
+                await run
+        [child] = await children(store)
+        assert (held.ended, (await store.session(child)).status, session.status) == ("done", "completed", "failed")
+        assert (await session.continue_()).text == "Done."
+        assert await delivered(session) == ["Result of helper:\nHelped."]
+
+
+@scene
+async def test_time_limit_interrupts_background_agents(tenuto_sim, stores):
+    """They are not cancelled: the next run continues them."""
+    tenuto_sim.script(ASK, turn("Started."), DONE, when="Go.")
+    tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
+    async with stores() as store, agent(helper(Held().tool), store=store, limits=Limits(seconds=0.5)) as ai:
+        with pytest.raises(LimitReached):
+            await ai.session("s").send("Go.")
+        [child] = await children(store)
+        assert (await store.session(child)).status == "waiting"
+    async with stores() as store, agent(helper(Held().tool), store=store) as ai:
+        session = await ai.resume("s")
+        assert (await session.continue_()).text == "Done."
+        assert await delivered(session) == ["Result of helper:\nHelped."]
+
+
+@scene
+async def test_lost_lease_interrupts_background_agents(tenuto_sim, stores):
+    """The process that has the session now continues them."""
+    tenuto_sim.script(ASK, turn(call("wait")), turn("Interrupted."), DONE, when="Go.")
+    tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
+    held, wait = Held(), Held("wait")
+    async with stores() as store, stores() as other:
+        ai = agent(helper(held.tool), wait.tool, store=store)
+        async with ai, running(ai.session("s").send("Go.")) as run:
+            await held.begun.wait()
+            await wait.begun.wait()
+            await other.release(await other.lease("s", takeover=True))
+            wait.go.set()
+            with pytest.raises(LeaseLost):
+                await run
+        async with agent(helper(held.tool), wait.tool, store=other) as ai:
+            session = await ai.resume("s")
+            assert (await session.continue_()).text == "Done."
+            assert await delivered(session) == ["Result of helper:\nHelped."]
+
+
+@scene
+async def test_first_run_of_a_background_agent_is_not_resumed(tenuto_sim, stores):
+    """A run that continues it after approval is."""
+    tenuto_sim.script(ASK, turn("Started."), DONE, when="Go.")
+    tenuto_sim.script(PAY, turn("Paid."), when="Help me.")
+    resumed = []
+
+    class Record(Hooks):
+        async def around_run(self, run, next):
+            if run.parent:
+                resumed.append(run.resumed)
+            await next()
+
+    async with stores() as store, agent(helper(pay), store=store, hooks=[Record()]) as ai:
+        session = ai.session("s")
+        await session.send("Go.")
+        assert resumed == [False]
+        await session.approve()
+        assert resumed == [False, True]
+
+
+@scene
 async def test_background_agent_without_its_tool_is_reported(tenuto_sim, stores):
     """Its usage counts nevertheless."""
     tenuto_sim.script(ASK, turn("Started."), DONE, when="Go.")
@@ -314,7 +414,7 @@ class DyingStore(MemoryStore):
         self.writes = writes
         self.commit = commit
 
-    async def _write(self, write):
+    async def _count_write(self, write):
         self.writes -= 1
         if self.writes > 0:
             return await write()
@@ -323,10 +423,10 @@ class DyingStore(MemoryStore):
         raise StoreError("the process is dead")
 
     async def append(self, *args, **options):
-        return await self._write(lambda: super(DyingStore, self).append(*args, **options))
+        return await self._count_write(lambda: super(DyingStore, self).append(*args, **options))
 
     async def post(self, *args, **options):
-        return await self._write(lambda: super(DyingStore, self).post(*args, **options))
+        return await self._count_write(lambda: super(DyingStore, self).post(*args, **options))
 
     async def lease(self, *args, **options):
         if self.writes <= 0:
@@ -361,7 +461,7 @@ async def test_each_result_is_delivered_once_after_a_crash(tenuto_sim, commit, r
             except StoreError:
                 died += 1
         async with MemoryStore(memory) as store, family(store) as ai:
-            for id in [*memory.rows]:  # the leases of a dead process are free
+            for _, id in [*memory.locks]:  # the leases of a dead process are free
                 await store.release(await store.lease(id, takeover=True))
             session = ai.session("s")
             await session.send(resume, key=resume)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import strategies as say
 from agent.journals import entries_of
 from tenuto import Agent, Client, user
-from tenuto.agent.config import make_config, stored_parameters, tool_names
+from tenuto.agent.config import json_text, stored_parameters, tool_names
 from tenuto.core import jsonio
-from tenuto.core.journal import MessageAdded
+from tenuto.core.journal import Configured, MessageAdded
 from tenuto.core.next_request import NextRequest
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.core.stored import dump_payload, load_payload
@@ -37,7 +37,8 @@ def said_in(request: ChatRequest) -> dict:
 def test_every_parameter_survives_its_journal(request, system):
     """Whatever a question may carry: written, stored, read, and asked with."""
     parameters, headers = stored_parameters({**said_in(request), "extra_headers": {"x": "y"}})
-    act = make_config("sim/anthropic", system, parameters, request.tools or (), agent="a", allow_unverified=False)
+    tools = json_text([*(request.tools or ())])
+    act = Configured("sim/anthropic", system=system, parameters=parameters, tools=tools, agent="a")
     following = NextRequest()
     for entry in entries_of([load_payload(dump_payload(act)), *map(MessageAdded, request.messages)]):
         following.apply(entry)
@@ -70,7 +71,7 @@ def test_wrong_agent_option_is_named(options, error):
 
 def test_only_tools_that_are_run_here_can_be_missed():
     """What the provider runs has no name of its own to be missed by."""
-    act = make_config("m", "", "", [ToolDefinition("add"), ServerTool("web_search"), ToolDefinition("sub")])
+    tools = json_text([ToolDefinition("add"), ServerTool("web_search"), ToolDefinition("sub")])
 
-    assert tool_names(act) == ("add", "sub")
-    assert tool_names(make_config("m", "", "", ())) == ()
+    assert tool_names(Configured("m", tools=tools)) == {"add", "sub"}
+    assert tool_names(Configured("m")) == set()

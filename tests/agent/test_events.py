@@ -126,7 +126,7 @@ RUNS = {
 
 @pytest.mark.parametrize("script, options, reason", RUNS.values(), ids=RUNS)
 @scene
-async def test_run_starts_first_and_stops_last(tenuto_sim, stores, script, options, reason):
+async def test_run_starts_first_and_stops_last(tenuto_sim, dead, stores, script, options, reason):
     """Each exactly once; a later run starts again."""
     tenuto_sim.script(*script)
     events = []

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from crash import asking, victim
+from crash import agent_program, programs
 from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.events import ApprovalNeeded
@@ -66,15 +66,15 @@ def test_a_lease_of_another_day(tenuto_sim, tmp_path):
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
-    with asking.running(victim, where, "24") as process:
-        asking.wait_for(process, "holding", "holding")
+    with programs.start_program(agent_program, where, "24") as process:
+        programs.wait_for(process, "holding", "holding")
         process.send_signal(signal.SIGKILL)
 
-    with victim.agent(where) as agent:
+    with agent_program.agent(where) as agent:
         session = agent.resume()
         session.continue_()
         assert (session.status, session.text) == ("completed", "It is done.")
-    assert asking.faults(where) == []
+    assert programs.find_problems(where) == []
 
 
 # --- 20: hostile names ------------------------------------------------------------------------------------------------
@@ -191,18 +191,18 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
 
 def _ended(where, *signals):
     """Let a program run until its tools do, and signal it; return how it ended."""
-    with asking.running(victim, where) as process:
-        asking.wait_for(process, "returned", "holding", "holding")
+    with programs.start_program(agent_program, where) as process:
+        programs.wait_for(process, "returned", "holding", "holding")
         for at, sent in enumerate(signals):
             if at:
-                asking.wait_for(process, "let go")
+                programs.wait_for(process, "cancelled")
             process.send_signal(sent)
         return process.wait(20)
 
 
 def _gone_on(where):
     """Resume, and go on; return how each call ended."""
-    with victim.agent(where) as agent:
+    with agent_program.agent(where) as agent:
         session = agent.resume()
         before = [act.reason for act in _acts(session, RunEnded)]
         session.continue_()
@@ -210,7 +210,7 @@ def _gone_on(where):
         outcomes = {act.call_index: act.outcome for act in _acts(session, CallFinished)}
         assert len(_acts(session, CallFinished)) == 3
         assert len(_acts(session, MessageAdded)) == 1
-    assert asking.faults(where) == []
+    assert programs.find_problems(where) == []
     return before, [outcomes[at] for at in range(3)]
 
 
@@ -258,15 +258,15 @@ def test_nobody_reads_any_more(tenuto_sim, tmp_path):
     tenuto_sim.script(turn(*TOOLS[:1]), turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
-    with asking.running(victim, where) as process:
+    with programs.start_program(agent_program, where) as process:
         process.stdout.close()
         assert process.wait(20) != 0
 
-    with victim.agent(where) as agent:
+    with agent_program.agent(where) as agent:
         session = agent.resume()
         session.continue_()
         assert (session.status, session.text) == ("completed", "It is done.")
-    assert asking.faults(where) == []
+    assert programs.find_problems(where) == []
     tenuto_sim.assert_clean()
 
 

@@ -11,7 +11,7 @@ from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware.retry import Retry
-from tenuto.client.options import Timeouts
+from tenuto.client.parameters import Timeouts
 from tenuto.core.journal import ReplyReceived
 from tenuto.errors import LLMError
 from tenuto.testing import call, say, think, turn

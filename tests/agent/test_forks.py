@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from agent import journals as j
 from agent.acting import Held, add, agent, pay, running, scene, story
 from agent.test_machine import WALKS
-from tenuto.agent.machine import machine_of
 from tenuto.agent.session import fork_point
 from tenuto.core.journal import transcript_of
 from tenuto.core.transcript import Transcript
@@ -97,7 +96,7 @@ def test_wherever_a_conversation_is_cut_its_beginning_stands(acts, count):
 
     assert transcript_of(kept).messages == whole[:count]
     assert len(transcript_of(kept)) == count
-    assert not machine_of(kept).open_calls
+    assert not j.machine_of(kept).open_calls
 
 
 def _splits(messages, count: int) -> bool:

@@ -14,11 +14,9 @@ from tenuto.core.blocks import Reasoning
 from tenuto.core.journal import HandedOver, RequestStarted, payload_kind
 from tenuto.errors import BadRequest, ConnectionFailed, SessionInUse, TenutoError, UnknownProvider, UnsupportedModel
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.testing import Answer, ScriptedTransport, call, deny, say, think, turn
+from tenuto.testing import ScriptedResponse, ScriptedTransport, call, deny, say, think, turn
 
 THOUGHT = turn(think("Hm."), call("add", {"a": 1, "b": 2}))
-DEAD = Provider("dead", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
-"""Nobody answers there."""
 
 
 def signed(body):
@@ -228,7 +226,7 @@ async def test_listener_does_not_cause_an_audit(tenuto_sim, monkeypatch):
     def fail(*_):
         raise AssertionError("nobody asked for an audit")
 
-    monkeypatch.setattr("tenuto.audit.auditing.report_of", fail)
+    monkeypatch.setattr("tenuto.audit.api.report_of", fail)
     events = []
     async with agent(store=None) as ai:
         session = ai.session()
@@ -251,10 +249,10 @@ async def test_a_session_audits_itself_and_its_journal(tenuto_sim):
         head, report = session._log.head, await session.audit()
 
         assert (report.clean, report.compared, report.target) == (True, 2, "sim/anthropic")
-        assert {block.fate for block in report.blocks} == {"kept"}
+        assert {block.outcome for block in report.blocks} == {"kept"}
         other = await session.audit("sim/mistral")
         assert other.clean
-        assert {"kept", "dropped"} <= {block.fate for block in other.blocks}
+        assert {"kept", "dropped"} <= {block.outcome for block in other.blocks}
         assert session._log.head == head
 
 
@@ -262,11 +260,11 @@ async def test_a_session_audits_itself_and_its_journal(tenuto_sim):
 
 
 @scene
-async def test_who_can_take_the_most_steps_in(tenuto_sim):
+async def test_who_can_take_the_most_steps_in(tenuto_sim, dead):
     """The provider that is down is left for the one with the fewest losses, whatever the order; the session stays there."""
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
     told = []
-    options = {"providers": [DEAD], "fallback": ["sim/openai", "sim/anthropic"]}
+    options = {"providers": [dead], "fallback": ["sim/openai", "sim/anthropic"]}
     async with agent(store=None, **options) as ai:
         session = ai.session()
         session.on_event(told.append)
@@ -288,10 +286,10 @@ async def acts(session, kind):
 
 
 @scene
-async def test_everybody_is_tried_once_and_then_it_is_over(tenuto_sim):
+async def test_everybody_is_tried_once_and_then_it_is_over(dead):
     """Where nobody answers, the last error is raised, and the session goes on later."""
     other = Provider("gone", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
-    options = {"providers": [DEAD, other], "fallback": ["gone/a", "dead/b", "dead/model"]}
+    options = {"providers": [dead, other], "fallback": ["gone/a", "dead/b", "dead/model"]}
     async with agent(store=None, model="dead/model", **options) as ai:
         session = ai.session()
         with pytest.raises(ConnectionFailed):
@@ -324,7 +322,7 @@ def _body(text):
 async def test_request_that_is_too_long_goes_to_a_larger_model():
     """A fallback whose context window is not larger is passed over."""
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 2 > 1"}}
-    transport = ScriptedTransport(Answer(error, status=400), _body("Done."))
+    transport = ScriptedTransport(ScriptedResponse(error, status=400), _body("Done."))
     large = "anthropic/claude-opus-5-5"
     options = {"fallback": ["anthropic/claude-haiku-4-5", large], "keys": {"anthropic": "k"}, "transport": transport}
     async with agent(store=None, model="anthropic/claude-haiku-4-5", **options) as ai:
@@ -341,10 +339,10 @@ def test_who_may_step_in_is_looked_at_first():
 
 
 @scene
-async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim):
+async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim, dead):
     tenuto_sim.script(turn("One."))
     told = []
-    async with agent(store=None, model="dead/x", providers=[DEAD], fallback=["sim/gemini"]) as ai:
+    async with agent(store=None, model="dead/x", providers=[dead], fallback=["sim/gemini"]) as ai:
         session = ai.session()
         session.on_event(lambda event: told.append(type(event).__name__))
         await asyncio.wait_for(session.send("Go."), 60)

@@ -8,19 +8,18 @@ import contextvars
 import pytest
 
 from agent.acting import Held, add, agent, pay, results, running, scene, story
-from tenuto import AsyncAgent, Provider, tool
+from tenuto import AsyncAgent, tool
 from tenuto.agent.events import RunStarted, RunStopped
 from tenuto.agent.hooks import Hooks
 from tenuto.client.middleware.retry import Retry
 from tenuto.core.journal import ApprovalDecided, CallFinished
 from tenuto.errors import BadRequest, LLMError, RateLimited, RunCancelled, StoreError, TenutoError, Unavailable
 from tenuto.testing import call, deny, turn
-from tenuto.tools.execution import Outcome
+from tenuto.tools.results import Outcome
 
 ADD = turn(call("add", {"a": 1, "b": 2}))
 PAY = turn(call("pay", {"amount": 5}))
 ASK = turn(call("helper", {"prompt": "Help me."}))
-DEAD = Provider("dead", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
 AROUND = ("around_run", "around_request", "around_tool")
 
 
@@ -149,7 +148,7 @@ async def test_hooks_receive_the_facts(tenuto_sim):
 
 
 @scene
-async def test_request_hook_sees_retries_and_fallback(tenuto_sim):
+async def test_request_hook_sees_retries_and_fallback(tenuto_sim, dead):
     tenuto_sim.script(turn(deny(500)), turn("Done."))
     seen = []
 
@@ -163,7 +162,7 @@ async def test_request_hook_sees_retries_and_fallback(tenuto_sim):
         return reply
 
     options = {"retry": Retry(1, base=0.0), "fallback": ["sim/gemini"], "hooks": [hook("around_request", around)]}
-    async with agent(store=None, model="dead/x", providers=[DEAD], **options) as ai:
+    async with agent(store=None, model="dead/x", providers=[dead], **options) as ai:
         session = ai.session()
         assert (await session.send("Go.")).text == "Done."
         assert (await story(session)).count("request_started") == 4

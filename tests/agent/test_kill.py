@@ -1,6 +1,6 @@
 """kill -9 before and after every commit of a run with tools, and at some lines and events: it goes on to the same end.
 
-`make crash` takes every line of `agent/`, `tools/` and the transport; `crash.agent_judge` says what is looked at.
+`make crash` takes every line of `agent/`, `tools/` and the transport; `crash.agent_check` describes the conditions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from crash.asking import SOME, sampled, swept
+from crash.programs import SAMPLE_SIZE, run_sample, run_sweep
 from real_postgres import CannotStart, using
 
 
@@ -25,29 +25,28 @@ def server(tmp_path_factory):
         pytest.fail(str(exc), pytrace=False)
 
 
-def test_sqlite():
-    assert sampled("agent", "sqlite") > 20 + SOME
+def test_agent_on_sqlite_survives_kills():
+    assert run_sample("agent", "sqlite") > 20 + SAMPLE_SIZE
 
 
-def test_postgres(server):
-    assert sampled("agent", "postgres", "--server", str(server.folder)) > 20 + SOME
+def test_agent_on_postgres_survives_kills(server):
+    assert run_sample("agent", "postgres", "--server", str(server.folder)) > 20 + SAMPLE_SIZE
 
 
-SPOILS = {
-    "unstarted": "had not been written down",
-    "twice": "took effect 2 times",
-    "unordered": "results [",
-    "forgetful": "an interrupted call is told as",
+BREAKAGES = {
+    "missing-start": "had not been written down",
+    "repeated-call": "took effect 2 times",
+    "reversed-results": "results [",
+    "empty-results": "the result of an interrupted call is",
 }
 
 
-def test_a_fault_is_seen():
-    """An agent that forgets to write what it begins, runs a tool twice, mixes results up or forgets them is found out."""
-    spoilt = [word for name in SPOILS for word in ("--spoil", name)]
-    done = swept("--part", "agent", "--some", "0", "--hands", "1", "--only", "sqlite", *spoilt)
+def test_sweep_finds_broken_agents():
+    options = [word for name in BREAKAGES for word in ("--break", name)]
+    done = run_sweep("--part", "agent", "--sample", "0", "--processes", "1", "--database", "sqlite", *options)
 
     assert done.code == 1
-    assert {name.rpartition(", ")[2] for name in done.parts} == SPOILS.keys()
+    assert {name.rpartition(", ")[2] for name in done.parts} == BREAKAGES.keys()
     assert all(violations > 0 for _, _, violations in done.parts.values())
-    for words in SPOILS.values():
-        assert words in done.said
+    for words in BREAKAGES.values():
+        assert words in done.output

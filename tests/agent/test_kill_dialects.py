@@ -1,8 +1,7 @@
-"""Sessions of two and of fifty turns in the style of every provider, killed at random and gone on with in new processes.
+"""Sessions of two and of fifty turns with every simulated provider, killed at random and continued in new processes.
 
-The strict simulator refuses nothing, is asked once for each turn but for those that were cut, and gets every block and
-token back in its place; a token that is changed in the journal is refused (`crash.dialects` says how it is looked at).
-`python tests/crash --part dialects` (`make crash`) has fifty turns for every style; here it is one, and fewer kills.
+`crash.dialects` describes the checks. `python tests/crash --part dialects` (`make crash`) has fifty turns for every
+provider; this test has one such session and fewer kills.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ from __future__ import annotations
 import random
 import re
 
-from crash.asking import swept
+from crash.programs import run_sweep
 
 
-def test_every_style():
+def test_sessions_of_all_providers_survive_kills():
     seed = random.SystemRandom().randrange(1 << 32)
-    done = swept("--part", "dialects", "--some", "0", "--seed", f"{seed}", "--hands", "1")
+    done = run_sweep("--part", "dialects", "--sample", "0", "--seed", f"{seed}", "--processes", "1")
 
     [(killed, _, violations)] = done.parts.values()
-    assert (done.code, violations) == (0, 0), done.said
+    assert (done.code, violations) == (0, 0), done.output
     assert killed > 25
     for dialect in ("anthropic-messages", "openai-responses", "openai-chat", "gemini"):
-        [rules] = re.findall(rf"(?m)^    {dialect}: (\d+): ", done.said)
+        [rules] = re.findall(rf"(?m)^    {dialect}: (\d+): ", done.output)
         assert int(rules) > 15
-    assert done.said.count("a changed token is refused") == 4
+    assert done.output.count("a changed token is refused") == 4

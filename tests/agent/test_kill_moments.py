@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from crash import asking, victim
+from crash import agent_program, programs
 from tenuto.core.journal import CallFinished, CallStarted, ReplyReceived, RequestStarted
 from tenuto.testing import call, say, stall, think, turn
 
@@ -18,11 +18,11 @@ def test_in_the_middle_of_a_stream(tenuto_sim, tmp_path):
     tenuto_sim.script(turn(think("Hm."), say("Half "), stall(times=1), say("and half.")))
     where = str(tmp_path / "sessions.db")
 
-    with asking.running(victim, where) as process:
-        asking.wait_for(process, "text")
+    with programs.start_program(agent_program, where) as process:
+        programs.wait_for(process, "text")
         process.send_signal(signal.SIGKILL)
 
-    with victim.agent(where) as agent:
+    with agent_program.agent(where) as agent:
         session = agent.resume()
         assert (session.status, session.text, session.has_pending_work) == ("interrupted", "", True)
         session.continue_()
@@ -30,7 +30,7 @@ def test_in_the_middle_of_a_stream(tenuto_sim, tmp_path):
         assert (len(_acts(session, RequestStarted)), len(_acts(session, ReplyReceived))) == (2, 1)
     assert len(tenuto_sim.requests) == 2
     tenuto_sim.assert_clean()
-    assert asking.faults(where) == []
+    assert programs.find_problems(where) == []
 
 
 def test_while_three_tools_run(tenuto_sim, tmp_path):
@@ -38,11 +38,11 @@ def test_while_three_tools_run(tenuto_sim, tmp_path):
     tenuto_sim.script(turn(call("look"), call("hold"), call("grip")), turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
-    with asking.running(victim, where) as process:
-        asking.wait_for(process, "holding", "holding")
+    with programs.start_program(agent_program, where) as process:
+        programs.wait_for(process, "holding", "holding")
         process.send_signal(signal.SIGKILL)
 
-    with victim.agent(where) as agent:
+    with agent_program.agent(where) as agent:
         session = agent.resume()
         assert len(_acts(session, CallStarted)) == 3
         session.continue_()
@@ -51,4 +51,4 @@ def test_while_three_tools_run(tenuto_sim, tmp_path):
         assert [act.outcome for act in results] == ["done", "interrupted", "interrupted"]
         assert all("may or may not" in str(act.result.content) for act in results[1:])
     tenuto_sim.assert_clean()
-    assert asking.faults(where) == []
+    assert programs.find_problems(where) == []

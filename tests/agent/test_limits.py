@@ -142,7 +142,7 @@ def test_a_limit_that_is_no_number_is_refused(given):
 def spent(*acts) -> Spent:
     counted = Spent()
     for act in acts:
-        counted.record(act)
+        counted = counted.after(act)
     return counted
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import holder
-from crash import asking
+from crash import programs
 from tenuto.core.journal import ApprovalDecided, CallFinished, MessageAdded, RunEnded, SteeringAdded
 from tenuto.errors import RunCancelled
 from tenuto.testing import call, say, turn
@@ -39,8 +39,8 @@ def results(session) -> list[str]:
 def test_steering_survives_the_kill_of_the_holder(tenuto_sim, paths):
     tenuto_sim.script(turn(HOLD), turn("In Celsius."))
     with holder.make_agent(*paths) as agent:
-        with asking.running(holder, *paths, "deaf") as process:
-            asking.wait_for(process, "holding")
+        with programs.start_program(holder, *paths, "deaf") as process:
+            programs.wait_for(process, "holding")
             agent.session("run").steer("Only Celsius.")
             process.send_signal(signal.SIGKILL)
         for _ in range(2):
@@ -51,20 +51,20 @@ def test_steering_survives_the_kill_of_the_holder(tenuto_sim, paths):
         assert (session.status, session.text) == ("completed", "In Celsius.")
     assert len(tenuto_sim.requests) == 2
     tenuto_sim.assert_clean()
-    assert asking.faults(paths[0]) == []
+    assert programs.find_problems(paths[0]) == []
 
 
 @pytest.mark.parametrize("deaf", [True, False], ids=["killed", "heard"])
 def test_approval_from_another_process_runs_the_call_once(tenuto_sim, paths, deaf):
     tenuto_sim.script(turn(PAY, HOLD), turn("Paid."))
     with holder.make_agent(*paths) as agent:
-        with asking.running(holder, *paths, *(["deaf"] if deaf else [])) as process:
-            asking.wait_for(process, "holding")
+        with programs.start_program(holder, *paths, *(["deaf"] if deaf else [])) as process:
+            programs.wait_for(process, "holding")
             session = agent.session("run")
             assert [one.call.name for one in session.pending] == ["pay"]
             assert session.approve() is None  # the holder runs it
             if not deaf:
-                asking.wait_for(process, "paid")
+                programs.wait_for(process, "paid")
             process.send_signal(signal.SIGKILL)
         for _ in range(2):
             session = agent.resume("run")
@@ -74,15 +74,15 @@ def test_approval_from_another_process_runs_the_call_once(tenuto_sim, paths, dea
         assert (session.status, session.text) == ("completed", "Paid.")
         assert len(results(session)) == 2
     assert payments(paths) == ["5"]  # "heard": a payment whose result was not recorded is not repeated
-    assert asking.faults(paths[0]) == []
+    assert programs.find_problems(paths[0]) == []
 
 
 @pytest.mark.parametrize("deaf", [True, False], ids=["killed", "heard"])
 def test_denial_from_another_process_reaches_the_model(tenuto_sim, paths, deaf):
     tenuto_sim.script(turn(PAY, HOLD), turn("I see."))
     with holder.make_agent(*paths) as agent:
-        with asking.running(holder, *paths, *(["deaf"] if deaf else [])) as process:
-            asking.wait_for(process, "holding")
+        with programs.start_program(holder, *paths, *(["deaf"] if deaf else [])) as process:
+            programs.wait_for(process, "holding")
             session = agent.session("run")
             assert session.deny(reason="too much") is None
             if not deaf:
@@ -95,14 +95,14 @@ def test_denial_from_another_process_reaches_the_model(tenuto_sim, paths, deaf):
         assert "pay was not run: too much" in results(session)[0]
         assert (session.status, session.text) == ("completed", "I see.")
     assert payments(paths) == []
-    assert asking.faults(paths[0]) == []
+    assert programs.find_problems(paths[0]) == []
 
 
 def test_cancel_survives_the_kill_of_the_holder(tenuto_sim, paths):
     tenuto_sim.script(turn(HOLD), turn("Never sent."))
     with holder.make_agent(*paths) as agent:
-        with asking.running(holder, *paths, "deaf") as process:
-            asking.wait_for(process, "holding")
+        with programs.start_program(holder, *paths, "deaf") as process:
+            programs.wait_for(process, "holding")
             agent.session("run").cancel()
             process.send_signal(signal.SIGKILL)
         session = agent.resume("run")
@@ -114,15 +114,15 @@ def test_cancel_survives_the_kill_of_the_holder(tenuto_sim, paths):
         assert [entry.reason for entry in payloads(session, RunEnded)] == ["cancelling", "cancelled"]
         assert len(tenuto_sim.requests) == 1
         assert agent.resume("run").continue_().text  # the cancel is taken: the session can continue
-    assert asking.faults(paths[0]) == []
+    assert programs.find_problems(paths[0]) == []
 
 
 def test_cancel_ends_the_run_of_another_process(tenuto_sim, paths):
     tenuto_sim.script(turn(HOLD), turn("Never sent."))
-    with asking.running(holder, *paths) as process, holder.make_agent(*paths) as agent:
-        asking.wait_for(process, "holding")
+    with programs.start_program(holder, *paths) as process, holder.make_agent(*paths) as agent:
+        programs.wait_for(process, "holding")
         agent.session("run").cancel()
-        asking.wait_for(process, "cancelled")
+        programs.wait_for(process, "cancelled")
         assert process.wait(20) == 0
         session = agent.resume("run")
         assert session.status == "cancelled"
@@ -132,8 +132,8 @@ def test_cancel_ends_the_run_of_another_process(tenuto_sim, paths):
 
 def test_cancel_of_a_dead_holder_takes_effect_at_once(tenuto_sim, paths):
     tenuto_sim.script(turn(HOLD), turn("Never sent."))
-    with asking.running(holder, *paths) as process:
-        asking.wait_for(process, "holding")
+    with programs.start_program(holder, *paths) as process:
+        programs.wait_for(process, "holding")
         process.send_signal(signal.SIGKILL)
     with holder.make_agent(*paths) as agent:
         session = agent.session("run")
@@ -146,8 +146,8 @@ def test_cancel_of_a_dead_holder_takes_effect_at_once(tenuto_sim, paths):
 def test_message_with_a_key_is_sent_once(tenuto_sim, paths):
     """A job that is delivered three times, the first time to a process that dies."""
     tenuto_sim.script(turn(HOLD), turn(say("Done.")), turn(say("Other.")))
-    with asking.running(holder, *paths) as process:
-        asking.wait_for(process, "holding")
+    with programs.start_program(holder, *paths) as process:
+        programs.wait_for(process, "holding")
         process.send_signal(signal.SIGKILL)
     replies = []
     with holder.make_agent(*paths) as agent:

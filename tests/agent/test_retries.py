@@ -125,7 +125,7 @@ async def test_a_conversation_that_grew_too_long_waits(tenuto_sim):
 
 
 @scene
-async def test_missing_key_leaves_no_session(tenuto_sim):
+async def test_missing_key_leaves_no_session():
     async with agent(model="anthropic/claude-opus-4-6", keys={"anthropic": ""}, store=None) as ai:
         session = ai.session()
         with pytest.raises(MissingKey):

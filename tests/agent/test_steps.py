@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from agent.acting import Held, add, agent, pay, results, running, scene, story
-from tenuto import Limits, Provider
+from tenuto import Limits
 from tenuto.agent.events import RunStopped, ToolStarted
 from tenuto.agent.runner import Blocked, Done, More, Wait
 from tenuto.client.middleware.retry import Retry
@@ -129,11 +130,11 @@ async def test_error_that_does_not_pass_is_raised_by_the_step(tenuto_sim, stores
 
 
 @scene
-async def test_steps_try_each_fallback_model_once(tenuto_sim, stores):
+async def test_steps_try_each_fallback_model_once(dead, stores):
     """Each model has all of its retries. Without a model that is left, the run fails."""
-    dead = [Provider(name, "openai-chat", "http://127.0.0.1:9/v1", auth="none") for name in ("a", "b", "c")]
+    rows = [msgspec.structs.replace(dead, name=name) for name in ("a", "b", "c")]
     workflow = Workflow(
-        stores, model="a/x", providers=dead, fallback=["b/x", "c/x"], retry=Retry(1, base=0.0), allow_unverified=True
+        stores, model="a/x", providers=rows, fallback=["b/x", "c/x"], retry=Retry(1, base=0.0), allow_unverified=True
     )
     with pytest.raises(ConnectionFailed):
         await workflow.drive()

@@ -45,8 +45,8 @@ def journal(*acts) -> list[Entry]:
     return found
 
 
-def fates(report: Report) -> dict[str, str]:
-    return {block.place: block.fate for block in report.blocks}
+def outcomes(report: Report) -> dict[str, str]:
+    return {str(block.location): block.outcome for block in report.blocks}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_can_be_audited(said):
 
     assert report.clean
     assert (report.target, report.dialect) == (CLAUDE, "anthropic-messages")
-    assert fates(report)["messages[1].blocks[0]"] == "kept"
+    assert outcomes(report)["messages[1].blocks[0]"] == "kept"
 
 
 def test_where_everything_stands():
@@ -77,7 +77,7 @@ def test_where_everything_stands():
         for step in block.pointer.split("/")[1:]:
             found = found[int(step)] if isinstance(found, list) else found[step]
     assert [block.pointer for block in report.blocks][1:4] == [f"/messages/1/content/{at}" for at in range(3)]
-    assert {block.fate for block in report.blocks} == {"kept"}
+    assert {block.outcome for block in report.blocks} == {"kept"}
 
 
 def test_for_somebody_else():
@@ -85,11 +85,11 @@ def test_for_somebody_else():
     report = audit(Transcript(TALK), GPT)
 
     assert report.clean
-    assert fates(report)["messages[1].blocks[0]"] == "dropped"
-    assert fates(report)["messages[1].blocks[1]"] == "kept"
-    dropped = next(block for block in report.blocks if block.fate == "dropped")
-    assert dropped.rule == "foreign-reasoning"
-    assert dropped.why
+    assert outcomes(report)["messages[1].blocks[0]"] == "dropped"
+    assert outcomes(report)["messages[1].blocks[1]"] == "kept"
+    dropped = next(block for block in report.blocks if block.outcome == "dropped")
+    assert (dropped.loss, dropped.rule) == ("foreign-reasoning", "XP-02")
+    assert dropped.reason
     assert dropped.remedy
     assert "dropped  messages[1].blocks[0]  reasoning: " in str(report)
 
@@ -106,9 +106,9 @@ def test_what_would_be_refused():
     assert finding.remedy
     assert finding.source
     told = str(report)
-    assert told.startswith(f"{CLAUDE} (anthropic-messages): would be refused; ")
+    assert told.startswith(f"{CLAUDE} (anthropic-messages): refused; ")
     assert "refused  ANT-TOOL-07  /tools/0/name" in told
-    assert f"    do: {finding.remedy}" in told
+    assert f"    remedy: {finding.remedy}" in told
     document = report.as_dict()
     assert document["clean"] is False
     assert document["findings"][0]["rule"] == "ANT-TOOL-07"
@@ -121,7 +121,7 @@ def test_what_was_said_makes_no_lines_of_the_report():
     report = audit([UserMessage("One?"), cut, UserMessage("And?")], CLAUDE)
 
     assert [line.split()[0] for line in str(report).splitlines()] == [CLAUDE, "dropped"]
-    assert "\ud800" in report.as_dict()["blocks"][1]["why"]
+    assert "\ud800" in report.as_dict()["blocks"][1]["reason"]
 
 
 def test_a_block_that_would_be_refused_says_so():
@@ -129,9 +129,9 @@ def test_a_block_that_would_be_refused_says_so():
     from tenuto import Image
 
     report = audit([user("Look:", Image("aGk=", "image/bmp"))], CLAUDE)
-    refused = [block for block in report.blocks if block.fate == "refused"]
+    refused = [block for block in report.blocks if block.outcome == "refused"]
 
-    assert [block.place for block in refused] == [finding.place for finding in report.refused] != []
+    assert [block.location for block in refused] == [finding.location for finding in report.refused] != []
     assert refused[0].rule == report.refused[0].rule
 
 
@@ -148,11 +148,10 @@ def test_thoughts_behind_a_change_are_told():
     talk = (TALK[0], msgspec.structs.replace(REPLY, origin=origin), TALK[2])
     same, other = audit(talk, BOUND), audit((UserMessage("Two?"), *talk[1:]), BOUND)
 
-    assert fates(same)["messages[1].blocks[0]"] == "kept"
-    assert fates(other)["messages[1].blocks[0]"] == "dropped"
-    gone = next(block for block in other.blocks if block.fate == "dropped")
-    assert gone.rule == "stale-prefix"
-    assert "ANT-THINK-08" in gone.source
+    assert outcomes(same)["messages[1].blocks[0]"] == "kept"
+    assert outcomes(other)["messages[1].blocks[0]"] == "dropped"
+    gone = next(block for block in other.blocks if block.outcome == "dropped")
+    assert (gone.loss, gone.rule) == ("stale-prefix", "ANT-THINK-08")
     assert other.clean
 
 
@@ -182,7 +181,7 @@ def test_one_that_comes_out_differently_is_found():
 
     assert (report.compared, report.clean) == (1, False)
     [finding] = report.findings
-    assert (finding.rule, finding.severity, finding.place) == ("request-changed", "changed", "entry 3")
+    assert (finding.rule, finding.severity, finding.entry) == ("request-changed", "changed", 3)
     assert report.refused == ()
 
 
@@ -227,7 +226,7 @@ def test_what_was_left_out_stays_out():
     )  # fmt: skip
     report = audit(entries)
 
-    assert fates(report)["messages[1].blocks[0]"] == "dropped"
+    assert outcomes(report)["messages[1].blocks[0]"] == "dropped"
 
 
 @pytest.mark.parametrize(

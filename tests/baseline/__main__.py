@@ -45,7 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="baseline", description=main.__doc__)
-    parser.add_argument("task", choices=["write", "check", "coverage", "coverage-check"])
+    parser.add_argument(
+        "task",
+        choices=["write", "check", "coverage", "coverage-check"],
+        help="record the behavior, compare with it, record the coverage, compare with it",
+    )
     parser.add_argument("--corpus", type=Path, nargs="*", default=[], help="directories of recorded traffic")
     parser.add_argument("--only", nargs="*", choices=_PARTS, help="parts to record or to compare")
     parser.add_argument("--jobs", type=int, default=2, help="processes  [default: 2]")

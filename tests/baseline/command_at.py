@@ -1,4 +1,4 @@
-"""Run the command at another time: `python command_at.py SECONDS ARGUMENTS...` moves its clock by so many seconds.
+"""Run the command at another time: `python command_at.py SECONDS ARGUMENTS...` moves its clock by SECONDS.
 
 What the command prints depends on the date: prices change, models retire.
 """

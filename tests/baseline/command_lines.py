@@ -69,13 +69,14 @@ def pay(amount: int) -> str:
 }
 
 _COMMANDS = (
-    "run chat resume fork sessions show export import audit handover models providers embed tools keys config sim "
+    "run chat resume fork sessions show export import audit handover store models providers embed tools keys config sim "
     "doctor completion"
 )
 _BELOW = {
-    "sessions": "list search rename archive rm stats verify gc reindex backup",
-    "config": "path set show",
-    "keys": "list path rm set",
+    "sessions": "search rename archive rm",
+    "store": "stats verify gc reindex backup restore",
+    "config": "edit set show unset",
+    "keys": "list rm set",
 }
 
 SCENES: dict[str, list[Line]] = {
@@ -172,9 +173,9 @@ SCENES: dict[str, list[Line]] = {
         sessions --json
         show trip
         show trip --json
-        export trip -o trip.md
-        export trip -o trip.md
-        export trip -o trip.jsonl
+        export trip --out trip.md
+        export trip --out trip.md
+        export trip --out trip.jsonl
         export trip --format openai
         import trip.jsonl --store other.db --id copy
         import trip.jsonl --store other.db --id copy
@@ -195,17 +196,17 @@ SCENES: dict[str, list[Line]] = {
         sessions rm voyage
         sessions rm voyage --yes
         sessions rm voyage --yes --forks
-        sessions stats
-        sessions verify
-        sessions gc
-        sessions reindex
-        sessions backup copy.db
-        sessions backup copy.db
+        store stats
+        store verify
+        store gc
+        store reindex
+        store backup copy.db
+        store backup copy.db
     """),
     "embed": _lines("""
         embed note.txt other.txt --into index.db
         embed note.txt other.txt --into index.db
-        embed --similar Oslo --into index.db -n 1 --json
-        embed note.txt --lines --into lines.jsonl
+        embed --similar Oslo --into index.db --limit 1 --json
+        embed --text Oslo --dimensions 4
     """),
 }  # fmt: skip

@@ -43,7 +43,7 @@ class Exchange:
 
     @property
     def model(self) -> str:
-        """The model that was asked."""
+        """The model of the request."""
         return str(self.request.get("model") or self.about.get("model") or "")
 
 

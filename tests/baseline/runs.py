@@ -195,7 +195,7 @@ async def tools(stage: Stage) -> None:
 
 
 async def parallel(stage: Stage) -> None:
-    """Five calls in one reply: two good ones, an unknown tool, arguments that do not fit, arguments that are no JSON."""
+    """Five calls in one reply: two good ones, an unknown tool, arguments that do not match, arguments that are not JSON."""
     bad = (Call("missing", "{}"), Call("add", '{"a": "x"}'), Call("add", '{"a": 1, '))
     stage.script([Say("All at once."), ADD, Call("note", '{"text": "n"}'), *bad], [Say("Done.")])
     session = stage.agent(add, note).session("one")

@@ -28,7 +28,7 @@ from tenuto.agent.limits import FamilyBudget
 from tenuto.client.middleware.retry import Retry
 from tenuto.errors import ConnectionFailed
 from tenuto.oneshot import target_of
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 from tenuto.wire import registry
 from tenuto.wire.registry import codec_for
 
@@ -180,12 +180,12 @@ def scripted_transport(answer: Callable[[Any], Any]) -> Any:
 
 def json_reply(status: int, document: dict[str, Any]) -> Any:
     """Return a whole HTTP response."""
-    return Answer(json.dumps(document).encode(), status)
+    return ScriptedResponse(json.dumps(document).encode(), status)
 
 
 def stream_reply(body: bytes, *, is_cut: bool = False) -> Any:
     """Return a streamed HTTP response; the connection ends after its bytes if it is cut."""
-    return Answer.stream(body, error=connection_lost() if is_cut else None)
+    return ScriptedResponse.stream(body, error=connection_lost() if is_cut else None)
 
 
 def connection_lost() -> Exception:
@@ -232,8 +232,8 @@ def change_agent(monkeypatch: Any) -> None:
 CHANGED_COMMAND = """
 import sys
 from tenuto.cli import main
-report = main._misused
-main._misused = lambda error: report(error) + 1
+report = main._report_usage_error
+main._report_usage_error = lambda *arguments: report(*arguments) + 1
 sys.exit(main.main(sys.argv[1:]))
 """
 """A program that runs the command with another exit code for wrong usage."""

@@ -36,7 +36,7 @@ _RESULT = "The result of"
 
 
 def case_key(case: str) -> str:
-    """Return what stands for the name of a case in the recorded files."""
+    """Return the name of a case in the recorded files."""
     return digest(case.encode(), 7)
 
 

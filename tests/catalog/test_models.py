@@ -211,7 +211,7 @@ GPT = [
     ("gpt-6.1-sol", "openai-responses", "low medium high xhigh max", "medium", "rejected", "rejected", 128_000),
     ("gpt-6-sol", "openai-responses", "none low medium high xhigh max", "medium", "only_without_reasoning", "effort_none", 128_000),
     ("gpt-5.6", "openai-responses", "none low medium high xhigh max", "medium", "only_without_reasoning", "effort_none", 128_000),
-    ("gpt-5.5-2026-04-23", "openai-responses", "none low medium high xhigh", "medium", "only_without_reasoning", "effort_none", 128_000),
+    ("gpt-5.5-2026-04-23", "openai-responses", "none low medium high xhigh", "medium", "only_without_reasoning", "effort_unset", 128_000),
     ("gpt-5.5-pro", "openai-responses", "medium high xhigh", "", "rejected", "rejected", 128_000),
     ("gpt-5.4-mini", "openai-responses", "none low medium high xhigh", "none", "only_without_reasoning", "effort_none", 128_000),
     ("gpt-5.2", "openai-responses", "none low medium high xhigh", "none", "only_without_reasoning", "ok", 128_000),

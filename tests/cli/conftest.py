@@ -12,10 +12,11 @@ import sys
 import time
 from contextlib import redirect_stdout
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
-from cli.screens import Display
+from cli.virtual_terminal import VirtualTerminal
 from tenuto.catalog import PROVIDERS
 
 PATIENCE = 30
@@ -38,7 +39,7 @@ class Done(NamedTuple):
 class Terminal:
     """A command in a pseudo-terminal, and somebody who reads, types, and drags the window.
 
-    `seen` is what came, codes and all; `end`, and `display`, tell what stands on the screen. `reflows`: see `Display`.
+    `seen` is what came, codes and all; `end`, and `display`, tell what stands on the screen. `reflows`: see `VirtualTerminal`.
     """
 
     def __init__(self, command, env, cwd, stdin=None, stdout=None, *, columns=200, rows=50, reflows=False):
@@ -72,6 +73,17 @@ class Terminal:
     def type(self, text):
         os.write(self._master, text.encode())
 
+    def interrupt(self):
+        """Type Ctrl-C until the command reacts.
+
+        Python handles a signal that arrives just before `readline` blocks only after the next key.
+        """
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            self.type("\x03")
+            if select.select([self._master], [], [], 1)[0]:
+                return
+
     def end(self):
         """Read to the end; return the exit code and what stands on the screen then."""
         while self._read():
@@ -89,7 +101,7 @@ class Terminal:
     def display(self):
         """What stands on the screen by now."""
         (_, *first), *later = self._sizes
-        display, at = Display(*first, reflows=self._reflows), 0
+        display, at = VirtualTerminal(*first, reflows=self._reflows), 0
         for end, *size in later:
             display.feed(self.seen[at:end]).resize(*size)
             at = end
@@ -180,6 +192,16 @@ def tenuto(tenuto_sim, tmp_path):
     calls.close()
 
 
+@pytest.fixture
+def real_providers(tenuto_sim):
+    """The simulator answers `sim/...` only: providers need their keys, and are at the URL of their settings."""
+    from tenuto.testing import override
+
+    hosts = [urlsplit(row.base_url).hostname or "" for row in PROVIDERS.values()]
+    with override(tenuto_sim, network=["127.0.0.1", "nowhere.invalid", *hosts]):
+        yield
+
+
 class _Piped(io.TextIOWrapper):
     """Stdin, with something in it."""
 
@@ -219,3 +241,11 @@ def here(tenuto_sim, monkeypatch, capfd, tmp_path):
         return Done(code, out, err)
 
     return call
+
+
+@pytest.fixture
+def unset(here, monkeypatch):
+    """Remove model and simulator of the tests: each call of `here` starts its own simulator, as for a user."""
+    for name in ("TENUTO_MODEL", "TENUTO_SIM_URL"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("tenuto.client.simulator.overrides", [])

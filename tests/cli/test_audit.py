@@ -37,8 +37,8 @@ def test_a_session_that_would_be_taken(here, talked):
     done = here("audit")
 
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[0].startswith("sim/anthropic (anthropic-messages): would be taken; ")
-    assert "1 earlier request made again" in done.out
+    assert done.out.splitlines()[0].startswith("sim/anthropic (anthropic-messages): accepted; ")
+    assert "1 past request written again" in done.out
 
 
 def test_what_another_would_not_get(here, talked):
@@ -59,7 +59,7 @@ def test_as_a_document(here, talked):
     assert document["clean"] is True
     assert document["target"] == "sim/anthropic"
     assert document["compared"] == 1
-    assert [block["fate"] for block in document["blocks"]] == ["kept"] * len(document["blocks"])
+    assert [block["outcome"] for block in document["blocks"]] == ["kept"] * len(document["blocks"])
     assert all(block["pointer"].startswith("/messages/") for block in document["blocks"])
 
 
@@ -83,14 +83,14 @@ def test_a_journal_that_does_not_say_what_was_sent(here, talked):
 
     assert done.code == 8
     assert "changed  request-changed" in done.out
-    assert "2 earlier requests made again" in done.out
+    assert "2 past requests written again" in done.out
 
 
 def test_a_session_goes_on_with_another_model_and_back(here, talked):
     there = here("handover", "last", "sim/openai")
 
     assert there.code == 0
-    assert "goes on with sim/openai; " in there.out
+    assert "switched to sim/openai; " in there.out
     assert "foreign-reasoning" in there.out
     assert isinstance(entries()[-1].payload, HandedOver)
     assert here("resume", "last", "Again.", "-q").out == "Two.\n"
@@ -133,7 +133,7 @@ NOBODYS = {
     "gpt": "'gpt' is not a model name: use provider/model, such as openai/gpt-",
     "": "'' is not a model name: use provider/model, such as sim/anthropic",
     "gpt-oss-120b": "no provider in 'gpt-oss-120b': use cerebras/gpt-oss-120b or sambanova/gpt-oss-120b or",
-    "sim/openai:high": "keeps the effort it was begun with; leave :high out",
+    "sim/openai:high": "effort cannot change on resume; drop :high",
 }
 
 
@@ -182,6 +182,6 @@ def test_audit_and_handover_in_a_pipe_and_in_a_terminal(tenuto, tenuto_sim):
 
     assert (0, "") == (piped.code, piped.err)
     assert (0, piped.out.split()) == (code, seen.split())
-    assert re.fullmatch(r"session \w+ goes on with sim/openai; \d+ loss(es)?\n(  .*\n)*", there.out)
-    assert (0, True) == (back[0], back[1].startswith(there.out.split(" goes on")[0]))
-    assert "goes on with sim/anthropic; 0 losses" in back[1]
+    assert re.fullmatch(r"session \w+ switched to sim/openai; \d+ loss(es)?\n(  .*\n)*", there.out)
+    assert (0, True) == (back[0], back[1].startswith(there.out.split(" switched")[0]))
+    assert "switched to sim/anthropic; 0 losses" in back[1]

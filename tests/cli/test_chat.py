@@ -11,9 +11,11 @@ from typing import NamedTuple
 import pytest
 
 from tenuto import settings
-from tenuto.cli.chatting import Chat
-from tenuto.cli.line_editor import Cleared, Unreadable
-from tenuto.cli.screen import Screen, looks
+from tenuto.cli.options import RunOptions
+from tenuto.cli.session.chat import Chat
+from tenuto.cli.terminal.display import Display
+from tenuto.cli.terminal.output import detect_terminal
+from tenuto.cli.terminal.prompt import NotUtf8, PromptInterrupted
 from tenuto.core.journal import Configured, HandedOver, MessageAdded
 from tenuto.store.open import open_store
 from tenuto.testing import call, deny, fail, say, stop, think, turn
@@ -95,7 +97,8 @@ def chat(tenuto_sim, monkeypatch, capfd, tmp_path):
     def talk(*lines, live=True, offers=True, **given):
         typist = Typist(lines, live=live, offers=offers)
         capfd.readouterr()
-        code = Chat({"model": "sim/anthropic", **given}, typist, Screen(looks("never"))).whole()
+        options = RunOptions(**{"model": "sim/anthropic", **given})
+        code = Chat(options, typist, Display(detect_terminal("never"))).execute()
         return Talked(code, *capfd.readouterr(), typist.offered)
 
     return talk
@@ -149,7 +152,7 @@ def test_what_fails_is_told_and_an_empty_line_goes_on(chat, tenuto_sim):
     assert (0, "There.\n") == done[:2]
     assert "error: " in done.err
     assert "the turn has not ended: an empty line, or /retry, goes on with it\n" in done.err
-    assert "! nothing is left to do\n" in done.err
+    assert "! nothing to do\n" in done.err
     assert ["Hi"] == said_in(entries)
 
 
@@ -180,8 +183,15 @@ def test_of_a_long_answer_only_the_beginning_is_shown_again(chat, tenuto_sim):
 
 
 def test_ctrl_c_clears_and_the_second_at_an_empty_prompt_leaves(chat):
-    kept = chat(Cleared(empty=False), Cleared(empty=False), "/help", Cleared(empty=True), "/help", Cleared(empty=True))
-    left = chat(Cleared(empty=False), Cleared(empty=True), "/help")
+    kept = chat(
+        PromptInterrupted(empty=False),
+        PromptInterrupted(empty=False),
+        "/help",
+        PromptInterrupted(empty=True),
+        "/help",
+        PromptInterrupted(empty=True),
+    )
+    left = chat(PromptInterrupted(empty=False), PromptInterrupted(empty=True), "/help")
 
     assert 0 == kept.code == kept.err.count("resume with")
     assert "Ctrl-C once more, or Ctrl-D, leaves\n" in kept.err
@@ -189,7 +199,7 @@ def test_ctrl_c_clears_and_the_second_at_an_empty_prompt_leaves(chat):
 
 
 def test_what_is_no_text_is_not_said(chat):
-    done = chat(Unreadable(), "/exit")
+    done = chat(NotUtf8(), "/exit")
 
     assert (0, True) == (done.code, "! that is no text in UTF-8, and was not said\n" in done.err)
 
@@ -229,7 +239,7 @@ def test_nothing_is_kept_of_an_ephemeral_chat(here, tenuto_sim):
     done = here("chat", "--ephemeral", stdin="Hi\n/tools read_file\nHo\n")
 
     assert (0, "One.\nTwo.\n") == done[:2]
-    assert "on: read_file" in done.err
+    assert "enabled: read_file" in done.err
     assert "resume with" not in done.err
     assert [] == sessions()
     tenuto_sim.assert_clean()
@@ -241,7 +251,7 @@ def test_a_session_is_named_once(here):
     none = here("chat", "last", stdin="")
 
     assert [2, 2, 7] == [both.code, gone.code, none.code]
-    assert "error: SESSION says which one goes on, and so do -c and --session: give one of them\n" in both.err
+    assert "error: use either -c or SESSION\n" in both.err
 
 
 def test_what_could_not_be_written_is_there_to_be_said_again(chat, tenuto_sim, tmp_path):
@@ -272,7 +282,7 @@ def test_a_signal_stops_the_turn_and_only_ctrl_c_at_a_terminal_does_not_leave(ch
     again = chat(session="last", tool=("tools:ring",))
 
     assert (code, "" if code else "Well.\n") == done[:2]
-    assert "stopped; what was said and done is kept\n" in done.err
+    assert "stopped; session saved\n" in done.err
     assert "\nresume with: tenuto chat 01" in done.err
     assert bool(code) == ("the last turn has not ended (cancelled): an empty line, or /retry, goes on" in again.err)
     tenuto_sim.assert_clean()
@@ -285,8 +295,8 @@ def test_a_command_that_is_none_suggests_one(chat, tenuto_sim):
     tenuto_sim.script(turn("Yes."))
     done = chat("/modle", "/", "/ls /tmp", "//help", "/HELP")
 
-    assert "! there is no command /modle: did you mean /model? (what begins with // is said with one slash)" in done.err
-    assert "! there is no command /: /help lists what there is" in done.err
+    assert "! unknown command /modle: did you mean /model? (start with // to send a literal /)" in done.err
+    assert "! unknown command /: use /help" in done.err
     assert "  /undo [N]          " in done.err
     assert ["/help"] == said_in(sessions()[0][1])
 
@@ -299,10 +309,10 @@ def test_a_handover_tells_what_is_lost_and_back_again_all_is_in_place(chat, tenu
     [(_, entries)] = sessions()
 
     assert "One.\nTwo.\nThree.\n" == done.out
-    lost = re.search(r"goes on with sim/openai\n((?:lost: .*\n)+)asks sim/openai\n", done.err)
+    lost = re.search(r"switched to sim/openai\n((?:lost: .*\n)+)model: sim/openai\n", done.err)
     assert lost is not None
     assert [1] * len(lost[1].splitlines()) == [done.err.count(line) for line in lost[1].splitlines()]
-    assert "goes on with sim/anthropic\n" in done.err
+    assert "switched to sim/anthropic\n" in done.err
     assert "nobody" in done.err
     assert "! 'gpt' is not a model name: use provider/model, such as openai/gpt-" in done.err
     assert ["sim/openai", "sim/anthropic"] == [
@@ -317,7 +327,7 @@ def test_a_session_can_be_handed_over_as_it_is_opened(chat, tenuto_sim):
     chat("Hi")
     done = chat("And?", session="last", model="sim/openai")
     again = chat("And?", session="last", model=None)
-    lost = re.search(r"^goes on with sim/openai\n((?:lost: .*\n)+)session 01", done.err)
+    lost = re.search(r"^switched to sim/openai\n((?:lost: .*\n)+)session 01", done.err)
 
     assert lost is not None
     assert [1] * len(lost[1].splitlines()) == [done.err.count(line) for line in lost[1].splitlines()]
@@ -336,9 +346,9 @@ def test_how_much_the_model_thinks_can_be_changed(chat, tenuto_sim):
     [(_, entries)] = sessions()
     kept = [json.loads(one.payload.parameters) for one in entries if isinstance(one.payload, Configured)]
 
-    assert "goes on with sim/openai, effort low\n" in done.err
-    assert "asks sim/openai, effort high\n" in done.err
-    assert "goes on with sim/anthropic, effort high\n" in done.err
+    assert "switched to sim/openai, effort low\n" in done.err
+    assert "model: sim/openai, effort high\n" in done.err
+    assert "switched to sim/anthropic, effort high\n" in done.err
     assert [{"temperature": 0.1, "effort": "low"}, {"temperature": 0.1, "effort": "high"}] == kept
     tenuto_sim.assert_clean()
 
@@ -352,7 +362,7 @@ def test_an_exchange_is_taken_back_and_the_original_stays(chat, tenuto_sim):
     done = chat("/undo", "second, otherwise", session="last")
     [(branch, entries), (kept, after)] = sessions()
 
-    assert f"the last exchange is taken back: goes on in {branch.id[:12]}; {one.id[:12]} has everything" in done.err
+    assert f"1 exchange undone (now in {branch.id[:12]}; original kept as {one.id[:12]})" in done.err
     assert ["second"] == done.offered
     assert (one.id, before) == (kept.id, after)
     assert one.id == branch.parent
@@ -366,10 +376,10 @@ def test_everything_can_be_taken_back_but_not_more(chat, tenuto_sim):
     done = chat("/undo", "Hi", "Ho", "/undo 3", "/undo 0", "/undo 2", "/undo", "/show", "Ha", offers=False)
     [(_, entries), (_, before)] = sessions()
 
-    assert "! nothing was said yet that could be taken back\n" in done.err
-    assert "! only 2 can be taken back\n" in done.err
-    assert "! /undo takes a number from 1 on, not '0'\n" in done.err
-    assert "the last 2 exchanges are taken back" in done.err
+    assert "! nothing to undo\n" in done.err
+    assert "! only 2 exchanges to undo\n" in done.err
+    assert "! /undo takes a number, 1 or more, not '0'\n" in done.err
+    assert "2 exchanges undone" in done.err
     assert "\nunsaid: Hi\n" in done.err
     assert (["Ha"], ["Hi", "Ho"]) == (said_in(entries), said_in(before))
     tenuto_sim.assert_clean()
@@ -378,7 +388,7 @@ def test_everything_can_be_taken_back_but_not_more(chat, tenuto_sim):
 def test_taking_back_what_was_said_after_a_handover_tells_who_is_asked(chat, tenuto_sim):
     done = chat("Hi", "/model sim/openai", "Ho", "/undo 2")
 
-    assert "it asks sim/anthropic, as the session did there\n" in done.err
+    assert "model is sim/anthropic again\n" in done.err
 
 
 def test_a_branch_goes_its_own_way(chat, tenuto_sim):
@@ -387,13 +397,13 @@ def test_a_branch_goes_its_own_way(chat, tenuto_sim):
     done = chat("/fork", "Three", "/fork 2", "Four", "/fork 77", "/fork x", session="last")
     [(second, there), (first, entries), (kept, after)] = sessions()
 
-    assert f"branched off: goes on in {first.id[:12]}; {one.id[:12]} stays as it is\n" in done.err
-    assert f"branched off: goes on in {second.id[:12]}; {first.id[:12]} stays as it is\n" in done.err
+    assert f"forked (now in {first.id[:12]}; {one.id[:12]} unchanged)\n" in done.err
+    assert f"forked (now in {second.id[:12]}; {first.id[:12]} unchanged)\n" in done.err
     assert (one.id, before) == (kept.id, after)
     assert ["One", "Two", "Three"] == said_in(entries)
     assert ["One", "Four"] == said_in(there)
     assert "! cannot fork after message 77: choose 1 to 4\n" in done.err
-    assert "! /fork takes a number from 1 on, not 'x'\n" in done.err
+    assert "! /fork takes a number, 1 or more, not 'x'\n" in done.err
     tenuto_sim.assert_clean()
 
 
@@ -403,9 +413,9 @@ def test_tools_are_switched_on_in_the_same_session(chat, tenuto_sim):
     done = chat("/tools", "Hi", "/tools raed_file", "/tools tools:look read_file", "Look!", "/tools")
     [(_, entries)] = sessions()
 
-    assert "on: none\nthere are: read_file, write_file, " in done.err
+    assert "enabled: none\navailable: read_file, write_file, " in done.err
     assert "! there is no tool 'raed_file': did you mean read_file" in done.err
-    assert done.err.count("on: look, read_file\nthere are: write_file, ") == 2
+    assert done.err.count("enabled: look, read_file\navailable: write_file, ") == 2
     assert "Hi.\nSeen.\n" == done.out
     assert "< look: it is there" in done.err
     assert ["Hi", "Look!"] == said_in(entries)
@@ -419,7 +429,7 @@ def test_a_session_that_cannot_be_opened_anew_is_open_as_before(chat, tenuto_sim
 
     assert "Hi.\nHo.\n" == done.out
     assert "! " in done.err
-    assert "on: look\n" in done.err
+    assert "enabled: look\n" in done.err
     tenuto_sim.assert_clean()
 
 
@@ -433,11 +443,11 @@ def test_what_is_attached_goes_along_once(chat, tenuto_sim, tmp_path):
     parts = [entry.payload.message.parts for entry in (*before, *entries) if isinstance(entry.payload, MessageAdded)]
 
     assert [2, 1, 3] == [len(one) for one in parts]
-    assert "! name a file or an address: /attach FILE (0 attachments so far)\n" in done.err
+    assert "! no file: use /attach FILE or URL (0 attachments so far)\n" in done.err
     assert "missing.png" in done.err
-    assert "goes along with the next message: 'a photo.png'\n" in done.err
-    assert "1 attachment of it will go along again; /detach leaves out what does\n" in done.err
-    assert "1 attachment left out\n" in done.err
+    assert "attached 'a photo.png'\n" in done.err
+    assert "1 attachment restored; /detach removes it\n" in done.err
+    assert "1 attachment removed\n" in done.err
     tenuto_sim.assert_clean()
 
 
@@ -457,7 +467,7 @@ def test_what_was_used_and_said_can_be_seen(chat, tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), say("One.")))
     done = chat("/show", "Hi", "/usage", "/show", hide_thinking=True, usage=True)
 
-    assert "! nothing was said yet\n" in done.err
+    assert "! no messages yet\n" in done.err
     assert "Hm." not in done.out + done.err
     assert "\n  Hi\n" in done.out
     assert 2 == done.err.count("sim/anthropic  ")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tenuto import settings
-from tenuto.cli.paper import code, fenced, plain, quoted
+from tenuto.cli.transcript.markdown import blockquote, escape_markdown, fence, inline_code
 from tenuto.core.blocks import Image, Reasoning, Text, ToolUse
 from tenuto.core.journal import (
     ApprovalDecided,
@@ -104,7 +104,7 @@ def test_what_goes_out_comes_in_byte_for_byte(here, kept):
     here("sessions", "rename", "one", "trip")
     here("sessions", "archive", "one")
     lines = here("export", "one", "evil").out
-    assert (0, "", "") == here("export", "--all", "-o", "all.jsonl")
+    assert (0, "", "") == here("export", "--all", "--out", "all.jsonl")
     done = here("import", "all.jsonl", "--store", "other.db")
 
     assert (0, "evil  14 entries\none  3 entries\n", "") == done
@@ -113,13 +113,13 @@ def test_what_goes_out_comes_in_byte_for_byte(here, kept):
     assert {"imported": [{"session": "one", "entries": 3, "left_out": []}]} == json.loads(
         here("import", "-", "--json", "--store", "third.db", stdin=here("export", "trip").out).out
     )
-    assert 0 == here("sessions", "verify", "--store", "third.db").code
+    assert 0 == here("store", "verify", "--store", "third.db").code
 
 
 def test_a_file_of_markdown_has_markdown(here, kept, tmp_path):
     """Unless something else is asked for."""
-    here("export", "one", "-o", "one.MD")
-    here("export", "one", "-o", "lines.md", "--format", "jsonl")
+    here("export", "one", "--out", "one.MD")
+    here("export", "one", "--out", "lines.md", "--format", "jsonl")
 
     assert here("export", "one", "--format", "md").out == (tmp_path / "one.MD").read_text("utf-8")
     assert here("export", "one").out == (tmp_path / "lines.md").read_text("utf-8")
@@ -130,18 +130,18 @@ def test_the_last_one_is_meant_if_none_is_named(here, kept):
 
 
 def test_what_is_there_already_is_left_as_it_is(here, kept):
-    here("export", "one", "-o", "one.jsonl")
+    here("export", "one", "--out", "one.jsonl")
 
-    assert (0, "one  3 entries\n", "") == here("import", "one.jsonl")
+    assert (0, "one  unchanged\n", "") == here("import", "one.jsonl")
     assert 3 == len(json.loads(here("show", "one", "--json").out)["entries"])
     assert 2 == len(listed(here))
 
 
 def test_another_id_and_another_name(here, kept):
     here("sessions", "rename", "one", "trip")
-    here("export", "one", "-o", "one.jsonl")
+    here("export", "one", "--out", "one.jsonl")
     fork = here("fork", "one", "--at", "1").out.strip()
-    here("export", fork, "-o", "fork.jsonl")
+    here("export", fork, "--out", "fork.jsonl")
     taken = here("import", "one.jsonl", "--id", "two")
     named = here("import", "one.jsonl", "--id", "three", "-n", "a b")
     alone = here("import", "fork.jsonl", "--id", "alone")
@@ -168,8 +168,8 @@ def test_another_id_and_another_name(here, kept):
 )
 def test_what_cannot_be_meant_is_code_2_and_imports_nothing(here, kept, arguments, why):
     here("sessions", "rename", "evil", "taken")
-    here("export", "--all", "-o", "all.jsonl")
-    here("export", "one", "-o", "one.jsonl")
+    here("export", "--all", "--out", "all.jsonl")
+    here("export", "one", "--out", "one.jsonl")
     done = here("import", *arguments)
 
     assert (2, "") == done[:2]
@@ -211,7 +211,7 @@ def test_a_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, d
 
 def test_another_session_of_the_same_id_is_not_touched(here, kept):
     """That is seen before anything is written."""
-    here("export", "evil", "one", "-o", "both.jsonl")
+    here("export", "evil", "one", "--out", "both.jsonl")
     keep("other.db", "one", SAID[:2][::-1])
     done = here("import", "both.jsonl", "--store", "other.db")
 
@@ -224,7 +224,7 @@ def test_what_came_in_is_told_although_something_else_did_not(here, kept, monkey
     from tenuto.errors import StoreError
     from tenuto.store.sql_store import SqlStore
 
-    here("export", "one", "evil", "-o", "both.jsonl")
+    here("export", "one", "evil", "--out", "both.jsonl")
     append = SqlStore.append
 
     async def full(self, lease, drafts):
@@ -244,18 +244,18 @@ def test_what_came_in_is_told_although_something_else_did_not(here, kept, monkey
 def test_a_file_is_written_whole_or_not_at_all(here, kept, tmp_path):
     out = tmp_path / "out.jsonl"
     out.write_text("mine")
-    refused = here("export", "one", "-o", "out.jsonl")
-    missing = here("export", "one", "none", "-o", "out.jsonl", "--force")
+    refused = here("export", "one", "--out", "out.jsonl")
+    missing = here("export", "one", "none", "--out", "out.jsonl", "--force")
 
     assert (2, "") == refused[:2]
     assert "'out.jsonl' is there already: name another file, or say --force" in refused.err
     assert 7 == missing.code
     assert "mine" == out.read_text()
-    assert (0, "", "") == here("export", "one", "-o", "out.jsonl", "--force")
-    assert out.read_text() == here("export", "one", "-o", "-").out
+    assert (0, "", "") == here("export", "one", "--out", "out.jsonl", "--force")
+    assert out.read_text() == here("export", "one", "--out", "-").out
     assert {"out.jsonl"} == {path.name for path in tmp_path.iterdir() if path.is_file()}
     for place, why in ((".", "is a folder"), ("no/file", "there is no folder 'no'"), ("a\0b", "cannot be written")):
-        done = here("export", "one", "-o", place)
+        done = here("export", "one", "--out", place)
         assert (2, "") == done[:2]
         assert why in done.err
 
@@ -265,7 +265,7 @@ def test_a_disk_that_fails_leaves_nothing(here, kept, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    done = here("export", "one", "-o", "out.jsonl")
+    done = here("export", "one", "--out", "out.jsonl")
 
     assert (1, "") == done[:2]
     assert "error: 'out.jsonl' cannot be written, and nothing of it was: No space left on device\n" == done.err
@@ -277,7 +277,7 @@ def test_a_pipe_with_a_name_is_written_to_and_read_from(here, kept, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     got = queue.SimpleQueue()
     threading.Thread(target=lambda: got.put((tmp_path / "pipe").read_bytes()), daemon=True).start()
-    assert 0 == here("export", "one", "-o", "pipe").code
+    assert 0 == here("export", "one", "--out", "pipe").code
     assert (tmp_path / "pipe").is_fifo()
     read = got.get(timeout=30)  # before anybody else writes into it
     lines = here("export", "one").out.encode()
@@ -291,24 +291,24 @@ def test_a_pipe_with_a_name_is_written_to_and_read_from(here, kept, tmp_path):
 @pytest.mark.parametrize(
     "arguments, after, told",
     [
-        (["export", "one", "evil", "-o", "out.jsonl"], 5, "stopped; nothing was written"),
+        (["export", "one", "evil", "--out", "out.jsonl"], 5, "stopped; nothing was written"),
         (["import", "all.jsonl", "--store", "other.db"], 3, "stopped; nothing was imported"),
         (["import", "all.jsonl", "--store", "other.db"], 25, "stopped; import it again: it is taken up where it ended"),
-        (["sessions", "verify"], 1, "stopped; nothing was changed; begin again when there is time"),
+        (["store", "verify"], 1, "stopped; nothing was changed"),
     ],
 )
 def test_who_stops_it_is_told_what_became_of_it(here, kept, monkeypatch, arguments, after, told):
     """Nothing is half written, and it can be done again."""
-    here("export", "one", "evil", "-o", "all.jsonl")
+    here("export", "one", "evil", "--out", "all.jsonl")
     left = [None] * after
 
-    def advance(self, by=1):
+    def stop(*_):
         left.pop()
         if not left:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("tenuto.cli.progress.Progress.advance", advance)
+        patched.setattr("tenuto.cli.terminal.output.Progress.set", stop)
         done = here(*arguments)
 
     assert (130, "") == (done.code, done.out.replace("one  3 entries\n", ""))
@@ -425,11 +425,11 @@ wild = st.one_of(signs, st.text(max_size=20), st.lists(tags, max_size=12).map(""
 def test_nothing_that_was_said_breaks_out_of_its_place(words, called, name):
     """Whatever it is: what is not one of the session's own of quotes and fences is ours, and no HTML is obeyed."""
     pieces = [
-        f"# {plain(name)}\n",
-        quoted(words),
-        fenced(called),
-        f"Calls {code(name) or 'x'}:\n",
-        quoted(called),
+        f"# {escape_markdown(name)}\n",
+        blockquote(words),
+        fence(called),
+        f"Calls {inline_code(name) or 'x'}:\n",
+        blockquote(called),
         "The end\n",
     ]
     for kind in ("commonmark", "default"):
@@ -444,11 +444,11 @@ def test_nothing_that_was_said_breaks_out_of_its_place(words, called, name):
 
 
 def test_code_in_words_stays_as_it_is():
-    assert "> `List<int>` &lt;b>\n> ```html\n> <b>\n> ```\n> a < b\n" == quoted(
+    assert "> `List&lt;int>` &lt;b>\n> ```html\n> <b>\n> ```\n> a &lt; b\n" == blockquote(
         "`List<int>` <b>\n```html\n<b>\n```\na < b"
     )
-    assert "````text\n```\n````\n" == fenced("```")
-    assert "``` `` ```" == code("``")
+    assert "````text\n```\n````\n" == fence("```")
+    assert "``` `` ```" == inline_code("``")
 
 
 # --- as a process, and on a terminal ----------------------------------------------------------------------------------
@@ -481,3 +481,11 @@ def test_on_a_terminal(tenuto):
     assert "\x1b[2J\u202ehere" == json.loads(last)["body"]["message"]["content"]
     assert (0, "evil  2 entries\n") == imported.end()
     assert "importing" in imported.seen
+
+
+def test_export_refuses_a_suffix_without_format(here, kept, tmp_path):
+    done = here("export", "one", "--out", "x.html")
+
+    assert (2, True) == (done.code, "no format for .html: use .md or .jsonl" in done.err)
+    assert not (tmp_path / "x.html").exists()
+    assert 0 == here("export", "one", "--out", "x.html", "--format", "md").code

@@ -55,7 +55,7 @@ def test_a_fork_has_the_first_messages_and_the_session_stays_as_it_is(here, kept
     fork = shown(here, "half")
 
     assert (0, "") == (whole.code, three.err)
-    assert f"go on with: tenuto resume {whole.out[:12]}\n" == whole.err
+    assert f"resume with: tenuto resume {whole.out[:12]}\n" == whole.err
     assert [entry["digest"] for entry in before["entries"]] == [
         entry["digest"] for entry in shown(here, whole.out.strip())["entries"]
     ]
@@ -107,7 +107,7 @@ def test_a_session_that_is_not_there_is_code_7(here, monkeypatch, tmp_path):
     assert (
         7,
         "",
-        "error: no session is called 'last': there are none yet\n  tenuto sessions lists what there is\n",
+        "error: no session is called 'last': there are none yet\n  list them with tenuto sessions\n",
     ) == done
     assert not (tmp_path / "none.db").exists()
 
@@ -119,7 +119,7 @@ def test_through_a_pipe(tenuto):
 
     assert 0 == done.code
     assert re.fullmatch(r"01\w{24}\n", done.out)
-    assert f"go on with: tenuto resume {done.out[:12]} --store 'my store.db'\n" == done.err
+    assert f"resume with: tenuto resume {done.out[:12]} --store 'my store.db'\n" == done.err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
@@ -128,4 +128,4 @@ def test_on_a_terminal(tenuto):
     code, screen = tenuto.terminal("fork", "dig", "-n", "a b").end()
 
     assert 0 == code
-    assert re.fullmatch(r"01\w{24}\ngo on with: tenuto resume 'a b'\n", screen)
+    assert re.fullmatch(r"01\w{24}\nresume with: tenuto resume 'a b'\n", screen)

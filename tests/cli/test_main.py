@@ -14,7 +14,7 @@ import click
 import pytest
 
 import tenuto as package
-from tenuto.cli.main import COMMANDS, _tenuto, main
+from tenuto.cli.main import COMMANDS, _tenuto, main, module_of
 
 HEAVY = {"aiohttp", "rich", "sqlite3", "asyncio", "msgspec", "ssl", "socket"}
 
@@ -29,7 +29,7 @@ def test_help_loads_nothing_heavy(arguments):
     loaded = set(ast.literal_eval(done.stderr))
 
     assert set() == loaded & HEAVY
-    assert {home for name, (home, _) in COMMANDS.items() if name != arguments[0]}.isdisjoint(loaded)
+    assert {module_of(name) for name in COMMANDS if name != arguments[0]}.isdisjoint(loaded)
 
 
 def test_the_script_that_is_installed_is_the_command():
@@ -76,13 +76,13 @@ def test_an_unknown_command_names_near_ones(here):
     done = here("sesions")
 
     assert 2 == done.code
-    assert "there is no command 'sesions': did you mean sessions" in done.err
+    assert "unknown command 'sesions'; did you mean sessions" in done.err
 
 
 MISUSED = [
     (["run", "Hi", "-m", "simm/anthropic"], "unknown provider 'simm'; did you mean 'sim'"),
     (["run", "Hi", "-m", "anthropic"], "no provider in 'anthropic': use anthropic/claude-sonnet-5-5"),
-    (["run"], "nothing is said"),
+    (["run"], "no prompt: pass one"),
     (["run", "Hi", "-T", "shel"], "did you mean shell?"),
     (["run", "Hi", "-T", "no_such_module:f"], "'no_such_module' cannot be imported"),
     (["run", "Hi", "-T", "json:dumpz"], "there is no 'dumpz' in json; did you mean dump"),
@@ -107,6 +107,20 @@ def test_what_cannot_be_meant_is_one_message_and_code_2(here, arguments, message
     assert len(done.err.splitlines()) <= 2
 
 
+@pytest.mark.parametrize("key", ["", "some-key"])
+@pytest.mark.usefixtures("real_providers")
+def test_offline_command_names_the_url(here, monkeypatch, key):
+    monkeypatch.setenv("TENUTO_OFFLINE", "1")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    done = here("run", "Hi", "-m", "anthropic/claude-sonnet-4-5")
+
+    assert 1 == done.code
+    assert "https://api.anthropic.com/" in done.err
+    assert "sim/... models" in done.err
+    assert 0 == here("run", "Hi", "-m", "sim/anthropic").code
+
+
+@pytest.mark.usefixtures("real_providers")
 def test_a_missing_key_is_named(here, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
@@ -123,13 +137,13 @@ def test_a_fault_of_ours_is_one_message_unless_more_is_wanted(here, monkeypatch)
     def broken(*_, **__):
         raise KeyError("bug")
 
-    monkeypatch.setattr("tenuto.cli.opening.open_store", broken)
+    monkeypatch.setattr("tenuto.cli.session.open.open_store", broken)
     short = here("run", "Hi")
     monkeypatch.setenv("TENUTO_DEBUG", "1")
     long = here("run", "Hi")
 
     assert 1 == short.code == long.code
-    assert "error: something went wrong that should not: KeyError: 'bug'\n  TENUTO_DEBUG=1 shows where" in short.err
+    assert "error: internal error (please report): KeyError: 'bug'\n  run with TENUTO_DEBUG=1" in short.err
     assert "Traceback" not in short.err
     assert "Traceback" in long.err
 
@@ -143,3 +157,34 @@ def test_where_nothing_is_kept_yet(here, arguments, tmp_path, monkeypatch):
     assert done.code == (0 if arguments == ["sessions"] else 7)
     assert "no session" in done.err
     assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        ([], "Usage: tenuto"),
+        (["help"], "Usage: tenuto [OPTIONS]"),
+        (["help", "run"], "Usage: tenuto run"),
+        (["version"], "tenuto, version"),
+        (["keys"], ""),
+        (["config"], "KEY "),
+    ],
+)
+def test_short_forms_exit_with_0(here, arguments, output):
+    done = here(*arguments)
+
+    assert (0, True) == (done.code, output in done.out)
+
+
+def test_prompt_that_starts_with_a_dash_gets_a_hint(here):
+    done = here("run", "-5 + 3?")
+
+    assert (2, True) == (done.code, "put -- before a prompt that starts with -" in done.err)
+
+
+def test_profile_is_accepted_after_the_command(here, tmp_path):
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.toml").write_text("[profiles.work]\nmodel = 'sim/gemini'\n")
+
+    assert "profile work" in here("config", "show", "--profile", "work").out.replace("  ", " ")
+    assert 2 == here("config", "show", "--profile", "wrok").code

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.answering import answering
+from cli.canned_provider import answering
 from tenuto import catalog
 from tenuto.agent.config import refusal
 from tenuto.catalog import find_provider, resolve
-from tenuto.cli.catalogue import Known, known_models, model_ids, near_models
-from tenuto.cli.model_facts import facts_of
+from tenuto.cli.commands.models import model_details
+from tenuto.cli.session.models import ListedModel, list_models, model_ids, suggest_models
 
-KNOWN = known_models()
+KNOWN = list_models()
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ def models_rows():
 def test_what_has_ended_is_not_offered():
     assert "anthropic/claude-2" in model_ids(ended=True)
     assert "anthropic/claude-2" not in model_ids()
-    assert "anthropic/claude-2" not in near_models("anthropic/claude-2", 20)
+    assert "anthropic/claude-2" not in suggest_models("anthropic/claude-2", 20)
 
 
 NEAR = {
@@ -67,13 +67,13 @@ NEAR = {
 @pytest.mark.parametrize("typed", NEAR)
 def test_a_name_that_is_wrong_is_near_the_right_one(typed):
     """The provider may be wrong, or missing."""
-    assert NEAR[typed] == near_models(typed)[0]
+    assert NEAR[typed] == suggest_models(typed)[0]
 
 
 @settings(max_examples=15)
 @given(st.text(max_size=30), st.integers(1, 4))
 def test_whatever_is_typed_only_models_are_suggested(typed, n):
-    near = near_models(typed, n)
+    near = suggest_models(typed, n)
 
     assert len(near) <= n
     assert set(near) <= set(model_ids())
@@ -90,7 +90,7 @@ REFUSED = [known.id for known in KNOWN if not is_admitted(known.id)]
 def test_suggestions_for_refused_models_are_admitted():
     """For every refused model of the tables, with its provider and without it."""
     names = [*REFUSED, *(id.partition("/")[2] for id in REFUSED)]
-    near = {name: near_models(name, 5) for name in names}
+    near = {name: suggest_models(name, 5) for name in names}
 
     assert len(REFUSED) > 50
     assert {} == {name: ids for name, ids in near.items() if not all(map(is_admitted, ids))}
@@ -103,7 +103,7 @@ def test_suggestions_for_mistyped_models_are_admitted(id, data):
     """A character is lost anywhere in the name."""
     at = data.draw(st.integers(0, len(id) - 1))
 
-    assert all(map(is_admitted, near_models(id[:at] + id[at + 1 :])))
+    assert all(map(is_admitted, suggest_models(id[:at] + id[at + 1 :])))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_suggestions_for_mistyped_models_are_admitted(id, data):
     ],
 )
 def test_newest_model_of_family_is_suggested_first(refused, first):
-    assert near_models(refused)[0] == first
+    assert suggest_models(refused)[0] == first
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_all_words_have_to_occur_and_each_line_says_what_it_takes(here):
 
     assert (0, "") == (done.code, done.err)
     assert done.out.splitlines() == [
-        "MODEL                      CONTEXT  OUTPUT  EFFORTS, THINKING           IN $/M  OUT $/M  ENDS",
+        "MODEL                      CONTEXT  OUTPUT  EFFORTS, THINKING           IN $/M  OUT $/M  RETIRES",
         "anthropic/claude-opus-5-5  1M       128K    low medium* high xhigh max  4       20",
     ]
 
@@ -147,9 +147,9 @@ def test_names_of_families_are_found_too(here):
 def test_what_has_ended_is_listed_if_that_is_wanted(here):
     without, with_them = here("models", "claude-3-opus"), here("models", "claude-3-opus", "--all")
 
-    assert (1, "", "2 of them, and all have ended: --all lists them\n") == without
+    assert (1, "", "2 matches, all retired (use --all)\n") == without
     assert 0 == with_them.code
-    assert "2026-01-05 (ended)" in with_them.out
+    assert "2026-01-05 (retired)" in with_them.out
 
 
 def test_nothing_found_is_code_1_and_near_ones(here):
@@ -176,15 +176,15 @@ def test_as_json_everything_is_there(here):
 
 
 def test_a_price_is_that_of_the_day():
-    argon = Known("google", "gemini-4-argon")
+    argon = ListedModel("google", "gemini-4-argon")
 
-    assert ["2", "4"] == [facts_of(argon, day).cells()[4] for day in (date(2026, 11, 30), date(2026, 12, 1))]
+    assert ["2", "4"] == [model_details(argon, day).cells()[4] for day in (date(2026, 11, 30), date(2026, 12, 1))]
 
 
 def test_a_model_ends_on_its_day():
-    sonnet = Known("anthropic", "claude-sonnet-4-5", "2026-11-30")
+    sonnet = ListedModel("anthropic", "claude-sonnet-4-5", "2026-11-30")
 
-    assert [False, True] == [facts_of(sonnet, date(2026, 11, day)).ended for day in (29, 30)]
+    assert [False, True] == [model_details(sonnet, date(2026, 11, day)).is_retired for day in (29, 30)]
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -196,6 +196,7 @@ def own(tmp_path, text):
     (home / "config.toml").write_text(text)
 
 
+@pytest.mark.usefixtures("real_providers")
 def test_online_the_provider_says_what_there_is_and_the_tables_the_rest(here, tmp_path, monkeypatch):
     """What the list says counts. Without the key that it wants the provider is not asked."""
     listed = b'{"data": [{"id": "claude-opus-5-5"}, {"id": "claude-new", "max_input_tokens": 7000}]}'
@@ -207,7 +208,7 @@ def test_online_the_provider_says_what_there_is_and_the_tables_the_rest(here, tm
         done = here("models", "--online", "--provider", "anthropic", "--json")
 
     assert (3, "[]\n") == (without.code, without.out)
-    assert "there is no API key for anthropic" in without.err
+    assert "no API key for anthropic" in without.err
     assert len(without.err.splitlines()) == 2
     assert ["the-key"] == [headers["x-api-key"] for headers in heard]
     assert {"anthropic/claude-opus-5-5": 1_000_000, "anthropic/claude-new": 7000} == {
@@ -215,6 +216,7 @@ def test_online_the_provider_says_what_there_is_and_the_tables_the_rest(here, tm
     }
 
 
+@pytest.mark.usefixtures("real_providers")
 def test_online_lists_what_a_server_of_ones_own_has(here, tenuto_sim, tmp_path):
     """All are asked for whom there is a key or who need none; who fails is told, and gives the code."""
     base = f'[providers.mine]\nbase_url = "{tenuto_sim.base_url}/v1"\n'
@@ -237,7 +239,7 @@ def test_online_without_a_key_says_so(here, monkeypatch):
     done = here("models", "--online")
 
     assert 2 == done.code
-    assert "there is no key here for anybody" in done.err
+    assert "no API key is set" in done.err
 
 
 # --- as a process -----------------------------------------------------------------------------------------------------
@@ -256,4 +258,4 @@ def test_traits_are_those_of_the_tables():
     """The list says what a request would be held to."""
     known = next(one for one in KNOWN if one.id == "openai/gpt-6.1-sol")
 
-    assert facts_of(known, date(2026, 11, 16)).traits == catalog.model_traits("openai", "gpt-6.1-sol")
+    assert model_details(known, date(2026, 11, 16)).traits == catalog.model_traits("openai", "gpt-6.1-sol")

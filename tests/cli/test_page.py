@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.cli.exits import Exit
+from tenuto.cli.errors import ExitCode
 from tenuto.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
@@ -37,12 +37,11 @@ def calls_in(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_call_on_a_page_does_what_it_shows(here, tmp_path, monkeypatch, page):
+def test_every_call_on_a_page_does_what_it_shows(here, unset, tmp_path, monkeypatch, page):
     """In their order, in one folder: both streams, those of stderr before the answer. `# exit N` says how it ends."""
     for _, file, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         (tmp_path / file).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delenv("TENUTO_MODEL")
     for call in calls_in(page):
         arguments, _, ends = call["arguments"].partition("  # exit ")
         done = here(*shlex.split(arguments), stdin=call["piped"])
@@ -62,4 +61,4 @@ def test_every_command_is_on_a_page():
 def test_the_page_has_every_code():
     codes = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", PAGE, re.MULTILINE) for code in row.split(",")}
 
-    assert codes == {int(code) for code in Exit}
+    assert codes == {int(code) for code in ExitCode}

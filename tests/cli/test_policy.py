@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 
 from tenuto import AsyncAgent, tool
 from tenuto.agent.session import AsyncSession
-from tenuto.cli import approving, matching
-from tenuto.cli.approving import NoWord
-from tenuto.cli.policy import Policy
-from tenuto.cli.screen import Screen, looks
-from tenuto.cli.shellwords import is_plain, simple_commands
+from tenuto.cli.session import approval, call_patterns
+from tenuto.cli.session.approval import ApprovalUnavailable
+from tenuto.cli.session.policy import Policy
+from tenuto.cli.session.shell_words import is_plain, simple_commands
+from tenuto.cli.terminal.display import Display
+from tenuto.cli.terminal.output import detect_terminal
 from tenuto.core.messages import ToolCallView
 from tenuto.testing import call, turn
 from tenuto.tools import web_fetch, web_search
@@ -42,11 +43,11 @@ def played(test):
 
 
 def allowed(pattern, name, **arguments):
-    return Policy([pattern]).word(name, arguments) is True
+    return Policy([pattern]).decide(name, arguments) is True
 
 
 def denied(pattern, name, **arguments):
-    return isinstance(Policy((), [pattern]).word(name, arguments), str)
+    return isinstance(Policy((), [pattern]).decide(name, arguments), str)
 
 
 # --- commands that are allowed ----------------------------------------------------------------------------------------
@@ -321,7 +322,7 @@ def test_a_path_that_has_nothing_of_it_is_not_denied():
 
 
 def test_case_and_spelling_do_not_matter_where_the_system_does_not_mind(monkeypatch):
-    monkeypatch.setattr(matching, "_FOLDS", True)
+    monkeypatch.setattr(call_patterns, "_FOLDS", True)
 
     assert denied("read_file(*.env)", "read_file", path="PROD.ENV")
     assert denied("read_file(*.ENV)", "read_file", path="prod.env")
@@ -331,7 +332,7 @@ def test_case_and_spelling_do_not_matter_where_the_system_does_not_mind(monkeypa
 
 
 def test_windows_has_another_slash(monkeypatch):
-    monkeypatch.setattr(matching, "_WINDOWS", True)
+    monkeypatch.setattr(call_patterns, "_WINDOWS", True)
 
     assert allowed("write_file(src/*)", "write_file", path=r"src\a.py")
     assert not allowed("write_file(src/*)", "write_file", path=r"src\..\a.py")
@@ -384,13 +385,13 @@ def test_a_path_is_one_in_any_tool():
 
 @played
 async def test_arguments_that_cannot_be_read_allow_nothing():
-    asked = Policy(["shell(git *)"], ["x*"]).before(None)
+    asked = Policy(["shell(git *)"], ["x*"]).wrap_approver(None)
     for view in (
         ToolCallView("1", "shell", "[]"),
         ToolCallView("1", "shell", "{", broken="no"),
         ToolCallView("1", "shell", "git status; rm x", kind="custom"),
     ):
-        with pytest.raises(NoWord):
+        with pytest.raises(ApprovalUnavailable):
             await asked(view)
 
 
@@ -416,20 +417,20 @@ def look(where: str = "here") -> str:
 def test_a_pattern_for_a_tool_that_is_not_there_says_which_are():
     """A denial that was misspelt would otherwise deny nothing."""
     with pytest.raises(click.UsageError, match=r"--deny loook\(x\): there is no tool 'loook': did you mean look"):
-        Policy((), ["loook(x)"]).governed([look])
+        Policy((), ["loook(x)"]).wrap_tools([look])
     with pytest.raises(click.UsageError, match="there are edit_file, list_files, look, read_file"):
-        Policy(["bash"]).governed([look])
-    assert [look] == Policy(["shell(git *)"]).governed([look])
-    assert [look] == Policy(["bash"], ["loook(x)"], typed=()).governed([look])
+        Policy(["bash"]).wrap_tools([look])
+    assert [look] == Policy(["shell(git *)"]).wrap_tools([look])
+    assert [look] == Policy(["bash"], ["loook(x)"], typed=()).wrap_tools([look])
 
 
 def test_what_a_provider_runs_cannot_be_denied():
     served = web_search()
     with pytest.raises(click.UsageError, match="the provider runs web_search by itself"):
-        Policy((), ["web_*"]).governed([served])
+        Policy((), ["web_*"]).wrap_tools([served])
     with pytest.raises(click.UsageError, match="the provider runs web_search by itself"):
-        Policy((), ["web_*"]).governed([AsyncAgent("sim/anthropic", tools=[served]).as_tool("helper")])
-    assert [served] == Policy(["web_search"]).governed([served])
+        Policy((), ["web_*"]).wrap_tools([AsyncAgent("sim/anthropic", tools=[served]).as_tool("helper")])
+    assert [served] == Policy(["web_search"]).wrap_tools([served])
 
 
 # --- tools that are governed ------------------------------------------------------------------------------------------
@@ -464,14 +465,14 @@ def test_nothing_is_changed_that_no_pattern_is_about():
     tools = [look, plain, web_search(), Toolbox([look.__wrapped__]), Desk()]
 
     for policy in (Policy(), Policy(["shell"], ["read_file(*)"])):
-        assert all(one is other for one, other in zip(tools, policy.governed(tools), strict=True))
+        assert all(one is other for one, other in zip(tools, policy.wrap_tools(tools), strict=True))
 
 
 @pytest.mark.parametrize("wrapped", [lambda: look, lambda: look.__wrapped__, lambda: Toolbox([look])])
 def test_what_is_denied_needs_a_word_and_what_is_allowed_none(wrapped):
     """Of a tool that needs none otherwise, too; and the tool that was given stays as it was."""
     given = wrapped()
-    [made] = Policy(["look(h*)"], ["look(there)"]).governed([given])
+    [made] = Policy(["look(h*)"], ["look(there)"]).wrap_tools([given])
     box = Toolbox([made])
     needs = [box.prepare(ToolCallView("1", "look", json.dumps(each))).needs_approval for each in _WHERES]
 
@@ -486,14 +487,14 @@ _WHERES = ({"where": "there"}, {"where": "home"}, {}, {"where": "off"})
 def test_a_toolbox_keeps_its_order():
     """What a model is told stays the same, to the byte."""
     box = Toolbox([tool(name="one")(look.__wrapped__), web_search(), look, Desk2()])
-    [made] = Policy((), ["look(x)", "other(x)"]).governed([box])
+    [made] = Policy((), ["look(x)", "other(x)"]).wrap_tools([box])
 
     assert box is not made
     assert box.definitions() == made.definitions()
 
 
 def test_a_tool_that_needs_a_word_needs_none_if_it_is_allowed():
-    [made] = Policy(["look(h*)"]).governed([tool(approval=lambda where: where != "off")(look.__wrapped__)])
+    [made] = Policy(["look(h*)"]).wrap_tools([tool(approval=lambda where: where != "off")(look.__wrapped__)])
 
     assert [True, False, False, False] == [made.needs_approval(each) for each in _WHERES]
 
@@ -502,7 +503,7 @@ def test_an_argument_that_cannot_be_spelt_is_asked_about():
     class Odd:
         pass
 
-    [made] = Policy((), ["look(x)"]).governed([look])
+    [made] = Policy((), ["look(x)"]).wrap_tools([look])
 
     assert made.needs_approval({"where": Odd()})
     assert not made.needs_approval({"where": Path("y")})
@@ -512,7 +513,7 @@ def test_an_argument_that_cannot_be_spelt_is_asked_about():
 @played
 async def test_a_dispatcher_answers_what_is_denied_itself():
     desk = Desk()
-    box = Toolbox(Policy((), ["look(there)"]).governed([desk]))
+    box = Toolbox(Policy((), ["look(there)"]).wrap_tools([desk]))
     answers = [await box.dispatch(ToolCallView("1", "look", f'{{"x": "{x}"}}')) for x in ("there", "here")]
 
     assert ["look was not run: denied by --deny look(there).", "done"] == [answer.content for answer in answers]
@@ -525,7 +526,7 @@ async def test_a_dispatcher_answers_what_is_denied_itself():
 
 @pytest.fixture
 def screen():
-    return Screen(looks("never"))
+    return Display(detect_terminal("never"))
 
 
 async def words(approver, *names):
@@ -533,7 +534,7 @@ async def words(approver, *names):
     for name in names:
         try:
             said.append(await approver(ToolCallView("1", name, '{"command": "git x", "path": "a"}')))
-        except NoWord:
+        except ApprovalUnavailable:
             said.append(None)
     return said
 
@@ -559,14 +560,14 @@ def test_without_patterns_there_is_nobody_who_decides_where_nobody_can_be_asked(
 async def test_all_does_not_go_over_a_denial(screen, monkeypatch):
     """Somebody who says `a` allows what he would be asked about, and no more."""
     read, write = os.pipe()
-    monkeypatch.setattr(approving, "_terminal", lambda: read)
+    monkeypatch.setattr(approval, "_open_terminal", lambda: read)
     os.write(write, b"a\n")
     decide = Policy((), ["shell(rm *)"]).approver("ask", screen)
     views = [ToolCallView("1", "shell", json.dumps({"command": each})) for each in ("ls", "rm x", "ls -l")]
 
     assert [True, "denied by --deny shell(rm *)", True] == [await decide(view) for view in views]
     os.close(write)
-    with pytest.raises(NoWord):
+    with pytest.raises(ApprovalUnavailable):
         await decide(ToolCallView("1", "edit_file", "{}"))
     os.close(read)
 
@@ -589,7 +590,7 @@ def agent(tenuto_sim, screen, tmp_path, monkeypatch):
 
     def make(policy, tools, way="ask"):
         return AsyncAgent(
-            "sim/anthropic", store=None, tools=policy.governed(tools), approve=policy.approver(way, screen)
+            "sim/anthropic", store=None, tools=policy.wrap_tools(tools), approve=policy.approver(way, screen)
         )
 
     return make
@@ -676,9 +677,9 @@ def test_an_agent_that_has_itself_among_its_tools_is_looked_into_once():
     inner = one.as_tool("one")
     inner.agent = SimpleNamespace(toolbox=Toolbox([inner, look]))
 
-    Policy((), ["look(x)"]).governed([inner])
+    Policy((), ["look(x)"]).wrap_tools([inner])
     with pytest.raises(click.UsageError, match="did you mean look"):
-        Policy((), ["lokk(x)"]).governed([inner])
+        Policy((), ["lokk(x)"]).wrap_tools([inner])
 
 
 # --- through the command ----------------------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def test_a_signal_ends_the_run_writes_it_down_and_says_how_to_go_on(tenuto, tenu
     out, err = running.communicate(timeout=30)
 
     assert (code, "") == (running.returncode, out)
-    assert "stopped; what was said and done is kept\nresume with: tenuto resume 01" in err
+    assert "stopped; session saved\nresume with: tenuto resume 01" in err
     assert "Traceback" not in err
     assert "[cancelled]" in page(tenuto)
 
@@ -152,8 +152,8 @@ def test_a_session_that_somebody_has_is_refused_and_can_be_taken(tenuto, tenuto_
     wait_for_tool(folder)
     refused = tenuto.run("resume", *LOOK)
     shown, listed = tenuto.look("show"), tenuto.look("sessions")
-    (taken,) = re.findall(r"tenuto resume (\S+) --take", refused.err)
-    taking = tenuto.start("resume", taken, "--take", *LOOK)
+    (taken,) = re.findall(r"tenuto resume (\S+) --takeover", refused.err)
+    taking = tenuto.start("resume", taken, "--takeover", *LOOK)
     wait_for_tool(folder)
     (folder / "go").touch()  # both may go on; only one may write
     lost, done = ended(running), ended(taking)
@@ -164,7 +164,7 @@ def test_a_session_that_somebody_has_is_refused_and_can_be_taken(tenuto, tenuto_
     assert "running" in listed
     assert (0, "Done.\n") == done[:2]
     assert (7, "") == lost[:2]
-    assert "somebody else goes on with it" in lost[2]
+    assert "another process took it over" in lost[2]
     assert "Traceback" not in lost[2] + done[2]
 
 
@@ -225,7 +225,7 @@ def test_a_signal_ends_the_lines_with_the_result_and_leaves_the_file_as_it_was(t
 
     assert (130, "result", 130, "cancelled") == (code, last["type"], last["exit_code"], last["status"])
     resume = f"resume with: tenuto resume {last['session'][:12]} -T tools:look\n"
-    assert err == f"stopped; what was said and done is kept\n{resume}"
+    assert err == f"stopped; session saved\n{resume}"
     assert (143, "") == stopped[:2]
-    assert "stopped; what was said and done is kept\nresume with: tenuto resume 01" in stopped[2]
+    assert "stopped; session saved\nresume with: tenuto resume 01" in stopped[2]
     assert "before" == (folder / "answer.txt").read_text()

@@ -81,7 +81,7 @@ def test_bytes_that_are_no_text_are_refused(here):
     done = here("run", "Sum up:", stdin=b"\x89PNG\xff")
 
     assert 2 == done.code
-    assert "no UTF-8 text" in done.err
+    assert "not UTF-8 text" in done.err
 
 
 def test_a_tool_is_called_and_its_result_is_seen(here, tenuto_sim, tools):
@@ -168,7 +168,7 @@ def test_missing_tool_of_an_open_call_is_named(here, tenuto_sim, tools):
     given = here("resume", "last", "--approve", "auto", "-T", f"{tools}:blast")
 
     assert 2 == without.code
-    assert "a tool that is not here: blast\n  give it with -T MODULE:blast" in without.err
+    assert "a tool that is not loaded: blast\n  add -T MODULE:blast" in without.err
     assert (0, "Done.\n") == given[:2]
 
 
@@ -232,7 +232,7 @@ def test_a_reply_that_broke_off_is_not_in_the_answer(here, tenuto_sim):
     done = here("run", "Say it.")
 
     assert (0, "Half of it and all of it.\n") == done[:2]
-    assert "what stands above of it is void" not in done.err
+    assert "ignore the text above" not in done.err
     assert re.search(r"! \w+: .*; asking again in \d", done.err)
 
 
@@ -241,7 +241,7 @@ def test_a_provider_that_stays_busy_is_code_4(here, tenuto_sim):
     done = here("run", "Hi")
 
     assert (4, "") == done[:2]
-    assert "gave up after 5 attempts; wait a while" in done.err
+    assert "gave up after 5 attempts; wait, then resume" in done.err
     assert "resume with:" in done.err
 
 
@@ -264,7 +264,7 @@ def test_owing_nothing_the_last_answer_is_printed(here, tenuto_sim):
     done = here("resume")
 
     assert (0, "The answer.\n") == done[:2]
-    assert done.err.startswith("nothing is left to do; this was the last answer:\n")
+    assert done.err.startswith("nothing to do; last answer:\n")
     assert 1 == len(tenuto_sim.requests)
 
 

@@ -90,7 +90,7 @@ def test_a_name_that_somebody_was_quicker_to_take_ends_nothing(here, tenuto_sim,
 
     tenuto_sim.script(turn("Yes."))
     here("run", "Hi", "-n", "weather")
-    monkeypatch.setattr("tenuto.cli.opening.refuse_name", not_yet)
+    monkeypatch.setattr("tenuto.cli.session.open.check_name_is_free", not_yet)
     done = here("run", "Hi", "-n", "weather")
 
     assert (0, "Yes.\n") == done[:2]
@@ -113,21 +113,21 @@ def test_nothing_is_kept_of_what_is_ephemeral(here, tenuto_sim, tmp_path):
 
 
 MISUSED = [
-    (["run", "-c", "--session", "x", "Hi"], "-c goes on with the last session"),
-    (["run", "-c", "--ephemeral", "Hi"], "--ephemeral keeps nothing"),
-    (["run", "--session", "x", "--ephemeral", "Hi"], "--ephemeral keeps nothing"),
-    (["run", "--ephemeral", "-n", "x", "Hi"], "nothing to name"),
-    (["run", "--ephemeral", "--store", "x.db", "Hi"], "--ephemeral keeps nothing"),
-    (["run", "--json", "--jsonl", "Hi"], "--json prints one document"),
-    (["run", "--jsonl", "--out", "x", "Hi"], "use --jsonl > FILE"),
+    (["run", "-c", "--session", "x", "Hi"], "use either -c or --session"),
+    (["run", "-c", "--ephemeral", "Hi"], "use either --ephemeral or -c"),
+    (["run", "--session", "x", "--ephemeral", "Hi"], "use either --ephemeral or --session"),
+    (["run", "--ephemeral", "-n", "x", "Hi"], "use either --ephemeral or --name"),
+    (["run", "--ephemeral", "--store", "x.db", "Hi"], "use either --ephemeral or --store"),
+    (["run", "--json", "--jsonl", "Hi"], "use either --json or --jsonl"),
+    (["run", "--jsonl", "--out", "x", "Hi"], "use either --out or --jsonl"),
     (["run", "-n", "last", "Hi"], "no session can be called 'last'"),
     (["run", "-n", "~3", "Hi"], "no session can be called '~3'"),
     (["run", "-n", " x", "Hi"], "is not a name"),
-    (["run", "-c", "-s", "Be brief.", "Hi"], "-s cannot be changed"),
-    (["run", "-c", "--effort", "low", "Hi"], "--effort cannot be changed"),
-    (["resume", "last", "-o", "seed=1"], "-o cannot be changed"),
-    (["resume", "last", "--max-tokens", "100"], "--max-tokens cannot be changed"),
-    (["resume", "last", "-m", "sim/openai:high"], "keeps the effort it was begun with"),
+    (["run", "-c", "-s", "Be brief.", "Hi"], "-s only applies to new sessions"),
+    (["run", "-c", "--effort", "low", "Hi"], "--effort only applies to new sessions"),
+    (["resume", "last", "-o", "seed=1"], "-o only applies to new sessions"),
+    (["resume", "last", "--max-tokens", "100"], "--max-tokens only applies to new sessions"),
+    (["resume", "last", "-m", "sim/openai:high"], "effort cannot change on resume"),
     (["resume", "last", "-m", "gpt"], "'gpt' is not a model name: use provider/model, such as openai/"),
     (["run", "Hi", "--timeout", "0"], "--timeout: invalid limit seconds=0.0: use a number above 0\n"),
     (["run", "Hi", "--fallback", "sim/openai,gpt"], "'gpt' is not a model name: use provider/model"),
@@ -135,7 +135,7 @@ MISUSED = [
     (["run", "Hi", "-n", ""], "--name is empty"),
     (["resume", ""], "SESSION is empty"),
     (["chat", ""], "SESSION is empty"),
-    (["run", "Hi", "--take"], "--take is for a session that goes on"),
+    (["run", "Hi", "--takeover"], "--takeover needs a session"),
     (["run", "Hi", "--store", "/"], "--store: '/' is a directory: use the name of a file"),
 ]
 
@@ -186,7 +186,7 @@ def test_another_model_is_handed_the_session_and_the_losses_are_told_once(here, 
     kinds = [entry["kind"] for entry in entries(here)]
 
     assert [(0, "Two.\n"), (0, "Four.\n")] == [second[:2], fourth[:2]]
-    assert re.search(r"(?m)^! goes on with sim/openai, 2 losses\n(.*\n)*lost: 3 characters of reasoning", second.err)
+    assert re.search(r"(?m)^! switched to sim/openai, 2 losses\n(.*\n)*lost: 3 characters of reasoning", second.err)
     assert "lost:" not in fourth.err
     assert ("sim/openai", 1) == (json.loads(third.out)["model"], kinds.count("handed_over"))
     assert {"AnthropicMeta", "3 characters of reasoning"} <= {
@@ -195,6 +195,7 @@ def test_another_model_is_handed_the_session_and_the_losses_are_told_once(here, 
     tenuto_sim.assert_clean()
 
 
+@pytest.mark.usefixtures("real_providers")
 def test_somebody_else_answers_where_the_model_does_not(here, tenuto_sim, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "some-key")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{tenuto_sim.base_url}/nowhere")
@@ -202,7 +203,7 @@ def test_somebody_else_answers_where_the_model_does_not(here, tenuto_sim, monkey
     done = here("run", "Hi", "-m", "anthropic/claude-sonnet-4-5", "--fallback", "sim/openai, sim/gemini")
 
     assert (0, "At last.\n") == done[:2]
-    assert "! goes on with sim/openai" in done.err
+    assert "! switched to sim/openai" in done.err
 
 
 def test_bare_model_name_resolves_to_its_owner(here, tenuto_sim, monkeypatch):
@@ -231,6 +232,7 @@ def keyless(monkeypatch):
     return "anthropic/claude-sonnet-4-5"
 
 
+@pytest.mark.usefixtures("real_providers")
 def test_without_a_key_nothing_is_written(here, tenuto_sim, keyless):
     """Neither of a session that would begin, nor to one that goes on; and the last answer can be had all the same."""
     tenuto_sim.script(turn("One."))
@@ -247,7 +249,7 @@ def test_without_a_key_nothing_is_written(here, tenuto_sim, keyless):
 
     for done in (new, handed, goes_on):
         assert (3, "") == done[:2]
-        assert "error: there is no API key for anthropic\n  set ANTHROPIC_API_KEY" in done.err
+        assert "error: no API key for anthropic\n  set ANTHROPIC_API_KEY" in done.err
         assert "resume with" not in done.err
     assert (0, "One.\n") == owes_nothing[:2]
 
@@ -258,8 +260,8 @@ def test_a_model_that_is_not_there_names_near_ones(here, tenuto_sim):
     unknown = here("run", "Hi", "-m", "sim/mistrall")
 
     assert (2, 2) == (done.code, unknown.code)
-    assert re.search(r"(?m)^  there is .*; look at the name of the model; -m names another, also for", done.err)
-    assert "there is sim/mistral" in unknown.err
+    assert re.search(r"(?m)^  use .*; check the model name or pass another with -m", done.err)
+    assert "use sim/mistral" in unknown.err
 
 
 def test_resumed_session_works_in_its_own_directory(here, tenuto_sim, tmp_path, monkeypatch):
@@ -273,3 +275,10 @@ def test_resumed_session_works_in_its_own_directory(here, tenuto_sim, tmp_path, 
 
     assert (first.code, second.code) == (6, 0)
     assert [(tmp_path / name / "a.txt").exists() for name in ("one", "two")] == [True, False]
+
+
+def test_resume_with_a_prompt_suggests_run(here):
+    here("run", "Hi")
+    done = here("resume", "and 2+2?")
+
+    assert (7, True) == (done.code, "did you mean: tenuto run -c 'and 2+2?'" in done.err)

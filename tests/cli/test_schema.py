@@ -126,8 +126,8 @@ def test_the_shape_goes_to_the_file(here, tenuto_sim, tmp_path, city):
 
 MISUSED = [
     ("nowhere.json", "cannot be read: No such file or directory; it is a file, or MODULE:TYPE"),
-    ("words.json", "is no JSON: "),
-    ("list.json", "it has to be an object"),
+    ("words.json", "is not JSON: "),
+    ("list.json", "it must be an object"),
     ("broken.json", "invalid schema"),
     ("no_such_module_x:City", "'no_such_module_x' cannot be imported"),
     ("{types}:Town", "there is no 'Town' in"),
@@ -151,4 +151,12 @@ def test_the_shape_is_said_once(here, city):
     done = here("run", "Which?", "--schema", "city.json", "-o", "response_format=json_object")
 
     assert 2 == done.code
-    assert "give one of them" in done.err
+    assert "use either" in done.err
+
+
+def test_schema_module_that_exits_is_code_2(here, tmp_path, monkeypatch):
+    (tmp_path / "quits.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = here("run", "Hi", "--schema", "quits:T")
+
+    assert (2, True) == (done.code, "'quits' cannot be imported: SystemExit" in done.err)

@@ -13,7 +13,7 @@ import pytest
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.cli.sessions import BELOW
+from tenuto.cli.commands import sessions, store
 from tenuto.core.blocks import Image, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.journal import (
     ApprovalDecided,
@@ -109,7 +109,7 @@ def test_a_session_is_shown_whole_and_nothing_of_it_is_obeyed(here, kept):
         "    line 39\\x1b\n    (20 more lines: tenuto show --json has them)\n",
         "\nuser (4)\n  Hurry\n  lost: a field (usage)\n",
         "\n[handed over to sim/openai]\n  lost: a thought (messages[1])\n",
-        "\n[what stands above entry 4 is summed up from here on]\n\nsystem\n  They dug.\n",
+        "\n[entries before 4 are summarized from here on]\n\nsystem\n  They dug.\n",
         "\n[failed: of\\x1b old age]\n",
     ):
         assert piece in done.out
@@ -148,7 +148,7 @@ def test_sessions_are_listed_by_what_finds_them(here, tenuto_sim, kept):
     assert (0, "One.\n") == here("resume", first)[:2]
     assert [("completed", 2), ("completed", 1)] == [(one["status"], one["messages"]) for one in listed]
     assert listed[0]["id"].startswith(first)
-    assert 2 == len(here("sessions", "-n", "1").out.splitlines())
+    assert 2 == len(here("sessions", "--limit", "1").out.splitlines())
 
 
 def test_sub_agents_are_not_mixed_in(here, tenuto_sim):
@@ -174,7 +174,7 @@ def test_a_session_that_is_not_there_is_code_7(here, kept, verb):
     done = here(verb, "two")
 
     assert (7, "") == done[:2]
-    assert "error: no session is called 'two'\n  tenuto sessions lists what there is\n" == done.err
+    assert "error: no session is called 'two'\n  list them with tenuto sessions\n" == done.err
 
 
 def test_a_store_that_cannot_be_made_is_one_message(here, tmp_path):
@@ -223,16 +223,16 @@ def ids(done):
 
 
 def test_the_list_is_what_it_is_without_a_word(here, kept, file):
-    """Options before a word hold for it; a file and a memory are listed alike."""
+    """A file and a memory are listed alike."""
     kept("one", SAID)
     kept("two", SAID)
 
-    assert here("sessions") == here("sessions", "list") == here("sessions", "-n", "5") == here("sessions", "--all")
-    assert ["two", "one"] == ids(here("sessions", "--json")) == ids(here("sessions", "--json", "list"))
-    assert ["two"] == ids(here("sessions", "-n", "1", "--json")) == ids(here("sessions", "list", "-n", "1", "--json"))
+    assert here("sessions") == here("sessions", "--limit", "5") == here("sessions", "--all")
+    assert ["two", "one"] == ids(here("sessions", "--json"))
+    assert ["two"] == ids(here("sessions", "--limit", "1", "--json"))
     listed = here("sessions").out
     file.rename(file.with_name("other.db"))
-    assert listed == here("sessions", "--store", "other.db", "list").out
+    assert listed == here("sessions", "--store", "other.db").out
     assert "no sessions yet" in here("sessions").err
     assert "[]\n" == here("sessions", "--json").out
     assert not file.exists()
@@ -242,15 +242,17 @@ def test_a_word_that_is_none_names_near_ones(here):
     done = here("sessions", "serch", "Oslo")
 
     assert (2, "") == done[:2]
-    assert "there is nothing called 'serch' to do with sessions: did you mean search?" in done.err
+    assert "unknown command 'serch'; did you mean search?" in done.err
 
 
-@pytest.mark.parametrize("word", BELOW)
-def test_every_word_has_help_with_examples(here, word):
-    done = here("sessions", word, "--help")
+@pytest.mark.parametrize(
+    "words", [("sessions", x) for x in sessions.command.commands] + [("store", x) for x in store.command.commands]
+)
+def test_every_subcommand_has_help_with_examples(here, words):
+    done = here(*words, "--help")
 
     assert 0 == done.code
-    assert "Examples:\n    tenuto sessions" in done.out
+    assert f"Examples:\n    tenuto {words[0]}" in done.out
     assert "--store" in done.out
 
 
@@ -261,7 +263,7 @@ def test_what_was_said_is_found(here, kept):
     odd = json.loads(here("sessions", "search", "look", "--json").out)
 
     assert (0, "SESSION  ENTRY  TEXT\none      2      Where is Oslo?\n", "") == done
-    assert (0, "", "nothing was found: all the words have to occur in one entry\n") == none
+    assert (1, "", "no matching entry\n") == none
     assert [("two", 2)] == [(one["session"], one["seq"]) for one in odd]
     assert "\\u202e" in here("sessions", "search", "look").out
 
@@ -270,7 +272,7 @@ def test_a_name_is_given_and_taken_off(here, kept):
     kept("one", SAID)
     kept("two", SAID)
 
-    assert (0, "session one is called trip\n", "") == here("sessions", "rename", "one", "trip")
+    assert (0, "session one renamed to trip\n", "") == here("sessions", "rename", "one", "trip")
     assert {"session": "one", "name": "a b"} == json.loads(here("sessions", "rename", "trip", "a b", "--json").out)
     assert ["a b", ""] == [one["name"] for one in json.loads(here("sessions", "--json").out)][::-1]
     assert "did you mean a b?" in here("show", "a bb").err
@@ -283,7 +285,7 @@ def test_a_name_is_given_and_taken_off(here, kept):
         done = here("sessions", "rename", "two", name)
         assert (2, "") == done[:2]
         assert why in done.err
-    assert (0, "session one has no name\n", "") == here("sessions", "rename", "one", "")
+    assert (0, "removed the name of session one\n", "") == here("sessions", "rename", "one", "")
     assert 7 == here("show", "a b").code
 
 
@@ -294,12 +296,19 @@ def test_sessions_are_put_away_and_fetched_back(here, kept):
 
     assert 7 == here("sessions", "archive", "one", "none").code
     assert 3 == len(ids(here("sessions", "--json")))
-    assert (0, "put away: two\nput away: one\n", "") == here("sessions", "archive", "~0", "one", "last")
+    assert (0, "archived two\narchived one\n", "") == here("sessions", "archive", "~0", "one", "last")
     assert ["three"] == ids(here("sessions", "--json"))
     assert {"sessions": ["one"], "archived": False} == json.loads(
         here("sessions", "archive", "one", "--undo", "--json").out
     )
     assert ["three", "one"] == ids(here("sessions", "--json"))
+    refused = here("sessions", "archive", "one", "--undo")
+    assert (2, True) == (refused.code, "session one is not archived" in refused.err)
+    assert (0, "restored two\n") == here("sessions", "archive", "last", "--undo")[:2]
+    assert (2, True) == (
+        (none := here("sessions", "archive", "last", "--undo")).code,
+        "no session is archived" in none.err,
+    )
 
 
 # --- removing ---------------------------------------------------------------------------------------------------------
@@ -318,7 +327,7 @@ def test_nothing_is_removed_without_a_word_for_it(here, family):
     done = here("sessions", "rm", "other", stdin="")
 
     assert (2, "") == done[:2]
-    assert "say --yes" in done.err
+    assert "pass --yes" in done.err
     assert 4 == len(ids(here("sessions", "--json")))
 
 
@@ -326,8 +335,8 @@ def test_what_has_forks_stays_unless_they_go_with_it(here, family):
     refused = here("sessions", "rm", "other", "root", "-y")
 
     assert (7, "") == refused[:2]
-    assert "error: session root is not removed: child was forked off it, and shares its entries\n" in refused.err
-    assert "nothing was removed" in refused.err
+    assert "error: session root has a fork that shares its entries: child\n" in refused.err
+    assert "nothing was deleted" in refused.err
     assert 4 == len(ids(here("sessions", "--json")))
     assert ["root", "child", "grandchild"] == json.loads(
         here("sessions", "rm", "root", "--forks", "--yes", "--json").out
@@ -340,7 +349,7 @@ def test_forks_that_are_named_go_before_what_they_were_forked_off(here, family):
 
     assert (0, "") == (done.code, done.err)
     assert ["grandchild", "child", "root"] == [line.split()[1] for line in done.out.splitlines()]
-    assert "removed root  Where is Oslo?\n" in done.out
+    assert "deleted root  Where is Oslo?\n" in done.out
     assert 7 == here("sessions", "rm", "root", "-y").code
 
 
@@ -354,7 +363,7 @@ def test_what_went_is_told_although_something_else_did_not(here, kept, file):
 
     done = stored(play)
 
-    assert (7, "removed one  Where is Oslo?\n") == done[:2]
+    assert (7, "deleted one  Where is Oslo?\n") == done[:2]
     assert "session two is in use by process" in done.err
     assert ["two"] == ids(here("sessions", "--json"))
 
@@ -363,40 +372,40 @@ def test_what_went_is_told_although_something_else_did_not(here, kept, file):
 
 
 def test_how_much_there_is(here, kept, file):
-    nothing = here("sessions", "stats")
+    nothing = here("store", "stats")
     kept("one", SAID)
-    counted = json.loads(here("sessions", "stats", "--json").out)
+    counted = json.loads(here("store", "stats", "--json").out)
 
     assert (0, "") == nothing[:2]
     assert "no sessions yet" in nothing.err
     assert (1, 3) == (counted["sessions"], counted["entries"])
     assert re.match(
-        r"sessions      1\nentries       3\nbytes         [\d,]+\nlarge bodies  0 with 0 bytes\nkept by       SQLite ",
-        here("sessions", "stats").out,
+        r"sessions  1\nentries   3\nbytes     [\d,]+\nblobs     0 with 0 bytes\nbackend   SQLite ",
+        here("store", "stats").out,
     )
 
 
 def test_damage_is_told_with_its_place_and_code_7(here, kept, file):
     kept("one", SAID)
     kept("two", SAID)
-    sound = here("sessions", "verify"), here("sessions", "verify", "two", "~0", "--json")
+    sound = here("store", "verify"), here("store", "verify", "two", "~0", "--json")
     db = sqlite3.connect(file)
     db.execute("UPDATE entries SET body = CAST(replace(body, 'Oslo', 'Rome') AS BLOB) WHERE session = 'one'")
     db.execute("UPDATE entries SET body = 'words' WHERE session = 'one' AND seq = 3")
     db.commit()
     db.close()
-    done, one = here("sessions", "verify"), here("sessions", "verify", "one", "--json")
+    done, one = here("store", "verify"), here("store", "verify", "one", "--json")
 
-    assert ((0, "2 sessions: nothing is wrong\n", ""), (0, '{"sessions":1,"faults":[]}\n', "")) == sound
+    assert ((0, "2 sessions: OK\n", ""), (0, '{"sessions":1,"faults":[]}\n', "")) == sound
     assert 7 == done.code == one.code
     assert re.fullmatch(
         r"session one, entry 3: has a body that is not bytes: .*\nsession one, entry 2: is damaged: its digest is .*\n",
         done.out,
     )
-    assert "error: 2 things are wrong in 2 sessions\n  fetch a backup" in done.err
+    assert "error: 2 problems in 2 sessions\n  restore a backup" in done.err
     assert [3, 2] == [fault["seq"] for fault in json.loads(one.out)["faults"]]
-    assert 0 == here("sessions", "verify", "two").code
-    assert 7 == here("sessions", "verify", "two", "none").code
+    assert 0 == here("store", "verify", "two").code
+    assert 7 == here("store", "verify", "two", "none").code
 
 
 def test_what_nothing_refers_to_goes_and_the_rest_can_be_copied(here, kept, file, tmp_path):
@@ -405,39 +414,39 @@ def test_what_nothing_refers_to_goes_and_the_rest_can_be_copied(here, kept, file
     here("sessions", "rm", "one", "-y")
     copy = tmp_path / "copy.db"
 
-    assert re.fullmatch(r"100,\d+ bytes that nothing referred to were removed\n", here("sessions", "gc").out)
-    assert '{"bytes":0}\n' == here("sessions", "gc", "--json").out
-    assert "1 entries can be found by their words\n" == here("sessions", "reindex").out
-    assert re.fullmatch(rf"{re.escape(str(copy))}: [\d,]+ bytes\n", here("sessions", "backup", "copy.db").out)
+    assert re.fullmatch(r"deleted 100,\d+ bytes\n", here("store", "gc").out)
+    assert '{"bytes":0}\n' == here("store", "gc", "--json").out
+    assert "indexed 1 entry\n" == here("store", "reindex").out
+    assert re.fullmatch(rf"{re.escape(str(copy))}: [\d,]+ bytes\n", here("store", "backup", "copy.db").out)
     assert ["two"] == ids(here("sessions", "--json", "--store", "copy.db"))
-    again = here("sessions", "backup", "copy.db")
+    again = here("store", "backup", "copy.db")
     assert (7, "") == again[:2]
     assert "already exists and is not overwritten" in again.err
-    assert 7 == here("sessions", "backup", "x.db", "--store", "none.db").code
+    assert 7 == here("store", "backup", "x.db", "--store", "none.db").code
     assert not (tmp_path / "none.db").exists()
 
 
 def test_restore_replaces_the_store_by_a_backup(here, kept, file, tmp_path):
     kept("one", SAID)
-    here("sessions", "backup", "copy.db")
+    here("store", "backup", "copy.db")
     kept("two", SAID)
     Path(f"{file}-wal").write_bytes(b"left by a process that was killed")
-    refused = here("sessions", "restore", "copy.db")
+    refused = here("store", "restore", "copy.db")
 
     assert 2 == refused.code
     assert "--yes" in refused.err
     assert {"one", "two"} == {*ids(here("sessions", "--json"))}
-    done = here("sessions", "restore", "copy.db", "--yes")
+    done = here("store", "restore", "copy.db", "--yes")
     assert (0, "") == (done.code, done.err)
     assert "copy.db" in done.out
     assert ["one"] == ids(here("sessions", "--json"))
-    assert 0 == here("sessions", "verify").code
+    assert 0 == here("store", "verify").code
     assert {"file": "copy.db", "store": "new.db"} == json.loads(
-        here("sessions", "restore", "copy.db", "--store", "new.db", "--json").out
+        here("store", "restore", "copy.db", "--store", "new.db", "--json").out
     )
     assert ["one"] == ids(here("sessions", "--json", "--store", "new.db"))
     for bad in ("nowhere.db", "."):
-        assert 7 == here("sessions", "restore", bad, "--yes").code
+        assert 7 == here("store", "restore", bad, "--yes").code
     assert ["one"] == ids(here("sessions", "--json"))
 
 
@@ -458,7 +467,7 @@ def test_a_store_that_fails_is_one_message(here, kept, monkeypatch):
         raise StoreError("the disk reports an error")
 
     monkeypatch.setattr("tenuto.store.memory.MemoryStore.verify", fail)
-    done = here("sessions", "verify")
+    done = here("store", "verify")
 
     assert (7, "", "error: the disk reports an error\n") == done
 
@@ -479,7 +488,7 @@ def put(tenuto, **sessions):
 
 def test_the_list_and_a_session_through_a_pipe(tenuto):
     put(tenuto, one=SAID, two=ACTS)
-    listed, shown = tenuto.run("sessions", "-n", "1", "--json"), tenuto.run("show", "one")
+    listed, shown = tenuto.run("sessions", "--limit", "1", "--json"), tenuto.run("show", "one")
 
     assert ["two"] == ids(listed)
     assert (0, "") == (shown.code, shown.err)
@@ -500,9 +509,9 @@ def test_who_sits_at_a_terminal_is_asked_before_something_is_removed(tenuto):
 
     assert (
         1,
-        "  one  Where is Oslo?\n  two  Where is Oslo?\nremove these 2 sessions for good? [y/N]: n\nnothing was removed\n",
+        "  one  Where is Oslo?\n  two  Where is Oslo?\ndelete these 2 sessions? [y/N]: n\nnothing was deleted\n",
     ) == no
-    assert (0, "  one  Where is Oslo?\nremove this session for good? [y/N]: y\nremoved one  Where is Oslo?\n") == yes
+    assert (0, "  one  Where is Oslo?\ndelete this session? [y/N]: y\ndeleted one  Where is Oslo?\n") == yes
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")

@@ -157,7 +157,7 @@ def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back_or_called_void(t
 
     assert 0 == code
     assert re.match(
-        r"Whole\.\n! the reply broke off \(\w+\): what stands above of it is void\n! \w+: .*\nWhole\.\n\nHalf of it\.\n",
+        r"Whole\.\n! reply interrupted \(\w+\); ignore the text above\n! \w+: .*\nWhole\.\n\nHalf of it\.\n",
         seen,
     )
 
@@ -171,7 +171,7 @@ def test_while_it_waits_something_moves_and_ctrl_c_saves(tenuto, tenuto_sim):
     done = tenuto.run("resume")
 
     assert 130 == code
-    assert re.search(r"stopped; what was said and done is kept\nresume with: tenuto resume \w+\n$", seen)
+    assert re.search(r"stopped; session saved\nresume with: tenuto resume \w+\n$", seen)
     assert "asking" not in seen
     assert (0, "There.\n") == done[:2]
 
@@ -198,12 +198,12 @@ def test_each_answer_to_a_question_does_what_it_says(tenuto, tenuto_sim, tools):
     )
     running = tenuto.terminal("run", "Go!", *BLAST, "-T", "tools:flood", "--color", "never")
     for asked, answer in (
-        (r"where: A\r\n.*why not: $", "ok"),
-        (r"where: A\r\n.*why not: ok(.|\n)*where: A\r\n.*why not: $", "y"),
-        (r"where: B\r\n    \|   where: C\r\n.*why not: $", "n"),
-        (r"where: D\r\n.*why not: $", "not on a Sunday"),
-        (r"where: E\r\n.*why not: $", "a"),
-        (r"where: G\r\n.*why not: $", "YES"),
+        (r"where: A\r\n.*a reason: $", "ok"),
+        (r"where: A\r\n.*a reason: ok(.|\n)*where: A\r\n.*a reason: $", "y"),
+        (r"where: B\r\n    \|   where: C\r\n.*a reason: $", "n"),
+        (r"where: D\r\n.*a reason: $", "not on a Sunday"),
+        (r"where: E\r\n.*a reason: $", "a"),
+        (r"where: G\r\n.*a reason: $", "YES"),
     ):
         running.expect(asked)
         running.type(f"{answer}\n")
@@ -222,13 +222,13 @@ def test_ctrl_c_at_the_question_saves(tenuto, tenuto_sim, tools):
     """What was asked about is not run, whatever is typed later."""
     tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
     running = tenuto.terminal("run", "Go!", *BLAST)
-    running.expect("why not: $")
+    running.expect("a reason: $")
     running.type("\x03")
     code, seen = running.end()
     done = tenuto.run("resume", *BLAST)
 
     assert 130 == code
-    assert "what was said and done is kept" in seen
+    assert "session saved" in seen
     assert (0, "Done.\n") == done[:2]
     assert "is gone" not in seen + done.err
 
@@ -239,12 +239,12 @@ def test_whoever_goes_away_leaves_it_waiting_and_is_asked_again(tenuto, tenuto_s
     piped = subprocess.Popen(["echo", "Go!"], stdout=subprocess.PIPE)
     running = tenuto.terminal("run", *BLAST, stdin=piped.stdout)
     piped.stdout.close()
-    running.expect("why not: $")
+    running.expect("a reason: $")
     running.type("\x04")
     code, seen = running.end()
     piped.wait()
     again = tenuto.terminal("resume", *BLAST, stdout=subprocess.PIPE)
-    again.expect("why not: $")
+    again.expect("a reason: $")
     again.type("y\n")
 
     assert (6, True) == (code, "waits for approval: blast" in seen)

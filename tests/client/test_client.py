@@ -33,7 +33,7 @@ from tenuto.errors import (
     TranscriptError,
     UnknownProvider,
 )
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
 def run(act, *script, **options):
@@ -140,7 +140,7 @@ def test_a_stream_gives_its_events_and_then_the_reply():
             events = [event async for event in stream]
         return events, stream.reply
 
-    (events, reply), transport = run(talk, Answer.stream(*frames("a", "b")))
+    (events, reply), transport = run(talk, ScriptedResponse.stream(*frames("a", "b")))
 
     assert isinstance(events[0], MessageStart)
     assert isinstance(events[-1], MessageDone)
@@ -156,7 +156,7 @@ def test_only_the_text_or_only_the_reply():
             pieces = [piece async for piece in stream.text_deltas()]
         return pieces, await ai.stream("mine/m", "Hi").drain()
 
-    (pieces, reply), _ = run(talk, Answer.stream(*frames("a", "b")), Answer.stream(*frames("c")))
+    (pieces, reply), _ = run(talk, ScriptedResponse.stream(*frames("a", "b")), ScriptedResponse.stream(*frames("c")))
 
     assert ["a", "b"] == pieces
     assert "c" == reply.text
@@ -171,7 +171,7 @@ def test_leaving_early_closes_the_line():
             async for _ in stream:
                 pass
 
-    run(talk, Answer.stream(*frames("a", "b"), hang=True))
+    run(talk, ScriptedResponse.stream(*frames("a", "b"), hang=True))
 
 
 def test_cancelled_partial_reply_has_no_signature():
@@ -181,7 +181,7 @@ def test_cancelled_partial_reply_has_no_signature():
                 if isinstance(event, ContentDelta):
                     return await stream.cancel()
 
-    reply, _ = run(talk, Answer.stream(*frames("a", "b", done=False), hang=True))
+    reply, _ = run(talk, ScriptedResponse.stream(*frames("a", "b", done=False), hang=True))
 
     assert "a" == reply.text
     assert reply.message.incomplete
@@ -205,7 +205,7 @@ def test_another_task_may_cancel_and_the_reader_sees_the_end():
         reply = await stream.cancel()
         return await reader, reply
 
-    (events, reply), _ = run(talk, Answer.stream(*frames("a", done=False), hang=True))
+    (events, reply), _ = run(talk, ScriptedResponse.stream(*frames("a", done=False), hang=True))
 
     assert isinstance(events[-1], ContentDelta)
     assert "a" == reply.text
@@ -228,7 +228,7 @@ def test_reader_of_cancelled_stream_gets_incomplete_reply():
                 read.append(event)
         return stream.reply
 
-    (cancelled, seen), _ = run(ask, Answer.stream(*frames("a", done=False), hang=True))
+    (cancelled, seen), _ = run(ask, ScriptedResponse.stream(*frames("a", done=False), hang=True))
 
     assert (seen.text, seen.message.incomplete) == ("a", True)
     assert seen == cancelled
@@ -251,12 +251,12 @@ def test_cancelled_task_stays_cancelled_and_closes():
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    run(talk, Answer(hang=True))
+    run(talk, ScriptedResponse(hang=True))
 
 
 def test_a_refusal_becomes_its_typed_error():
     headers = {"x-request-id": "req_1", "retry-after": "7", "content-type": "application/json"}
-    answer = Answer({"error": {"message": "slow down", "type": "x"}}, 429, headers)
+    answer = ScriptedResponse({"error": {"message": "slow down", "type": "x"}}, 429, headers)
 
     with pytest.raises(RateLimited, match="slow down") as caught:
         run(lambda ai: ai.chat("mine/m", "Hi"), answer)
@@ -274,7 +274,7 @@ def test_a_date_to_retry_after_is_counted_from_the_clients_clock():
 
     for now, expected in ((midnight, 60.0), (midnight + 600, 0.0)):
         with pytest.raises(RateLimited) as caught:
-            run(lambda ai: ai.chat("mine/m", "Hi"), Answer({}, 429, headers), now=lambda now=now: now)
+            run(lambda ai: ai.chat("mine/m", "Hi"), ScriptedResponse({}, 429, headers), now=lambda now=now: now)
         assert expected == caught.value.retry_after
 
 
@@ -288,7 +288,7 @@ def test_error_in_stream_is_an_event_and_is_raised():
                 events.append(event)
         return events, caught.value
 
-    (events, error), _ = run(talk, Answer.stream(*frames("a", done=False), bad))
+    (events, error), _ = run(talk, ScriptedResponse.stream(*frames("a", done=False), bad))
 
     assert isinstance(events[-1], ErrorEvent)
     assert ("mine", "a") == (error.provider, error.partial.text)
@@ -299,7 +299,7 @@ def test_lost_connection_is_incomplete_response_with_partial():
     with pytest.raises(IncompleteResponse, match="interrupted") as caught:
         run(
             lambda ai: ai.stream("mine/m", "Hi").drain(),
-            Answer.stream(*frames("a", done=False), error=ConnectionFailed("reset")),
+            ScriptedResponse.stream(*frames("a", done=False), error=ConnectionFailed("reset")),
         )
 
     assert "a" == caught.value.partial.text
@@ -310,7 +310,7 @@ def test_lost_connection_is_incomplete_response_with_partial():
 def test_connection_lost_after_last_event_is_ignored():
     reply, _ = run(
         lambda ai: ai.stream("mine/m", "Hi").drain(),
-        Answer.stream(*frames("a")[:-1], error=ConnectionFailed("reset")),
+        ScriptedResponse.stream(*frames("a")[:-1], error=ConnectionFailed("reset")),
     )
 
     assert "a" == reply.text
@@ -321,7 +321,7 @@ def test_silence_ends_at_its_deadline(waits):
     with pytest.raises(TimedOut) as caught:
         run(
             lambda ai: ai.stream("mine/m", "Hi", timeout=waits).drain(),
-            Answer.stream(*frames("a", done=False), hang=True),
+            ScriptedResponse.stream(*frames("a", done=False), hang=True),
         )
 
     assert "a" == caught.value.partial.text
@@ -330,7 +330,7 @@ def test_silence_ends_at_its_deadline(waits):
 def test_what_may_follow_the_last_word_is_not_waited_for_long(monkeypatch):
     monkeypatch.setattr("tenuto.client.stream.USAGE_WAIT", 0.02)
 
-    reply, _ = run(lambda ai: ai.stream("mine/m", "Hi").drain(), Answer.stream(*frames("a")[:-1], hang=True))
+    reply, _ = run(lambda ai: ai.stream("mine/m", "Hi").drain(), ScriptedResponse.stream(*frames("a")[:-1], hang=True))
 
     assert "a" == reply.text
 
@@ -344,19 +344,19 @@ def test_the_last_word_itself_ends_the_reply_at_once():
                 if isinstance(event, MessageDone):
                     return stream.reply
 
-    reply, _ = run(talk, Answer.stream(*frames("a"), hang=True))
+    reply, _ = run(talk, ScriptedResponse.stream(*frames("a"), hang=True))
 
     assert "a" == reply.text
 
 
 def test_web_page_is_a_protocol_error():
     with pytest.raises(ProtocolError, match="web page"):
-        run(lambda ai: ai.chat("mine/m", "Hi"), Answer(b"<html>", 200, {"content-type": "text/html"}))
+        run(lambda ai: ai.chat("mine/m", "Hi"), ScriptedResponse(b"<html>", 200, {"content-type": "text/html"}))
 
 
 def test_an_empty_answer_is_none():
     with pytest.raises(ProtocolError, match="without a body"):
-        run(lambda ai: ai.chat("mine/m", "Hi"), Answer(b"", 200))
+        run(lambda ai: ai.chat("mine/m", "Hi"), ScriptedResponse(b"", 200))
 
 
 def test_the_losses_of_the_way_there_are_on_the_reply():
@@ -405,13 +405,17 @@ def test_a_client_alone_tries_again(monkeypatch):
     monkeypatch.setattr(asyncio, "sleep", at_once)
 
     reply, transport = run(
-        lambda ai: ai.chat("mine/m", "Hi"), Answer({}, 503), Answer({}, 503), chat(), middleware=None
+        lambda ai: ai.chat("mine/m", "Hi"),
+        ScriptedResponse({}, 503),
+        ScriptedResponse({}, 503),
+        chat(),
+        middleware=None,
     )
 
     assert "hello" == reply.text
     assert 3 == len(transport.requests)
     with pytest.raises(LLMError):
-        run(lambda ai: ai.chat("mine/m", "Hi"), Answer({}, 503))
+        run(lambda ai: ai.chat("mine/m", "Hi"), ScriptedResponse({}, 503))
 
 
 def test_plain_calls_are_tried_again_too(monkeypatch):
@@ -425,11 +429,11 @@ def test_plain_calls_are_tried_again_too(monkeypatch):
         "usage": {"prompt_tokens": 1, "total_tokens": 1},
     }
 
-    reply, _ = run(lambda ai: ai.embed("mine/e", "text"), Answer({}, 503), vectors, middleware=None)
+    reply, _ = run(lambda ai: ai.embed("mine/e", "text"), ScriptedResponse({}, 503), vectors, middleware=None)
 
     assert [0.5] == list(reply.embeddings[0])
     with pytest.raises(AuthenticationFailed):
-        run(lambda ai: ai.embed("mine/e", "text"), Answer({}, 401), middleware=None)
+        run(lambda ai: ai.embed("mine/e", "text"), ScriptedResponse({}, 401), middleware=None)
 
 
 def test_a_closed_client_says_so():
@@ -481,7 +485,7 @@ def test_fallback_request_is_written_for_its_provider():
         ai.use(fallback(["anthropic/claude-sonnet-4-5", "mine/m"]))
         return await ai.chat("anthropic/claude-sonnet-4-5", reply.transcript + "And?")
 
-    reply, transport = run(talk, claude, Answer({}, 529), chat("two"), keys={"anthropic": "k"})
+    reply, transport = run(talk, claude, ScriptedResponse({}, 529), chat("two"), keys={"anthropic": "k"})
 
     assert ("two", "mine") == (reply.text, reply.provider)
     assert [".anthropic.com", ".anthropic.com", "//mine.test/"] == [
@@ -537,7 +541,7 @@ def test_a_middleware_that_closes_nothing_leaves_nothing_open():
                 break
         assert 0 == ai._transport.open
 
-    run(talk, Answer.stream(*frames("a", "b"), hang=True), middleware=[careless, careless])
+    run(talk, ScriptedResponse.stream(*frames("a", "b"), hang=True), middleware=[careless, careless])
 
 
 def test_the_names_may_be_written_out():

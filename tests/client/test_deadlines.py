@@ -6,11 +6,18 @@ import asyncio
 
 import pytest
 
-from tenuto.client.deadlines import Deadlines, StreamIdleAfterEnd
-from tenuto.client.options import Timeouts
+from tenuto.client.exchange import Attempt, StreamIdleAfterEnd
+from tenuto.client.parameters import Timeouts
 from tenuto.errors import TimedOut
 
 TIMEOUTS = Timeouts(read=300.0, event=600.0, total=3600.0)
+
+
+def attempt(timeouts=TIMEOUTS, total_at=None, status=200):
+    """An exchange; with the status 0 its response has not started."""
+    attempt = Attempt(None, "", timeouts, total_at)
+    attempt.status = status
+    return attempt
 
 
 class Clock:
@@ -40,9 +47,7 @@ class Clock:
 def test_operation_is_cancelled_at_first_deadline(phase, seconds, message):
     async def run() -> None:
         clock = Clock()
-        deadlines = Deadlines(TIMEOUTS, clock.now + 3600)
-        if phase != "head":
-            deadlines.start_body()
+        deadlines = attempt(total_at=clock.now + 3600, status=0 if phase == "head" else 200)
         if phase == "last minute":
             clock.now += 3540
         with pytest.raises(TimedOut, match=message):
@@ -54,9 +59,8 @@ def test_operation_is_cancelled_at_first_deadline(phase, seconds, message):
 def test_deadlines_are_paused_between_waits():
     async def run() -> None:
         clock = Clock()
-        deadlines = Deadlines(TIMEOUTS, None)
-        deadlines.start_body()
-        deadlines.limit_end(30)
+        deadlines = attempt()
+        deadlines.end_left = 30
         for _ in range(3):
             assert await deadlines.wait(clock.pass_time(9)) == "arrived"
             await clock.pass_time(10_000)  # the caller does not read
@@ -69,11 +73,10 @@ def test_deadlines_are_paused_between_waits():
 def test_bytes_without_event_do_not_extend_event_deadline():
     async def run() -> None:
         clock = Clock()
-        deadlines = Deadlines(TIMEOUTS, None)
-        deadlines.start_body()
+        deadlines = attempt()
         for _ in range(5):
             await deadlines.wait(clock.pass_time(250))
-            deadlines.got_event()
+            deadlines.event_left = TIMEOUTS.event
         for _ in range(2):
             await deadlines.wait(clock.pass_time(250))
         with pytest.raises(TimedOut, match="no event within 600 s"):
@@ -82,23 +85,10 @@ def test_bytes_without_event_do_not_extend_event_deadline():
     asyncio.run(run())
 
 
-def test_end_is_limited_by_shortest_wait():
-    async def run() -> None:
-        clock = Clock()
-        deadlines = Deadlines(TIMEOUTS, None)
-        deadlines.limit_end(0.25)
-        deadlines.limit_end(30)
-        with pytest.raises(StreamIdleAfterEnd):
-            await deadlines.wait(clock.pass_time(1))
-
-    asyncio.run(run())
-
-
 def test_no_timeouts_wait_without_limit():
     async def run() -> None:
         clock = Clock()
-        deadlines = Deadlines(Timeouts(read=None, event=None, total=None), None)
-        deadlines.start_body()
+        deadlines = attempt(Timeouts(read=None, event=None, total=None))
         assert await deadlines.wait(clock.pass_time(1e9)) == "arrived"
 
     asyncio.run(run())
@@ -110,6 +100,6 @@ def test_timeout_error_of_operation_is_propagated():
 
     async def run() -> None:
         with pytest.raises(TimeoutError, match="from the operation"):
-            await Deadlines(TIMEOUTS, None).wait(fail())
+            await attempt().wait(fail())
 
     asyncio.run(run())

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tenuto import catalog
-from tenuto.client import batches
+from tenuto.client import operations
 from tenuto.core.embedding import EmbedRequest, EmbedUsage
 from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import ProtocolError, RateLimited, UnsupportedModel
@@ -25,11 +25,11 @@ def run_without_middleware(send, target):
 
 
 def embed(send, target, request, **options):
-    return batches.embed(run_without_middleware(send, target), target, request, **options)
+    return operations.embed(run_without_middleware(send, target), target, request, **options)
 
 
 def models(send, target):
-    return batches.models(run_without_middleware(send, target), target.provider.name)
+    return operations.models(run_without_middleware(send, target), target.provider.name)
 
 
 def answer(wire, usage=None):
@@ -217,14 +217,6 @@ def test_a_lost_vector_is_an_error_of_the_whole():
         asyncio.run(embed(send, TARGET, request(3)))
 
 
-def test_at_least_one_has_to_be_under_way():
-    """None would wait for ever."""
-    send, _ = asking(answer)
-
-    with pytest.raises(ValueError, match="concurrent is 0"):
-        asyncio.run(embed(send, TARGET, request(1), concurrent=0))
-
-
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
@@ -254,7 +246,7 @@ def test_one_page_is_one_request():
     assert catalog.base_url(sent[0][0]) + sent[0][1].path == "https://api.perplexity.ai/v1/models"
 
 
-@pytest.mark.parametrize("fresh, requests", [(False, 2), (True, batches.MAX_PAGES)])
+@pytest.mark.parametrize("fresh, requests", [(False, 2), (True, operations.MAX_PAGES)])
 def test_a_list_that_never_ends_is_an_error(fresh, requests):
     """Whether it goes in a circle or names ever new pages."""
     send, sent = asking(lambda wire: json.dumps({"nextPageToken": f"p{len(sent) if fresh else 0}"}).encode())

@@ -26,7 +26,7 @@ from serving import (
 from serving.asking import ask, client
 from serving.tls import self_signed
 from tenuto import AsyncClient
-from tenuto.client.options import Timeouts
+from tenuto.client.parameters import Timeouts
 from tenuto.core.blocks import Reasoning
 from tenuto.core.events import ContentDelta, SignatureDelta
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut

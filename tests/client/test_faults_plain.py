@@ -12,7 +12,7 @@ import pytest
 from serving import CLOSE, HALF_CLOSE, RESET, Drip, Gate, Request, Server, chunk, reply, unused_port
 from serving.asking import client, row
 from tenuto import AsyncClient
-from tenuto.client.options import Timeouts
+from tenuto.client.parameters import Timeouts
 from tenuto.errors import (
     AuthenticationFailed,
     ConnectionFailed,

@@ -61,19 +61,19 @@ class Script:
         self.closed = True
 
 
-def fetched(value, *answers, **bounds):
+def fetched(value, *answers):
     script = Script(*answers)
     try:
-        return asyncio.run(fetch(value, script, **bounds)), script
+        return asyncio.run(fetch(value, script)), script
     finally:
         assert all(answer.closed for answer in script.answers[: len(script.asked)] if isinstance(answer, Answer))
 
 
-def refused(value, *answers, **bounds):
+def refused(value, *answers):
     """Return why it was refused, and what had been asked by then. The address's secrets are not told."""
     script = Script(*answers)
     with pytest.raises(FetchRefused) as raised:
-        asyncio.run(fetch(value, script, **bounds))
+        asyncio.run(fetch(value, script))
     assert all(answer.closed for answer in script.answers[: len(script.asked)])
     assert "canary" not in str(raised.value)
     return str(raised.value), [request.url for request in script.asked]
@@ -276,13 +276,14 @@ def test_any_redirect_is_followed_or_refused(text, form):
 
 
 @pytest.mark.parametrize("hops", [0, 1, 5])
-def test_redirects_are_counted(hops):
+def test_redirects_are_counted(hops, monkeypatch):
+    monkeypatch.setattr("tenuto.client.fetch.HOPS", hops)
     moved = [Answer(status=302, location=f"https://x.org/{at}") for at in range(hops + 1)]
-    why, asked = refused(PICTURE, *moved, hops=hops)
+    why, asked = refused(PICTURE, *moved)
 
     assert f"more than {hops} redirects" in why
     assert len(asked) == hops + 1
-    assert fetched(PICTURE, *moved[:hops], Answer(PNG), hops=hops)[0].data
+    assert fetched(PICTURE, *moved[:hops], Answer(PNG))[0].data
 
 
 def test_a_redirect_to_nowhere_is_refused():
@@ -294,18 +295,19 @@ def test_an_answer_that_is_none_is_refused(status):
     assert str(status) in refused(PICTURE, Answer(PNG, status))[0]
 
 
-def test_what_is_too_large_is_cut_off():
+def test_what_is_too_large_is_cut_off(monkeypatch):
     """By what is read, whatever the server announces; and not read at all where it announces too much."""
     limit = 1000
+    monkeypatch.setattr("tenuto.client.fetch.LIMIT", limit)
     exact = PNG[:8] + bytes(limit - 8)
-    assert fetched(PICTURE, Answer(exact, content_length=str(limit)), limit=limit)[0].data
+    assert fetched(PICTURE, Answer(exact, content_length=str(limit)))[0].data
     endless, announced = Answer(exact + bytes(100_000), content_length="10"), Answer(exact, content_length="9" * 5000)
 
-    assert "larger than 1000 bytes" in refused(PICTURE, endless, limit=limit)[0]
+    assert "larger than 1000 bytes" in refused(PICTURE, endless)[0]
     assert endless.taken <= limit + 64
-    assert "larger than 1000 bytes" in refused(PICTURE, announced, limit=limit)[0]
+    assert "larger than 1000 bytes" in refused(PICTURE, announced)[0]
     assert announced.taken == 0
-    assert fetched(PICTURE, Answer(exact, content_length="odd"), limit=limit)[0].data
+    assert fetched(PICTURE, Answer(exact, content_length="odd"))[0].data
 
 
 def test_what_is_packed_is_refused():

@@ -22,7 +22,7 @@ from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, Timeout
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.errors import ClosedError, ConnectionFailed, IncompleteResponse, ProtocolError, RateLimited, TimedOut
 from tenuto.middleware import retry
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 HELLO = reply(json.dumps(chat()).encode())
 
@@ -67,7 +67,7 @@ def test_closing_the_client_ends_the_calls_under_way(stream):
 
 def test_closing_the_client_ends_a_pause():
     async def main() -> None:
-        transport = ScriptedTransport(Answer({}, 429, {"retry-after": "50"}), chat())
+        transport = ScriptedTransport(ScriptedResponse({}, 429, {"retry-after": "50"}), chat())
         ai = AsyncClient(providers=[ROW], transport=transport, middleware=[retry()])
         task = asyncio.create_task(ai.chat("mine/m", "Hi"))
         while not transport.requests:
@@ -84,7 +84,7 @@ def test_a_reply_that_is_there_stays_there():
     """Closing the client behind the last event takes nothing back."""
 
     async def main() -> str:
-        transport = ScriptedTransport(Answer.stream(*frames("a"), hang=True))
+        transport = ScriptedTransport(ScriptedResponse.stream(*frames("a"), hang=True))
         ai = AsyncClient(providers=[ROW], transport=transport, middleware=[])
         stream = ai.stream("mine/m", "Hi")
         async for event in stream:
@@ -98,7 +98,9 @@ def test_a_reply_that_is_there_stays_there():
 def test_a_stream_whose_client_is_closed_does_not_just_end():
     """What looks like the end of a reply is the end of a reply."""
     ai = Client(
-        providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True)), middleware=[]
+        providers=[ROW],
+        transport=ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True)),
+        middleware=[],
     )
     stream = ai.stream("mine/m", "Hi")
     assert next(stream)
@@ -110,7 +112,9 @@ def test_a_stream_whose_client_is_closed_does_not_just_end():
 
 def test_a_thread_in_a_stream_hears_that_the_client_was_closed():
     ai = Client(
-        providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True)), middleware=[]
+        providers=[ROW],
+        transport=ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True)),
+        middleware=[],
     )
     reading, heard = threading.Event(), []
 
@@ -135,7 +139,7 @@ def test_closing_stream_after_client_keeps_the_error():
     before = threading.active_count()
     ai = Client(
         providers=[ROW],
-        transport=ScriptedTransport(Answer.stream(*frames("a")), Answer.stream(*frames("a"))),
+        transport=ScriptedTransport(ScriptedResponse.stream(*frames("a")), ScriptedResponse.stream(*frames("a"))),
         middleware=[],
     )
     done = ai.stream("mine/m", "Hi")
@@ -152,7 +156,7 @@ def test_closing_stream_after_client_keeps_the_error():
 
 
 def test_stream_closed_before_start_sends_no_request():
-    transport = ScriptedTransport(Answer.stream(*frames("a")))
+    transport = ScriptedTransport(ScriptedResponse.stream(*frames("a")))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:
             pass
@@ -169,7 +173,7 @@ def test_cancelling_ends_the_task_that_reads_and_no_other():
     """One task read the first event, another reads on: the other one sees the end."""
 
     async def main() -> None:
-        transport = ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True))
+        transport = ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
             stream, waiting = ai.stream("mine/m", "Hi"), asyncio.Event()
             events = aiter(stream)
@@ -196,7 +200,7 @@ def test_cancelling_ends_the_task_that_reads_and_no_other():
 
 def test_a_task_that_was_cancelled_by_two_stays_cancelled():
     async def main() -> None:
-        transport = ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True))
+        transport = ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
             stream, waiting = ai.stream("mine/m", "Hi"), asyncio.Event()
 
@@ -217,7 +221,9 @@ def test_a_task_that_was_cancelled_by_two_stays_cancelled():
 
 
 def test_two_threads_over_one_stream_both_see_its_end():
-    with Client(providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames(*"abcdef"))), middleware=[]) as ai:
+    with Client(
+        providers=[ROW], transport=ScriptedTransport(ScriptedResponse.stream(*frames(*"abcdef"))), middleware=[]
+    ) as ai:
         stream, got = ai.stream("mine/m", "Hi"), []
         threads = [threading.Thread(target=lambda: got.extend(stream)) for _ in range(2)]
         for thread in threads:
@@ -237,7 +243,7 @@ def test_a_reader_that_takes_its_time_loses_nothing(waits):
     """Silence is the server's: what the reader does between two events does not count."""
 
     async def main() -> str:
-        transport = ScriptedTransport(Answer.stream(*frames(*"abc")))
+        transport = ScriptedTransport(ScriptedResponse.stream(*frames(*"abc")))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[], timeout=waits) as ai:
             async with ai.stream("mine/m", "Hi") as stream:
                 async for event in stream:
@@ -253,7 +259,7 @@ def test_a_reader_that_takes_its_time_loses_nothing(waits):
 
 def test_the_whole_time_bounds_calls_that_have_no_events():
     async def main() -> None:
-        again = Answer({}, 429, {"retry-after": "30"})
+        again = ScriptedResponse({}, 429, {"retry-after": "30"})
         async with AsyncClient(providers=[ROW], transport=ScriptedTransport(again, again), middleware=[retry()]) as ai:
             for act in (ai.embed("mine/e", "x", timeout=0.05), ai.models("mine", timeout=0.05)):
                 with pytest.raises(TimedOut, match=r"longer than 0\.05 s"):
@@ -341,7 +347,7 @@ def test_keys_in_headers_of_ones_own_are_covered_too(caplog, monkeypatch):
     said = {"error": {"message": f"bad key {canary}"}}
 
     async def main() -> LLMError:
-        transport = ScriptedTransport(Answer(said, 429, {"x-echo": canary}))
+        transport = ScriptedTransport(ScriptedResponse(said, 429, {"x-echo": canary}))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
             with pytest.raises(RateLimited) as caught:
                 await ai.chat("mine/m", "Hi", extra_headers={"Ocp-Apim-Subscription-Key": canary})
@@ -424,7 +430,9 @@ def test_concurrent_closes_leave_no_thread_waiting():
         finally:
             await asyncio.sleep(0.05)
 
-    ai = Client(providers=[ROW], transport=ScriptedTransport(*[Answer(hang=True, headers={})] * 4), middleware=[slow])
+    ai = Client(
+        providers=[ROW], transport=ScriptedTransport(*[ScriptedResponse(hang=True, headers={})] * 4), middleware=[slow]
+    )
     ended: list[type] = []
 
     def read() -> None:
@@ -464,7 +472,7 @@ def test_total_timeout_limits_middleware_between_events():
             yield event
 
     async def main() -> None:
-        transport = ScriptedTransport(Answer.stream(*frames("a")))
+        transport = ScriptedTransport(ScriptedResponse.stream(*frames("a")))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[dawdle], timeout=0.05) as ai:
             events = aiter(ai.stream("mine/m", "Hi"))
             with pytest.raises(TimedOut, match="longer"):
@@ -478,7 +486,7 @@ def test_a_task_that_was_cancelled_before_may_still_ask():
     """Whatever it makes of that: a deadline is a deadline."""
 
     async def main() -> None:
-        transport = ScriptedTransport(Answer({}, 429, {"retry-after": "30"}))
+        transport = ScriptedTransport(ScriptedResponse({}, 429, {"retry-after": "30"}))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[retry()]) as ai:
 
             async def stubborn() -> None:
@@ -498,7 +506,7 @@ def test_a_task_that_was_cancelled_before_may_still_ask():
 
 def test_collected_stream_closes_its_connection():
     async def main() -> None:
-        transport = ScriptedTransport(Answer.stream(*frames("a"), hang=True))
+        transport = ScriptedTransport(ScriptedResponse.stream(*frames("a"), hang=True))
         async with AsyncClient(providers=[ROW], transport=transport) as ai:
             async for _ in ai.stream("mine/m", "Hi"):
                 break
@@ -511,7 +519,7 @@ def test_collected_stream_closes_its_connection():
 
 
 def test_collected_sync_stream_closes_its_connection():
-    transport = ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True), chat())
+    transport = ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True), chat())
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         stream = ai.stream("mine/m", "Hi")
         next(stream)
@@ -546,7 +554,7 @@ def test_bytes_before_a_lost_connection_are_read(end):
 
 def test_closing_the_client_ends_calls_that_have_no_events():
     async def main() -> None:
-        transport = ScriptedTransport(Answer({}, 429, {"retry-after": "50"}))
+        transport = ScriptedTransport(ScriptedResponse({}, 429, {"retry-after": "50"}))
         ai = AsyncClient(providers=[ROW], transport=transport, middleware=[retry()])
         task = asyncio.create_task(ai.embed("mine/e", "x"))
         while not transport.requests:
@@ -561,7 +569,9 @@ def test_closing_the_client_ends_calls_that_have_no_events():
 
 def test_middleware_may_close_its_client():
     async def main() -> str:
-        ai = AsyncClient(providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames("a"))), middleware=[])
+        ai = AsyncClient(
+            providers=[ROW], transport=ScriptedTransport(ScriptedResponse.stream(*frames("a"))), middleware=[]
+        )
 
         async def last(request, following):
             async for event in following(request):
@@ -620,7 +630,7 @@ def test_collected_client_is_stopped_if_warnings_are_errors(strict):
 
 
 def test_every_piece_of_a_secret_header_is_covered():
-    from tenuto.client.http import HttpRequest, secrets_of
+    from tenuto.client.http import HttpRequest, protect_headers
 
     headers = {
         "Cookie": "sid=0123456789abcdef; theme=dark",
@@ -628,7 +638,7 @@ def test_every_piece_of_a_secret_header_is_covered():
         "accept": "0123456789abcdef",
     }
 
-    assert {"0123456789abcdef", "sk-0123456789"} == set(secrets_of(headers))
+    assert {"0123456789abcdef", "sk-0123456789"} == set(protect_headers(headers)[1])
     shown = str(HttpRequest("POST", "http://a:secretly@b.test/x?key=sk-0123456789", headers).__rich_repr__())
     assert not any(secret in shown for secret in ("sid=", "sk-0", "secretly"))
 

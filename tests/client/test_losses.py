@@ -12,7 +12,7 @@ from tenuto.core.blocks import AnthropicMeta
 from tenuto.core.messages import Origin
 from tenuto.errors import LossError
 from tenuto.middleware import retry
-from tenuto.testing import Answer, ScriptedTransport, say, turn
+from tenuto.testing import ScriptedResponse, ScriptedTransport, say, turn
 
 CLAUDE = {
     "id": "msg_1",
@@ -65,7 +65,7 @@ def test_every_request_with_losses_is_a_warning(caplog):
 
 
 def test_retried_request_is_one_warning(caplog):
-    with made(Answer({}, 529), CLAUDE, middleware=[retry(1, base=0.0)]) as ai:
+    with made(ScriptedResponse({}, 529), CLAUDE, middleware=[retry(1, base=0.0)]) as ai:
         ai.chat(MODEL, "Hi", seed=4)
 
     assert len([record for record in caplog.records if "seed" in record.getMessage()]) == 1

@@ -19,10 +19,8 @@ from tenuto.client.request import (
     build_checked_request,
     build_request,
     check_open_calls,
-    request_from_dict,
     to_messages,
     to_tools,
-    with_system,
 )
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, ChatMeta, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse, UrlCitation
@@ -342,7 +340,7 @@ BAD = [
         f"{USER}.x: cannot be written as JSON",
     ),
     ({"role": "user", "content": [{"block_type": "refusal", "text": ""}]}, f"{USER}: a block Refusal is not allowed"),
-    ({"role": "user", "content": [{"type": "image_url"}]}, f"{USER}.image_url: expected an object with a url"),
+    ({"role": "user", "content": [{"type": "image_url"}]}, f"{USER}.image_url.url: a string is missing"),
     (
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": ""}}]},
         f"{USER}.image_url.url: must not be empty",
@@ -623,10 +621,13 @@ def test_blocks_and_the_words_beside_them_must_say_the_same():
 def test_instructions_take_the_first_place():
     old, hi = SystemMessage("Old."), UserMessage("Hi")
 
-    assert with_system((hi,), "New.") == (SystemMessage("New."), hi)
-    assert with_system((old, hi, old), "New.") == (SystemMessage("New."), hi, old)
-    assert with_system((), "New.") == (SystemMessage("New."),)
-    assert with_system((old, hi), None) == (old, hi)
+    def messages(given, system):
+        return build_request("some/model", given, {"system": system}).messages
+
+    assert messages((hi,), "New.") == (SystemMessage("New."), hi)
+    assert messages((old, hi, old), "New.") == (SystemMessage("New."), hi, old)
+    assert messages((), "New.") == (SystemMessage("New."),)
+    assert messages((old, hi), None) == (old, hi)
 
 
 def test_calls_left_unanswered_are_named():
@@ -844,14 +845,17 @@ def test_a_request_as_one_dictionary():
         "max_tokens": 5,
     }
 
-    assert request_from_dict(document) == ChatRequest(
+    def checked(document):
+        return build_checked_request(document, None, {}, str, stream=True)
+
+    assert checked(document) == ChatRequest(
         model="some/model", messages=(UserMessage("Hi"),), stream=True, max_tokens=5
     )
     for name in ("model", "messages"):
         with pytest.raises(TypeError, match=f"the request has no {name}"):
-            request_from_dict({key: value for key, value in document.items() if key != name})
+            checked({key: value for key, value in document.items() if key != name})
     with pytest.raises(ValueError, match="stream_options: only include_usage"):
-        request_from_dict({**document, "stream_options": {"x": 1}})
+        checked({**document, "stream_options": {"x": 1}})
 
 
 def test_a_call_is_a_request_or_a_model_and_messages():

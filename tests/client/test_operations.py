@@ -12,7 +12,7 @@ from scripted import ROW, chat
 from tenuto import AsyncClient, Provider
 from tenuto.core.events import ContentDelta, TextDelta
 from tenuto.core.messages import Usage
-from tenuto.errors import BadRequest, LimitReached, TenutoError, TimedOut, UnsupportedModel
+from tenuto.errors import BadRequest, ConnectionFailed, LimitReached, TenutoError, TimedOut, UnsupportedModel
 from tenuto.middleware import (
     OperationCall,
     OperationDone,
@@ -26,7 +26,7 @@ from tenuto.middleware import (
     retry,
     timeout,
 )
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 COUNTER = Provider("counter", "anthropic-messages", "https://counter.test/v1")
 VECTORS = {
@@ -79,7 +79,7 @@ def test_logger_logs_every_operation(operation):
 @EVERY_OPERATION
 def test_logger_logs_error_of_every_operation(operation):
     entries = []
-    error, _ = run(OPERATIONS[operation][0], Answer({}, 400), middleware=[logger(entries.append)])
+    error, _ = run(OPERATIONS[operation][0], ScriptedResponse({}, 400), middleware=[logger(entries.append)])
 
     assert isinstance(error, BadRequest)
     assert [(entry.operation, entry.status) for entry in entries] == [(operation, "error")]
@@ -91,7 +91,7 @@ def test_retry_repeats_every_operation(operation):
     act, body = OPERATIONS[operation]
     middleware = [retry(2, sleep=clock.sleep, random=lambda: 1.0)]
 
-    result, requests = run(act, Answer({}, 503), Answer({}, 503), body, middleware=middleware)
+    result, requests = run(act, ScriptedResponse({}, 503), ScriptedResponse({}, 503), body, middleware=middleware)
 
     assert not isinstance(result, TenutoError)
     assert (requests, clock.slept) == (3, [1.0, 2.0])
@@ -100,7 +100,9 @@ def test_retry_repeats_every_operation(operation):
 @EVERY_OPERATION
 def test_last_error_of_retry_has_a_note(operation):
     middleware = [retry(1, sleep=Time().sleep)]
-    error, requests = run(OPERATIONS[operation][0], Answer({}, 503), Answer({}, 400), middleware=middleware)
+    error, requests = run(
+        OPERATIONS[operation][0], ScriptedResponse({}, 503), ScriptedResponse({}, 400), middleware=middleware
+    )
 
     assert (requests, error.__notes__) == (2, ["gave up after 2 attempts"])
 
@@ -236,7 +238,7 @@ def test_middleware_without_result_is_an_error():
 
     error, _ = run(OPERATIONS["models"][0], middleware=[silent])
 
-    assert "must yield the event OperationDone" in str(error)
+    assert "must yield the last event, OperationDone" in str(error)
 
 
 def test_each_batch_of_embeddings_is_one_call():
@@ -270,3 +272,29 @@ def test_closing_the_outermost_closes_the_innermost():
 
     assert asyncio.run(main()) == ContentDelta(0, 0, TextDelta("a"))
     assert closed == [True]
+
+
+@EVERY_OPERATION
+@pytest.mark.parametrize(("end", "kind"), [("close", ConnectionFailed), ("deadline", TimedOut)])
+def test_error_of_a_stopped_call_names_its_provider(operation, end, kind):
+    """Stopped while a middleware waits, so that no HTTP exchange has a deadline of its own."""
+
+    @handles("chat", "embed", "count_tokens", "models")
+    async def wait(request, next):
+        await asyncio.Event().wait()
+        yield
+
+    async def main():
+        total = 0.05 if end == "deadline" else None
+        async with AsyncClient(providers=[ROW, COUNTER], middleware=[wait], timeout=total) as ai:
+            call = asyncio.ensure_future(OPERATIONS[operation][0](ai))
+            await asyncio.sleep(0.01)
+            if end == "close":
+                await ai.close()
+            with pytest.raises(kind) as raised:
+                await asyncio.wait_for(call, 5)
+            return raised.value
+
+    error = asyncio.run(main())
+
+    assert (error.provider, error.retryable) == ("counter" if operation == "count_tokens" else "mine", False)

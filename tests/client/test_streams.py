@@ -10,7 +10,7 @@ from serving import Gate, Request, Server, chunk, replies, reply, stream_head, s
 from serving.asking import QUICK, row
 from tenuto import AsyncClient, Client
 from tenuto.core.events import ContentDelta, TextDelta
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 MANY = 200
 
@@ -108,7 +108,7 @@ def test_threads_share_a_client():
 
 def one_piece(words, *more: bytes) -> ScriptedTransport:
     """Answers with a whole stream in one read."""
-    return ScriptedTransport(Answer.stream(b"".join((*frames(*words), *more))))
+    return ScriptedTransport(ScriptedResponse.stream(b"".join((*frames(*words), *more))))
 
 
 def test_first_events_of_a_large_chunk_arrive_first():

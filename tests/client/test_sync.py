@@ -16,10 +16,10 @@ import pytest
 
 from scripted import ROW, chat, frames
 from tenuto import Client, LLMError, TenutoError
-from tenuto.client import sync_stream
+from tenuto.client import background_loop
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.errors import ClosedError
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
 def made(*script, **options) -> Client:
@@ -48,7 +48,7 @@ def test_a_client_that_asked_nothing_starts_no_thread():
 
 
 def test_a_stream_in_a_for_loop():
-    with made(Answer.stream(*frames("a", "b"))) as ai, ai.stream("mine/m", "Hi") as stream:
+    with made(ScriptedResponse.stream(*frames("a", "b"))) as ai, ai.stream("mine/m", "Hi") as stream:
         events = list(stream)
         assert [] == list(stream)
         assert "ab" == stream.reply.text
@@ -58,14 +58,14 @@ def test_a_stream_in_a_for_loop():
 
 
 def test_the_text_alone_and_the_reply_alone():
-    with made(Answer.stream(*frames("a", "b")), Answer.stream(*frames("c"))) as ai:
+    with made(ScriptedResponse.stream(*frames("a", "b")), ScriptedResponse.stream(*frames("c"))) as ai:
         with ai.stream("mine/m", "Hi") as stream:
             assert ["a", "b"] == list(stream.text_deltas())
         assert "c" == ai.stream("mine/m", "Hi").drain().text
 
 
 def test_leaving_a_stream_early_closes_the_line():
-    transport = ScriptedTransport(Answer.stream(*frames("a"), hang=True))
+    transport = ScriptedTransport(ScriptedResponse.stream(*frames("a"), hang=True))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:
             for _ in stream:
@@ -74,7 +74,7 @@ def test_leaving_a_stream_early_closes_the_line():
 
 
 def test_cancelling_from_another_thread_ends_the_loop():
-    with made(Answer.stream(*frames("a", done=False), hang=True)) as ai, ai.stream("mine/m", "Hi") as stream:
+    with made(ScriptedResponse.stream(*frames("a", done=False), hang=True)) as ai, ai.stream("mine/m", "Hi") as stream:
         got = []
 
         def cancel():
@@ -91,7 +91,9 @@ def test_cancelling_from_another_thread_ends_the_loop():
 
 
 def test_errors_come_out_where_the_events_are_read():
-    with made(Answer({"error": {"message": "no"}}, 400), Answer.stream(*frames("a", done=False))) as ai:
+    with made(
+        ScriptedResponse({"error": {"message": "no"}}, 400), ScriptedResponse.stream(*frames("a", done=False))
+    ) as ai:
         with ai.stream("mine/m", "Hi") as stream, pytest.raises(LLMError, match="no"):
             next(iter(stream))
         with ai.stream("mine/m", "Hi") as stream:
@@ -105,21 +107,21 @@ def test_errors_come_out_where_the_events_are_read():
 
 def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
     """A reader that does not keep up holds the line back, and loses nothing."""
-    monkeypatch.setattr(sync_stream, "_MAX_AHEAD", 10)
+    monkeypatch.setattr(background_loop, "_MAX_AHEAD", 10)
     words = [f"{at} " for at in range(500)]
-    with made(Answer.stream(*frames(*words))) as ai, ai.stream("mine/m", "Hi") as stream:
+    with made(ScriptedResponse.stream(*frames(*words))) as ai, ai.stream("mine/m", "Hi") as stream:
         next(stream)
         ahead = []
         for _ in stream:
-            ahead.append(stream._pump.ahead())
+            ahead.append(stream._pump._read - stream._pump._taken)
         assert "".join(words) == stream.reply.text
 
     assert max(ahead) <= 11
 
 
 def test_stream_with_a_full_queue_can_be_closed(monkeypatch):
-    monkeypatch.setattr(sync_stream, "_MAX_AHEAD", 5)
-    transport = ScriptedTransport(Answer.stream(*frames(*["x"] * 100)))
+    monkeypatch.setattr(background_loop, "_MAX_AHEAD", 5)
+    transport = ScriptedTransport(ScriptedResponse.stream(*frames(*["x"] * 100)))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:
             next(stream)
@@ -128,7 +130,7 @@ def test_stream_with_a_full_queue_can_be_closed(monkeypatch):
 
 def test_several_threads_share_one_client():
     def answer(request):
-        return Answer(chat(request.headers["x-name"]))
+        return ScriptedResponse(chat(request.headers["x-name"]))
 
     with made(*[answer] * 40) as ai, ThreadPoolExecutor(8) as pool:
         names = [f"n{at}" for at in range(40)]
@@ -196,7 +198,7 @@ def test_context_variables_reach_the_middleware():
 INTERRUPTED = """
     import os, signal, sys, threading
     from tenuto import Client, Provider
-    from tenuto.testing import Answer, ScriptedTransport
+    from tenuto.testing import ScriptedResponse, ScriptedTransport
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts in the background
 
@@ -210,7 +212,7 @@ INTERRUPTED = """
             reply.read = reading
             return reply
 
-    transport = Told(Answer(hang=True, headers={{}}))
+    transport = Told(ScriptedResponse(hang=True, headers={{}}))
     row = Provider("mine", "openai-chat", "https://mine.test/v1")
     with Client(providers=[row], transport=transport, middleware=[]) as ai:
         try:

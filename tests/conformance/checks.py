@@ -24,18 +24,17 @@ class Judged:
     """The result of one check.
 
     `faults` fail it. `excluded` names the rule that excludes the case. `contradicted` says how the oracle differs from
-    the bytes. `alarms` are findings of the audit on an accepted request, which do not fail the run.
+    the bytes.
     """
 
     faults: list[str] = dataclasses.field(default_factory=list)
     excluded: str = ""
     contradicted: str = ""
-    alarms: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def passed(self) -> bool:
         """Whether the check was made and found nothing."""
-        return not (self.faults or self.excluded or self.alarms)
+        return not (self.faults or self.excluded)
 
     def settle(self, fault: str, *, bytes_agree: bool) -> None:
         """Record that we differ from the oracle: a fault, unless the bytes agree with us."""
@@ -161,7 +160,7 @@ def _usage(expected: dict[str, Any], read: Read, said: ChatResponse | None, judg
     have = load(said.raw_usage) if said and said.raw_usage else None
     want = expected.get("usage")
     if odd := difference(pruned(read.usage or {}), pruned(have or {})):
-        judged.faults.append(f"usage as spelt: {odd}")
+        judged.faults.append(f"text of usage: {odd}")
     elif pruned(plain(have) or {}) != pruned(want or {}):
         judged.contradicted = f"usage: {difference(pruned(want), pruned(plain(have)))}"
 
@@ -222,7 +221,7 @@ def normal(exchange: Exchange, blocks: list[Any]) -> list[Any]:
 
 
 def whole(exchange: Exchange, outcome: Outcome) -> Judged:
-    """Every field beside the blocks is kept: typed, or in an `extra`."""
+    """Every field next to the blocks is kept: typed, or in an `extra`."""
     said, read, judged = outcome.said, exchange.read, Judged()
     if said is None or outcome.error is not None:
         return judged

@@ -83,7 +83,7 @@ class Exchange:
 
     @functools.cached_property
     def request(self) -> bytes | None:
-        """The request's bytes, where the source kept them."""
+        """The bytes of the request, if they were recorded."""
         path = self.folder / "request.json"
         return path.read_bytes() if path.exists() else None
 

@@ -363,7 +363,7 @@ MUTANTS: tuple[Mutant, ...] = (
         on_block(ToolUse, lambda b: put(b, kind="function")),
     ),
     Mutant(
-        "reasoning moved behind its follower", RESPONSES, "replayed", on_request(_blocks(lambda bs: [*bs[1:], *bs[:1]]))
+        "reasoning moved after its follower", RESPONSES, "replayed", on_request(_blocks(lambda bs: [*bs[1:], *bs[:1]]))
     ),
     Mutant("blocks in reverse", RESPONSES, "decoded", on_message(_blocks(lambda bs: bs[::-1]))),
     Mutant("nulls dropped from items", RESPONSES, "stored", on_verbatim(_nulls_dropped)),

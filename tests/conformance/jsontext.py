@@ -1,7 +1,7 @@
-"""JSON as the runner reads it: plain `json`, with every number kept as it was spelt.
+"""Read JSON for the runner with `json`, and keep the text of every number.
 
-Nothing here comes from the package under test. `load` gives values whose numbers are `Number`s, equal only if they are
-spelt alike; `plain` turns them into Python numbers where only the value counts; `members` and `elements` split a text
+Nothing here imports the package under test. `load` returns values whose numbers are `Number`s, equal only if their text is
+equal; `plain` turns them into Python numbers where only the value counts; `members` and `elements` split a text
 without changing a character of it.
 """
 
@@ -39,7 +39,7 @@ ABSENT: Any = _Absent()
 
 
 class Number(str):
-    """A number as it was written: `1.10` is not `1.1`, and `"1"` is no number."""
+    """A number as it was written: `1.10` is not `1.1`, and `"1"` is not a number."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ _reader = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=
 
 
 def load(data: bytes | str) -> Any:
-    """Read a document; numbers keep their spelling. Raise `ValueError` if it is no JSON."""
+    """Read a document; numbers keep their spelling. Raise `ValueError` if it is not JSON."""
     text = data.decode("utf-8-sig", "surrogatepass") if isinstance(data, bytes) else data
     return _reader.decode(text)
 
@@ -92,7 +92,7 @@ def canonical_sha1(value: Any) -> str:
 
 
 def same_json(left: str, right: str) -> bool:
-    """Tell whether two texts say the same, spelling of numbers aside; texts that are no JSON must be identical."""
+    """Return whether two texts have equal values; texts that are not JSON must be identical."""
     if left == right:
         return True
     try:
@@ -108,7 +108,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def members(text: str) -> dict[str, str]:
-    """Split an object's text into the exact texts of its values; {} if it is no object."""
+    """Split an object's text into the exact texts of its values; {} if it is not an object."""
     found: dict[str, str] = {}
     at = _skip(text, 0)
     if text[at : at + 1] != "{":
@@ -125,7 +125,7 @@ def members(text: str) -> dict[str, str]:
 
 
 def elements(text: str) -> list[str]:
-    """Split an array's text into the exact texts of its elements; [] if it is no array."""
+    """Split an array's text into the exact texts of its elements; [] if it is not an array."""
     found: list[str] = []
     at = _skip(text, 0)
     if text[at : at + 1] != "[":

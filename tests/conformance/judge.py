@@ -70,7 +70,9 @@ def _case(exchange: Exchange, conversation: Conversation) -> Case:
         with _Check(case, "replayed"):
             ancestors = conversation.ancestors(exchange)
             case.judged["replayed"] = replayed(exchange, ancestors, conversation.linked(exchange))
-    if exchange.request is None or exchange.about.get("recorded") is False:  # what was made up was taken by nobody
+    if (
+        exchange.request is None or exchange.about.get("recorded") is False
+    ):  # no provider accepted a constructed request
         return case
     with _Check(case, "audited"):
         case.follows = follows(exchange)

@@ -44,7 +44,7 @@ _SKIPPED = {"type", "role", "index", "thought"}
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """One scalar and where it stands."""
+    """One scalar and its path."""
 
     path: tuple[str, ...]
     value: Any
@@ -66,7 +66,7 @@ class CallLeaf:
 
     @property
     def meaning(self) -> tuple[Any, ...]:
-        """The same call however its arguments are spelt."""
+        """The call with normalized arguments."""
         try:
             said = repr(_sorted(plain(load(self.args or "{}"))))
         except ValueError:

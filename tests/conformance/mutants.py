@@ -188,8 +188,8 @@ def on_lines(change: Callable[[bytes], bytes]) -> Patch:
     """Change each piece of a stream as it comes in."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
-        feed = framing.SseDecoder.feed
-        monkeypatch.setattr(framing.SseDecoder, "feed", lambda self, piece: feed(self, change(piece)))
+        read = framing.SseDecoder._read
+        monkeypatch.setattr(framing.SseDecoder, "_read", lambda self, piece, frames: read(self, change(piece), frames))
 
     return patch
 

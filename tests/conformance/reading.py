@@ -25,7 +25,7 @@ class Call:
 
 @dataclasses.dataclass
 class Answer:
-    """One choice: its wire blocks, the exact calls among them, the raw stop word, and every field beside the blocks.
+    """One choice: its wire blocks, the exact calls among them, the raw stop reason, and all other fields.
 
     `order` names the fields of a chat message in the order in which a stream filled them; empty if there is no stream.
     """
@@ -89,7 +89,7 @@ def frames(data: bytes) -> list[tuple[str, str]]:
 
 def merge(kept: dict[str, Any], came: dict[str, Any]) -> None:
     """Merge fields that arrive in pieces: null never replaces a value, objects merge key by key, lists whose elements
-    all carry an `index` merge by it, anything else is replaced by what comes later.
+    all carry an `index` merge by it, any other value is replaced by the later one.
     """
     for name, value in came.items():
         if kept.get(name) is None:

@@ -30,7 +30,7 @@ NO_REQUEST = "the source kept no request"
 def replayed(exchange: Exchange, ancestors: list[Ancestor], linked: Exchange | None) -> Judged:
     """Compare the leaves that our rebuilt request sends back with those that the recorded one did.
 
-    `linked` is the parent that the corpus names; it may speak another dialect and then is no ancestor.
+    `linked` is the parent that the corpus names; it may have another dialect and is not an ancestor then.
     """
     dialect = exchange.dialect
     if exchange.request is None:
@@ -152,7 +152,7 @@ def _turn_faults(parent: Ancestor, ours: list[Entry], *, losses: int) -> list[st
 
 
 def _turns(ours: list[Entry]) -> list[list[Any]]:
-    """Split our wire blocks at every message or result that stands between two turns."""
+    """Split our wire blocks at every message or result between two turns."""
     found: list[list[Any]] = [[]]
     for entry in ours:
         if entry.block is None:
@@ -168,7 +168,7 @@ def _says_nothing(block: dict[str, Any]) -> bool:
 
 
 def _plain_calls(message: dict[str, Any]) -> dict[str, Any]:
-    """Add the default type and arguments to each call and remove its index, which is no part of it."""
+    """Add the default type and arguments to each call and remove its index, which is not part of it."""
     calls = message.get("tool_calls")
     return {**message, "tool_calls": [_plain_call(call) for call in calls]} if isinstance(calls, list) else message
 

@@ -43,19 +43,19 @@ class Report:
 
     @property
     def faults(self) -> list[Fault]:
-        """Every failed check: the case, the check, what is wrong. Alarms of the audit are no failures."""
+        """Every failed check: the case, the check, the error; and each refusal that nothing predicts or explains."""
         held = [
             (self._label(case), check, judged.faults)
             for case in self.cases
             for check, judged in case.judged.items()
             if judged.faults
         ]
-        return [*held, *self._named_opaque(), *self._limits()]
-
-    @property
-    def alarms(self) -> list[tuple[Case, str]]:
-        """Every finding of the audit on a request that the provider accepted."""
-        return [(case, alarm) for case in self.cases for judged in case.judged.values() for alarm in judged.alarms]
+        unexplained = [
+            (one.name, "refused", [f"not predicted: {one.status} {one.said}"])
+            for one in self.refusals
+            if not one.rules and not one.about
+        ]
+        return [*held, *unexplained, *self._named_opaque(), *self._limits()]
 
     @property
     def excluded_share(self) -> float:
@@ -173,7 +173,7 @@ class Report:
     def _field_tables(self) -> Iterator[str]:
         for title, tables in (
             ("Response-only fields (stored, never sent back):", {d: response_only(d) for d in DIALECTS}),
-            ("Fields of a stream's frames that are no part of the reply:", {d: READERS[d].FRAMING for d in DIALECTS}),
+            ("Fields of a stream's frames that are not part of the reply:", {d: READERS[d].FRAMING for d in DIALECTS}),
         ):
             yield ""
             yield title
@@ -188,12 +188,8 @@ class Report:
         clean = [case for case in back if case.judged["audited"].passed]
         yield ""
         yield f"Audited: {len(accepted)} accepted requests; {len(clean)} of {len(back)} that send replies back are clean."
-        alarms: dict[str, list[Case]] = collections.defaultdict(list)
-        for case, alarm in self.alarms:
-            alarms[alarm.split(" ", maxsplit=1)[0]].append(case)
-        yield f"False alarms of the audit (listed, no failures): {len(self.alarms)}"
-        for rule, cases in sorted(alarms.items()):
-            yield f"  {len(cases):>5}  {rule:<14} [{_sources(cases)}]"
+        alarms = sum(len(case.judged["audited"].faults) for case in accepted)
+        yield f"False alarms of the audit: {alarms}"
         if self.refusals:
             yield from self._refusals()
 

@@ -1,4 +1,4 @@
-"""The package under test, behind a few functions: everything the runner asks of the codecs goes through here."""
+"""The functions of the package under test: the runner uses the codecs only through this module."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Outcome:
 
 
 def asked_model(exchange: Exchange) -> str:
-    """The model that the recorded request asked for; where no request was kept, the one that is noted."""
+    """The model of the recorded request; without a request, the one of the description."""
     try:
         request = json.loads(exchange.request or b"{}")
     except ValueError:
@@ -66,7 +66,7 @@ def asked_model(exchange: Exchange) -> str:
 
 
 def target_for(exchange: Exchange) -> Target:
-    """Whom the exchange's request went to."""
+    """Return the target of the request."""
     return target_of(cast(Dialect, exchange.dialect), asked_model(exchange), exchange.provider)
 
 
@@ -77,7 +77,7 @@ def decode(exchange: Exchange, target: Target) -> Outcome:
 
 
 def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -> Outcome:
-    """Read a stream that comes in pieces; its events are not kept, for there may be millions of pieces."""
+    """Read a stream in chunks; its events are dropped, because there may be millions."""
     decoder = registry.codec_for(target.dialect).decoder(target, seed=exchange.name)
     feed = decoder.feed
     for piece in pieces:
@@ -113,7 +113,7 @@ def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
 def write(request: Any, target: Target) -> Any:
     """Encode a request the way the client does: adapt, fit, encode.
 
-    Reasoning that is plain text is asked back on every turn: which turns a row or a model sends is its own policy, held
+    Plain text reasoning is sent back on every turn: which turns a row or a model sends is its own policy, held
     by the tests of the rows, and no part of what a recorded client did.
     """
     asked = msgspec.structs.replace(target.traits, passback="always")

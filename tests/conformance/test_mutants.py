@@ -28,7 +28,7 @@ def unmutated() -> dict[str, set[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_fault_in_a_codec_is_caught_by_the_check_that_is_there_for_it(
+def test_codec_fault_is_found_by_its_check(
     mutant: Mutant, unmutated: dict[str, set[tuple[str, str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A check that no fault can fail proves nothing."""
@@ -38,7 +38,7 @@ def test_a_fault_in_a_codec_is_caught_by_the_check_that_is_there_for_it(
     assert mutant.caught_by in {check for _, check in caught}
 
 
-def test_there_are_faults_enough_in_every_dialect_and_for_every_check() -> None:
+def test_every_dialect_and_check_has_enough_faults() -> None:
     """Each dialect and each check has faults of its own."""
     assert len(MUTANTS) >= 30
     assert min(sum(m.dialect == d for m in MUTANTS) for d in {m.dialect for m in MUTANTS}) >= 5

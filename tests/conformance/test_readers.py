@@ -138,7 +138,7 @@ def test_gemini_part_with_only_a_signature_has_leaves() -> None:
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def test_numbers_are_equal_only_if_they_are_spelt_alike() -> None:
+def test_numbers_are_equal_only_if_their_text_is_equal() -> None:
     """1.10 that comes back as 1.1 is a change."""
     assert load("1.10") == Number("1.10")
     assert load("1.10") != load("1.1")
@@ -194,7 +194,7 @@ def test_fields_in_pieces_merge_by_the_one_rule() -> None:
 
 
 def test_frames_have_names_and_joined_lines() -> None:
-    """Comments are no frames; a last event without its blank line is one."""
+    """Comments are not frames; a last event without its blank line is one."""
     data = b": hi\r\n\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\ndata: {}"
 
     assert frames(data) == [("a", "1\n2"), ("", "{}")]
@@ -213,7 +213,7 @@ def test_a_stream_is_the_same_in_every_variant() -> None:
     assert len(list(cutting.variants(b"[1]", "json-array"))) == 3
 
 
-def test_calls_of_a_chat_stream_are_told_apart() -> None:
+def test_calls_of_a_chat_stream_are_separate() -> None:
     """By index; by id where hosts give every call the same index or none; names are not doubled."""
     pieces = [
         '{"index":0,"id":"a","function":{"name":"f","arguments":""}}',
@@ -245,7 +245,7 @@ def test_streamed_content_lists_are_joined() -> None:
     assert read.ended
 
 
-def test_streamed_arguments_of_gemini_are_put_where_their_paths_say() -> None:
+def test_streamed_gemini_arguments_follow_their_paths() -> None:
     """Strings grow, lists fill up, and what has no text of its own is compared by what it says."""
     parts = [
         '{"functionCall":{"name":"f","willContinue":true},"thoughtSignature":"s"}',
@@ -263,8 +263,8 @@ def test_streamed_arguments_of_gemini_are_put_where_their_paths_say() -> None:
     assert read.first.calls[0].composed
 
 
-def test_an_item_that_never_finished_is_taken_from_the_terminal_event() -> None:
-    """And one that finished keeps its own form, with the other beside it."""
+def test_unfinished_item_is_read_from_the_terminal_event() -> None:
+    """A finished item keeps its form, with the other one in addition."""
     last = [
         '{"id":"a","type":"message","content":[1]}',
         '{"id":"b","type":"program","code":"2"}',
@@ -283,7 +283,7 @@ def test_an_item_that_never_finished_is_taken_from_the_terminal_event() -> None:
     assert read.variants[1]["code"] == "2"
 
 
-def test_arguments_that_are_no_json_stay_text() -> None:
+def test_invalid_json_arguments_stay_text() -> None:
     """A model may be cut off in the middle of a call."""
     events = [
         '{"type":"message_start","message":{"content":[]}}',
@@ -333,7 +333,7 @@ def test_gemini_text_is_coalesced_by_the_oracles_rule() -> None:
 # --- leaves -----------------------------------------------------------------------------------------------------------
 
 
-def test_tokens_are_compared_in_one_alphabet_and_names_in_one_case() -> None:
+def test_tokens_and_names_are_compared_in_normalized_form() -> None:
     """Clients re-encode base64 and spell fields in snake_case; the token is the same."""
     sent = turn_leaves("gemini", [{"text": "a", "thought_signature": "x-_w=="}], [])
     came = turn_leaves("gemini", [{"text": "a", "thoughtSignature": "x+/w"}], [])
@@ -342,7 +342,7 @@ def test_tokens_are_compared_in_one_alphabet_and_names_in_one_case() -> None:
 
 
 def test_a_call_is_one_leaf_with_its_exact_arguments() -> None:
-    """Spelt otherwise it is held, but it is not the same leaf."""
+    """With another text it is kept, but it is not the same leaf."""
     block = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}, "caller": {"type": "direct"}}
     leaves = turn_leaves("anthropic-messages", [block], [Call("t", "f", '{"a": 1}')])
     other = CallLeaf("t", "f", '{"a":1}')

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from conformance import run
+from conformance.audited import Refusal
 from conformance.checks import Judged
 from conformance.faults import MUTANTS
 from conformance.judge import Case
@@ -44,8 +45,8 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_the_command_runs_on_a_folder_and_closes_with_its_figures() -> None:
-    """The last line stands alone, and all cores are used."""
+def test_runner_prints_its_figures_last() -> None:
+    """The last line is printed alone, and all cores are used."""
     done = subprocess.run(
         [sys.executable, str(HERE), str(OWN), "--jobs", "2"], capture_output=True, text=True, check=False
     )
@@ -81,9 +82,7 @@ def test_the_table_has_a_row_for_each_dialect_and_provider(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("made", [True, False])
-def test_an_empty_or_missing_folder_is_told_and_ends_with_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: bool
-) -> None:
+def test_runner_exits_with_2_without_exchanges(tmp_path: Path, capsys: pytest.CaptureFixture[str], made: bool) -> None:
     """Nothing to run is not success."""
     folder = tmp_path if made else tmp_path / "nowhere"
 
@@ -91,7 +90,7 @@ def test_an_empty_or_missing_folder_is_told_and_ends_with_2(
     assert str(folder) in capsys.readouterr().err
 
 
-def test_a_failure_is_told_with_its_place_and_ends_with_1(
+def test_runner_prints_a_failure_and_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Case, check, and what differs."""
@@ -200,19 +199,26 @@ def test_exclusion_rule_needs_several_sources_in_a_full_run() -> None:
     assert Report(cases, full=True).faults == []
 
 
-def test_alarms_of_the_audit_are_listed_and_do_not_fail(capsys: pytest.CaptureFixture[str]) -> None:
-    """Rules and their sources are counted; the table shows that the requests are not clean."""
-    case = Case("gemini/x/1", "gemini", "x", {"audited": Judged(alarms=["GEM-1 at /x: no"])}, follows=True, source="s")
-    report = Report([case])
+def test_false_alarm_and_unexplained_refusal_fail() -> None:
+    alarm = Case("gemini/x/1", "gemini", "x", {"audited": Judged(faults=["GEM-1 at /x: no"])}, follows=True, source="s")
+    report = Report([alarm])
+    report.refusals = [
+        Refusal("gemini/x/2", 400, "A reason.", [], ""),
+        Refusal("gemini/x/3", 401, "No.", [], "the key"),
+        Refusal("gemini/x/4", 400, "No.", ["GEM-2"], ""),
+    ]
     printed = list(report.lines())
 
-    assert report.faults == []
+    assert report.faults == [
+        ("gemini/x/1", "audited", ["GEM-1 at /x: no"]),
+        ("gemini/x/2", "refused", ["not predicted: 400 A reason."]),
+    ]
     assert "Audited: 1 accepted requests; 0 of 1 that send replies back are clean." in printed
-    assert "      1  GEM-1          [s 1]" in printed
+    assert "False alarms of the audit: 1" in printed
 
 
 def test_equal_names_in_two_corpora_are_two_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Cases and conversations are told apart by their directory."""
+    """Cases and conversations are distinguished by their directory."""
     for name in ("one", "two"):
         shutil.copytree(OWN / "anthropic-messages", tmp_path / name / "anthropic-messages")
     spoil(tmp_path / "two", "weather-02", "response.json", id="other")
@@ -302,7 +308,7 @@ def test_bytes_decide_choices_and_stop_of_an_error(
 
 
 def test_a_named_type_that_comes_back_opaque_fails() -> None:
-    """What the protocol names is read, not only kept."""
+    """Fields of the protocol are read, not only preserved."""
     opaque = Case("gemini/x/1", "gemini", "x", {"decoded": Judged()}, blocks=2, opaque=["toolCall", "brandNew"])
     report = Report([opaque])
 
@@ -310,7 +316,7 @@ def test_a_named_type_that_comes_back_opaque_fails() -> None:
     assert any("2 of 2 (100.0%): brandNew (1), toolCall (1)" in line for line in report.lines())
 
 
-def test_only_so_many_failures_are_told_unless_all_are_wanted() -> None:
+def test_report_limits_failures_unless_all_are_requested() -> None:
     """A broken codec must not bury its own figures."""
     report = Report([Case(f"gemini/x/{n}", "gemini", "x", {"decoded": Judged(["odd"])}) for n in range(50)])
 

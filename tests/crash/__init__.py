@@ -1,1 +1,1 @@
-"""kill -9 at every line of the stores: see `crash.run`."""
+"""Kill processes at every line of the stores and of the agent: see `crash.run`."""

@@ -1,6 +1,6 @@
-"""The tools of the agent that is killed: what they do is on the disk before they go on, so that it can be counted.
+"""The tools of the killed agent. They write each effect to a file before they continue, so that it can be counted.
 
-Their lines are swept, too: to die in one of them is to die while the others run.
+The sweep also kills the process at their lines, while other tools run.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from tenuto import tool
 from tenuto.tools.execution import ToolContext
 
-PATIENCE = 30
+TIMEOUT = 30
 
 
-class Ran(NamedTuple):
-    """One time that a tool took effect."""
+class Effect(NamedTuple):
+    """One effect of a tool."""
 
     name: str
     key: str
@@ -27,7 +27,7 @@ class Ran(NamedTuple):
 
 
 class Ledger:
-    """The file in which every effect is a line, which outlives any process."""
+    """A file with a line for each effect."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,24 +38,24 @@ class Ledger:
         os.fsync(file)
         os.close(file)
 
-    def read(self) -> list[Ran]:
+    def read(self) -> list[Effect]:
         lines = self._path.read_text().splitlines() if self._path.exists() else []
-        return [Ran(name, key, int(attempt)) for name, key, attempt in map(str.split, lines)]
+        return [Effect(name, key, int(attempt)) for name, key, attempt in map(str.split, lines)]
 
 
-class Meeting:
-    """Where the tools of a turn wait until all of them run; nobody waits where `parties` is nothing."""
+class Barrier:
+    """Let the tools of a turn wait until all of them run; 0 `parties`: no waiting."""
 
     def __init__(self, parties: int = 0) -> None:
         self._barrier = threading.Barrier(parties) if parties else None
 
     def wait(self, turn: int) -> None:
         if self._barrier is not None and turn == 1:
-            self._barrier.wait(PATIENCE)
+            self._barrier.wait(TIMEOUT)
 
 
-def made(ledger: Ledger, meeting: Meeting, said: Callable[[], None], *, approval: bool = False) -> list[Any]:
-    """Make the tools. `said` is called while `look` runs; with `approval`, `pay` and `drop` need somebody's word."""
+def make_tools(ledger: Ledger, barrier: Barrier, said: Callable[[], None], *, approval: bool = False) -> list[Any]:
+    """Make the tools. `said` is called while `look` runs; with `approval`, `pay` and `drop` need approval."""
 
     @tool(effect="pure")
     def look(turn: int, context: ToolContext) -> Iterator[str]:
@@ -66,15 +66,15 @@ def made(ledger: Ledger, meeting: Meeting, said: Callable[[], None], *, approval
             context: filled in
         """
         yield "I look"
-        meeting.wait(turn)
+        barrier.wait(turn)
         ledger.write("look", context)
         said()
         yield f"seen {turn}"
 
-    @tool(effect="idempotent", timeout=PATIENCE)
+    @tool(effect="idempotent", timeout=TIMEOUT)
     async def note(turn: int, context: ToolContext) -> dict[str, int]:
         """Note."""
-        await asyncio.to_thread(meeting.wait, turn)
+        await asyncio.to_thread(barrier.wait, turn)
         ledger.write("note", context)
         await asyncio.sleep(0)
         return {"noted": turn}
@@ -82,7 +82,7 @@ def made(ledger: Ledger, meeting: Meeting, said: Callable[[], None], *, approval
     @tool(effect="once", approval=approval)
     def pay(turn: int, context: ToolContext) -> str:
         """Pay."""
-        meeting.wait(turn)
+        barrier.wait(turn)
         ledger.write("pay", context)
         return f"paid {turn}"
 

@@ -1,9 +1,9 @@
-"""Sessions in the style of every provider, killed at moments that a seed chooses and gone on with in new processes.
+"""Run sessions with every simulated provider, kill them at random moments and continue them in new processes.
 
-The simulator is as strict as the provider it plays. It must refuse nothing and be asked once for each turn, but for the
-questions that a kill cut off; and each question must hold all blocks and tokens of the turns before it, in their order,
-as they stand in the journal and as the simulator itself had sent them. A token that is changed in the journal must be
-refused: so it is known that somebody looks.
+The simulator enforces the rules of the provider. It must refuse nothing and get one request for each turn, except for
+requests that a kill interrupted. Each request must contain all blocks and tokens of the earlier turns in order, as in the
+journal and as the simulator sent them. A token that is changed in the journal must be refused, which shows that tokens
+are checked.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crash.agent_judge import entries_of
-from crash.places import COMMITS, Place
-from crash.provider import TAG, Heard, Provider
-from crash.sweep import Started as Child
-from crash.sweep import in_child
-from crash.tracing import EVENT, around, die
-from crash.work import run_opened
+from crash.agent_check import entries_of
+from crash.experiments import COMMITS, Experiment
+from crash.provider import TAG, Exchange, SimulatorProcess
+from crash.sweep import Child as Child
+from crash.sweep import run_in_child
+from crash.tracing import EVENT, kill_self, wrap_marks
+from crash.work import run_create_tables
 from tenuto import Limits, resolve, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
@@ -39,21 +39,21 @@ from tenuto.core.blocks import Reasoning, Text, ToolUse
 from tenuto.core.journal import Entry, ReplyReceived, RequestStarted, sha256_hex, transcript_of
 from tenuto.core.messages import AssistantMessage, Message, ToolResults
 from tenuto.errors import LLMError, SessionNotFound
+from tenuto.sim.providers import all_providers
 from tenuto.sim.script import Script
-from tenuto.sim.styles import STYLES
 from tenuto.store.sql_store import SqlStore
 from tenuto.testing import call, say, think, turn
 
-NAMES = tuple(sorted({style.name for style in STYLES}))
-HOMES = ("anthropic", "openai", "chat", "gemini")
-"""One style for each dialect."""
-SEALED = ("anthropic", "openai", "openrouter", "gemini")
-"""Of each dialect a style whose tokens are looked into."""
-ALL_SEALED = (*SEALED, "azure", "vertex", "xai")
+NAMES = tuple(sorted({provider.name for provider in all_providers()}))
+DIALECT_PROVIDERS = ("anthropic", "openai", "chat", "gemini")
+"""One provider for each dialect."""
+SIGNING = ("anthropic", "openai", "openrouter", "gemini")
+"""Providers of each dialect whose tokens are checked."""
+ALL_SIGNING = (*SIGNING, "azure", "vertex", "xai")
 
 
 class Length(NamedTuple):
-    """How long a session is, how often it is killed, and how many marks there are about to be passed between two kills."""
+    """The number of turns and kills of a session, and the approximate number of marks between two kills."""
 
     turns: int
     kills: int
@@ -79,31 +79,31 @@ def _script(name: str) -> Script:
 SCRIPTS = tuple(map(_script, LENGTHS))
 
 
-class Trip(NamedTuple):
-    """One session: in whose style, how long, and where."""
+class SessionRun(NamedTuple):
+    """One session: its provider, its length and its location."""
 
     style: str
     length: str
-    place: Place
+    experiment: Experiment
 
     @property
     def tag(self) -> str:
-        return self.place.folder.name
+        return self.experiment.directory.name
 
 
 @dataclass
-class Found:
-    """What came of some sessions."""
+class RunResult:
+    """The result of some sessions."""
 
     wrong: list[str] = field(default_factory=list)
-    tried: dict[str, set[str]] = field(default_factory=dict)
+    rules_checked: dict[str, set[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: Found) -> None:
+    def add(self, other: RunResult) -> None:
         self.wrong += other.wrong
         self.count += other.count
-        for dialect, rules in other.tried.items():
-            self.tried.setdefault(dialect, set()).update(rules)
+        for dialect, rules in other.rules_checked.items():
+            self.rules_checked.setdefault(dialect, set()).update(rules)
 
 
 # --- in a child -------------------------------------------------------------------------------------------------------
@@ -121,13 +121,13 @@ async def pay(word: str) -> str:
     return f"paid {word}"
 
 
-def _agent(trip: Trip, store: SqlStore) -> AsyncAgent:
+def _agent(session_run: SessionRun, store: SqlStore) -> AsyncAgent:
     return AsyncAgent(
-        f"sim/{trip.style}",
-        system=f"You have {trip.length} turns.",
+        f"sim/{session_run.style}",
+        system=f"You have {session_run.length} turns.",
         tools=[look, pay],
         store=store,
-        extra_headers={TAG: trip.tag},
+        extra_headers={TAG: session_run.tag},
         effort="high",
         limits=Limits(turns=None),
         retry=Retry(0),
@@ -135,9 +135,9 @@ def _agent(trip: Trip, store: SqlStore) -> AsyncAgent:
     )
 
 
-async def _gone_on(trip: Trip) -> str:
-    """Begin, or go on, to the end; return what is said there."""
-    async with trip.place.whole() as store, _agent(trip, store) as agent:
+async def _continue_session(session_run: SessionRun) -> str:
+    """Start or continue the session to its end; return the last text."""
+    async with session_run.experiment.open_database() as store, _agent(session_run, store) as agent:
         try:
             session = await agent.resume("run")
         except SessionNotFound:
@@ -147,80 +147,82 @@ async def _gone_on(trip: Trip) -> str:
         return session.text
 
 
-def _walked(trip: Trip, kill: int) -> str:
-    """Go on, and die at the so-manieth mark, if there are as many."""
+def _run_until_kill(session_run: SessionRun, kill: int) -> str:
+    """Continue the session and kill the process at a mark."""
     passed = [0]
 
-    def told(_: str, after: int) -> None:
+    def on_mark(_: str, after: int) -> None:
         passed[0] += 1
         if passed[0] == kill:
-            die()
+            kill_self()
 
-    around((*COMMITS["sqlite"], (AsyncSession, "_emit", EVENT)), told)
-    return asyncio.run(_gone_on(trip))
+    wrap_marks((*COMMITS["sqlite"], (AsyncSession, "_emit", EVENT)), on_mark)
+    return asyncio.run(_continue_session(session_run))
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
 
 
-async def _judged(trip: Trip, provider: Provider) -> Found:
-    found = Found()
-    async with trip.place.whole() as store:
+async def _run_checks(session_run: SessionRun, provider: SimulatorProcess) -> RunResult:
+    found = RunResult()
+    async with session_run.experiment.open_database() as store:
         entries = await entries_of(store, "run")
         faults = await store.verify()
-    heard = provider.heard(trip.tag)
-    where = f"{trip.style}, {trip.length} turns"
-    found.wrong += [f"{where}: {what}" for what in (*_missing(trip, entries, heard), *map(str, faults))]
+    exchanges = provider.exchanges(session_run.tag)
+    where = f"{session_run.style}, {session_run.length} turns"
+    found.wrong += [
+        f"{where}: {what}" for what in (*_find_violations(session_run, entries, exchanges), *map(str, faults))
+    ]
     dialect = next(
         entry.payload.message.origin.dialect for entry in entries if isinstance(entry.payload, ReplyReceived)
     )
-    found.tried[dialect] = {rule for one in heard for rule in one.tried}
-    found.count["questions"] += len(heard)
+    found.rules_checked[dialect] = {rule for one in exchanges for rule in one.rules_checked}
+    found.count["questions"] += len(exchanges)
     return found
 
 
-def _missing(trip: Trip, entries: Sequence[Entry], heard: Sequence[Heard]) -> Iterator[str]:
-    """Say what is not as it should be."""
-    yield from (f"refused: {one.refused}" for one in heard if one.refused or one.status != 200)
-    yield from _attempts(trip, entries, [one.digest for one in heard])
+def _find_violations(session_run: SessionRun, entries: Sequence[Entry], exchanges: Sequence[Exchange]) -> Iterator[str]:
+    """Yield the violations."""
+    yield from (f"refused: {one.refused}" for one in exchanges if one.refused or one.status != 200)
+    yield from _find_repeated(session_run, entries, [one.digest for one in exchanges])
     for message, after in _pairs(entries):
         calls = [view.id for view in message.tool_calls()]
         results = [result.tool_use_id for result in after.results] if isinstance(after, ToolResults) else []
         if calls != results:
             yield f"calls {calls}, results {results}"
-    row = resolve(f"sim/{trip.style}")
+    row = resolve(f"sim/{session_run.style}")
     silent = row.dialect == "openai-chat" and row.provider.chat.passback == "never"
-    texts = {one.digest: one.asked for one in heard}
+    texts = {one.digest: one.request for one in exchanges}
     tokens: list[str] = []
     for at, entry in enumerate(entries):
         if isinstance(entry.payload, RequestStarted) and entry.payload.digest in texts:
             text = texts[entry.payload.digest]
-            yield from _left_out(text, entries[:at], silent=silent)
+            yield from _find_missing_blocks(text, entries[:at], silent=silent)
             yield from (
-                f"entry {entry.seq}: the provider's token {t:.40} is not sent back" for t in _unsent(text, tokens)
+                f"entry {entry.seq}: the provider's token {t:.40} is not sent back" for t in _find_unsent(text, tokens)
             )
         if isinstance(entry.payload, ReplyReceived):
-            asked = next(e.payload.digest for e in reversed(entries[:at]) if isinstance(e.payload, RequestStarted))
-            answer = next((one.answered for one in reversed(heard) if one.digest == asked), "")
+            request = next(e.payload.digest for e in reversed(entries[:at]) if isinstance(e.payload, RequestStarted))
+            answer = next((one.response for one in reversed(exchanges) if one.digest == request), "")
             tokens += _tokens(answer)
 
 
-def _attempts(trip: Trip, entries: Sequence[Entry], heard: list[str]) -> Iterator[str]:
-    """Each turn is asked for once; once more only where a kill, and so another holder, stands between."""
+def _find_repeated(session_run: SessionRun, entries: Sequence[Entry], exchanges: list[str]) -> Iterator[str]:
+    """Yield repeated requests of a turn without a kill between them."""
     left: Entry | None = None
     replies = 0
     for entry in entries:
         if isinstance(entry.payload, RequestStarted):
             if left is not None and left.fence == entry.fence:
-                yield f"entry {entry.seq}: asked again by the same process"
+                yield f"entry {entry.seq}: request repeated by the same process"
             left = entry
         elif isinstance(entry.payload, ReplyReceived):
             left, replies = None, replies + 1
-    if replies != LENGTHS[trip.length].turns + 1:
+    if replies != LENGTHS[session_run.length].turns + 1:
         yield f"{replies} replies"
-    asked = iter([entry.payload.digest for entry in entries if isinstance(entry.payload, RequestStarted)])
-    if not all(any(digest == other for other in asked) for digest in heard):
-        yield "what was asked is not what the journal says, or in another order"
+    request = iter([entry.payload.digest for entry in entries if isinstance(entry.payload, RequestStarted)])
+    if not all(any(digest == other for other in request) for digest in exchanges):
+        yield "the requests differ from the journal, or are in another order"
 
 
 def _pairs(entries: Sequence[Entry]) -> Iterator[tuple[AssistantMessage, Any]]:
@@ -230,8 +232,8 @@ def _pairs(entries: Sequence[Entry]) -> Iterator[tuple[AssistantMessage, Any]]:
             yield message, after
 
 
-def _left_out(text: str, before: Sequence[Entry], *, silent: bool) -> Iterator[str]:
-    """Say which blocks of the journal are not in a question, or not in their place.
+def _find_missing_blocks(text: str, before: Sequence[Entry], *, silent: bool) -> Iterator[str]:
+    """Yield the blocks of the journal that are missing in a request or in another order.
 
     `silent`: the provider's row says that readable reasoning is never handed back to it.
     """
@@ -239,11 +241,11 @@ def _left_out(text: str, before: Sequence[Entry], *, silent: bool) -> Iterator[s
     words: list[str] = []
     for message in transcript_of(before).messages:
         for group in _groups(message, silent=silent):
-            places = [text.find(needle, at) for needle in group]
-            if min(places, default=0) < 0:
-                yield f"a question lacks {group[places.index(-1)]!r:.60}, or has it elsewhere"
+            experiments = [text.find(needle, at) for needle in group]
+            if min(experiments, default=0) < 0:
+                yield f"a question lacks {group[experiments.index(-1)]!r:.60}, or has it elsewhere"
                 return
-            at = max(places, default=at)
+            at = max(experiments, default=at)
         if isinstance(message, AssistantMessage):
             words += [word for view in message.tool_calls() for word in _WORD.findall(view.args)]
     if list(dict.fromkeys(_WORD.findall(text))) != words:
@@ -251,18 +253,18 @@ def _left_out(text: str, before: Sequence[Entry], *, silent: bool) -> Iterator[s
 
 
 def _groups(message: Message, *, silent: bool) -> list[list[str]]:
-    """Return what has to be found of a message, one part behind the other."""
+    """Return the texts of a message that a request must contain, in order."""
     if isinstance(message, ToolResults):
         return [[json.dumps(str(result.content)[:20])[1:-1]] for result in message.results]
     if not isinstance(message, AssistantMessage):
         return []
-    groups = [_needles(block) for block in message.blocks if not (silent and isinstance(block, Reasoning))]
-    # In the chat dialect it is an object with a field for each kind of block, whose order says nothing
+    groups = [_search_texts(block) for block in message.blocks if not (silent and isinstance(block, Reasoning))]
+    # In the chat dialect it is an object with a field for each kind of block, whose order has no meaning
     return [list(chain(*groups))] if message.origin and message.origin.dialect == "openai-chat" else groups
 
 
-def _needles(block: Any) -> list[str]:
-    """Return what has to be found of a block in a question's text."""
+def _search_texts(block: Any) -> list[str]:
+    """Return the texts of a block that a request must contain."""
     if isinstance(block, ToolUse):
         return [block.name, *_WORD.findall(block.args)]
     return [json.dumps(block.text)[1:-1]] if isinstance(block, Text | Reasoning) and block.text else []
@@ -274,27 +276,27 @@ _TOKEN = re.compile(r'"(?:signature|encrypted_content|thoughtSignature|thought_s
 
 
 def _tokens(answer: str) -> list[str]:
-    """Return the tokens of an answer, each once, in their order. Responses announces an item with another token than the
+    """Return the distinct tokens of a response in order. Responses announces an item with another token than the
     one that it ends with: only its last event counts.
     """
     return list(dict.fromkeys(_TOKEN.findall(answer[max(answer.rfind('"response.completed"'), 0) :])))
 
 
-def _unsent(text: str, tokens: Sequence[str]) -> Iterator[str]:
+def _find_unsent(text: str, tokens: Sequence[str]) -> Iterator[str]:
     at = 0
     for token in tokens:
-        place = text.find(token, at)
-        if place < 0:
+        experiment = text.find(token, at)
+        if experiment < 0:
             yield token
-        at = max(at, place)
+        at = max(at, experiment)
 
 
 # --- a token that is changed ------------------------------------------------------------------------------------------
 
 
-def _changed(trip: Trip) -> bool:
-    """Change one letter of the first token in the journal, behind the store's back; tell whether there is one."""
-    database = sqlite3.connect(trip.place.address())
+def _change_token(session_run: SessionRun) -> bool:
+    """Change one character of the first token in the database file; return False if there is none."""
+    database = sqlite3.connect(session_run.experiment.address())
     with contextlib.closing(database), database:
         for row, body in database.execute(
             "SELECT rowid, body FROM entries WHERE kind = 'reply_received' ORDER BY seq"
@@ -309,82 +311,86 @@ def _changed(trip: Trip) -> bool:
     return False
 
 
-async def _asked_more(trip: Trip) -> str:
-    async with trip.place.whole() as store, _agent(trip, store) as agent:
+async def _send_more(session_run: SessionRun) -> str:
+    async with session_run.experiment.open_database() as store, _agent(session_run, store) as agent:
         session = await agent.resume("run")
         return (await session.send("And now?")).text
 
 
-def _refused(trip: Trip, provider: Provider, *, change: bool) -> str | None:
-    """Go on with a session that has ended, with or without a changed token; return the rule that was broken.
+def _refused(session_run: SessionRun, provider: SimulatorProcess, *, change: bool) -> str | None:
+    """Continue a completed session, with or without a changed token; return the violated rule.
 
     None: there is no token to be changed.
     """
-    asyncio.run(_gone_on(trip))
-    if change and not _changed(trip):
+    asyncio.run(_continue_session(session_run))
+    if change and not _change_token(session_run):
         return None
     try:
-        said = asyncio.run(_asked_more(trip))
+        said = asyncio.run(_send_more(session_run))
     except LLMError:
-        return provider.heard(trip.tag)[-1].refused
+        return provider.exchanges(session_run.tag)[-1].refused
     return "" if said.strip() == "And more." else f"said {said}"
 
 
 # --- doing it ---------------------------------------------------------------------------------------------------------
 
 
-class Trips:
-    """All of them."""
+class SessionRuns:
+    """All sessions."""
 
-    def __init__(self, base: Path, provider: Provider, seed: int, *, few: bool) -> None:
+    def __init__(self, base: Path, provider: SimulatorProcess, seed: int, *, is_brief: bool) -> None:
         self._base = base
-        self._few = few
+        self._few = is_brief
         self._provider = provider
         self._seed = seed
         os.environ["TENUTO_SIM_URL"] = provider.url
-        place = Place("sqlite", base, None, "making", "")
-        in_child(lambda: run_opened(place))
-        self._made = str(place.folder / "home" / "sessions.db")
-        for style in HOMES:  # so that whoever is forked off is warm
-            asyncio.run(_gone_on(self.trip(style, "two")))
+        experiment = Experiment("sqlite", base, None, "making", "")
+        run_in_child(lambda: run_create_tables(experiment))
+        self._made = str(experiment.directory / "home" / "sessions.db")
+        for style in DIALECT_PROVIDERS:  # forked children have everything loaded
+            asyncio.run(_continue_session(self.session_run(style, "two")))
 
-    def trip(self, style: str, length: str) -> Trip:
-        return Trip(style, length, Place("sqlite", self._base, None, "dialects", self._made))
+    def session_run(self, style: str, length: str) -> SessionRun:
+        return SessionRun(style, length, Experiment("sqlite", self._base, None, "dialects", self._made))
 
-    def done(self, chosen: Sequence[tuple[str, str]]) -> Found:
-        found = Found()
+    def done(self, chosen: Sequence[tuple[str, str]]) -> RunResult:
+        found = RunResult()
         for style, length in chosen:
-            found.add(self._one(self.trip(style, length)))
+            found.add(self._run_one(self.session_run(style, length)))
         return found
 
-    def _one(self, trip: Trip) -> Found:
-        """Go on, die, go on, until the end."""
-        chance = random.Random(f"{self._seed} {trip.style} {trip.length}")
-        length = LENGTHS[trip.length]
+    def _run_one(self, session_run: SessionRun) -> RunResult:
+        """Run a session to its end with several kills."""
+        chance = random.Random(f"{self._seed} {session_run.style} {session_run.length}")
+        length = LENGTHS[session_run.length]
         killed = 0
         kills = 1 if self._few and length.kills == 2 else length.kills
         for kill in [*(chance.randrange(1, length.apart) for _ in range(kills)), 0]:
-            status, said = in_child(lambda kill=kill: _walked(trip, kill))
+            status, said = run_in_child(lambda kill=kill: _run_until_kill(session_run, kill))
             if status != signal.SIGKILL:
                 break
             killed += 1
         if str(said).strip() != "It is done.":
-            return Found([f"{trip.style}, {trip.length} turns: ended with {status} {said}"])
-        status, found = in_child(lambda: asyncio.run(_judged(trip, self._provider)))
-        if not isinstance(found, Found):
-            return Found([f"{trip.style}, {trip.length} turns: could not be judged: {status} {found}"])
+            return RunResult([f"{session_run.style}, {session_run.length} turns: ended with {status} {said}"])
+        status, found = run_in_child(lambda: asyncio.run(_run_checks(session_run, self._provider)))
+        if not isinstance(found, RunResult):
+            return RunResult(
+                [f"{session_run.style}, {session_run.length} turns: could not be judged: {status} {found}"]
+            )
         found.count += Counter({"sessions": 1, "killed": killed})
-        trip.place.remove()
+        session_run.experiment.remove()
         return found
 
 
-def tampered(trips: Trips, provider: Provider, *, few: bool) -> Found:
-    """See that a changed token is refused, and that the same session goes on if none was changed."""
-    found = Found()
-    for style in SEALED if few else ALL_SEALED:
-        for change in (True,) if few else (False, True):
-            trip = trips.trip(style, "two")
-            status, rule = in_child(lambda trip=trip, change=change: _refused(trip, provider, change=change))
+def check_tampering(trips: SessionRuns, provider: SimulatorProcess, *, is_brief: bool) -> RunResult:
+    """Check that a changed token is refused, and that the unchanged session continues."""
+    found = RunResult()
+    for style in SIGNING if is_brief else ALL_SIGNING:
+        for change in (True,) if is_brief else (False, True):
+            session_run = trips.session_run(style, "two")
+            status, rule = run_in_child(
+                lambda session_run=session_run, change=change: _refused(session_run, provider, change=change)
+            )
             if status or bool(rule) != change:
                 found.wrong.append(f"{style}: {'changed' if change else 'not changed'}: {status} {rule}")
             elif change:
@@ -392,25 +398,25 @@ def tampered(trips: Trips, provider: Provider, *, few: bool) -> Found:
     return found
 
 
-def swept(base: Path, provider: Provider, seed: int, hands: int, *, few: bool) -> int:
-    """Do all of them; `few`: one long one, and fewer kills. Print what was found; return how much was wrong."""
+def run_sweep(base: Path, provider: SimulatorProcess, seed: int, processes: int, *, is_brief: bool) -> int:
+    """Run all sessions, print the results and return the number of violations. `few`: one long session, fewer kills."""
     began = time.monotonic()
-    trips = Trips(base, provider, seed, few=few)
-    long = [HOMES[seed % len(HOMES)]] if few else NAMES
+    trips = SessionRuns(base, provider, seed, is_brief=is_brief)
+    long = [DIALECT_PROVIDERS[seed % len(DIALECT_PROVIDERS)]] if is_brief else NAMES
     chosen = [*((style, "two") for style in NAMES), *((style, "fifty") for style in long)]
     random.Random(seed).shuffle(chosen)
-    parts = [Child(lambda part=part: trips.done(chosen[part::hands]), patience=0) for part in range(hands)]
-    found = Found()
+    parts = [Child(lambda part=part: trips.done(chosen[part::processes]), timeout=0) for part in range(processes)]
+    found = RunResult()
     for part in parts:
         status, value = part.end()
-        found.add(value if isinstance(value, Found) else Found([f"a part ended with {status}: {value}"]))
+        found.add(value if isinstance(value, RunResult) else RunResult([f"a part ended with {status}: {value}"]))
     said = ", ".join(f"{name} {times}" for name, times in sorted(found.count.items()))
     print(
         f"dialects: {len(NAMES)} styles (seed {seed}), {said}, {time.monotonic() - began:.1f} s; rules that were tried:"
     )
-    for dialect, rules in sorted(found.tried.items()):
+    for dialect, rules in sorted(found.rules_checked.items()):
         print(f"    {dialect}: {len(rules)}: {', '.join(sorted(rules))}")
-    found.add(tampered(trips, provider, few=few))
+    found.add(check_tampering(trips, provider, is_brief=is_brief))
     for what in found.wrong[:20]:
         print(f"  VIOLATION: {what[-2000:]}")
     print(f"dialects: killed {found.count['killed']}, not reached 0, violations {len(found.wrong)}")

@@ -1,4 +1,4 @@
-"""The simulator in a process of its own: it lives on when whoever asks it is killed, and writes down who asked for what."""
+"""Run the simulator in a separate process that survives the kills, and record its requests by experiment."""
 
 from __future__ import annotations
 
@@ -12,97 +12,99 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from tenuto.sim.brain import Answer, Call
-from tenuto.sim.log import Record
+from tenuto.sim.engine import RawRequest, RawResponse
+from tenuto.sim.log import ExchangeRecord
 from tenuto.sim.script import Script
 from tenuto.sim.simulator import Simulator
 
-TAG = "x-who-asks"
-"""The header that tells one experiment's requests from another's. The simulator does not look at it."""
+TAG = "x-experiment"
+"""The header with the name of the experiment, which the simulator ignores."""
 
 
-class Heard(NamedTuple):
-    """One exchange: the digest of the request's bytes, both bodies as text, why it was refused, and the rules tried."""
+class Exchange(NamedTuple):
+    """One exchange: the digest of the request body, both bodies as text, the refusal, and the rules that were checked."""
 
     digest: str
     status: int
-    asked: str
-    answered: str
+    request: str
+    response: str
     refused: str
-    tried: list[str]
+    rules_checked: list[str]
 
 
-class Provider(NamedTuple):
-    """Where it is, and the folder in which it writes down what it hears."""
+class SimulatorProcess(NamedTuple):
+    """The URL of the simulator and the directory of its records."""
 
     url: str
-    folder: Path
+    directory: Path
 
-    def heard(self, tag: str) -> list[Heard]:
-        """Return what was asked under a tag, in order."""
-        path = self.folder / tag
-        return [Heard(*json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+    def exchanges(self, tag: str) -> list[Exchange]:
+        """Return the exchanges of an experiment in order."""
+        path = self.directory / tag
+        return [Exchange(*json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
     def forget(self, tag: str) -> None:
-        """Remove what was asked under a tag."""
-        (self.folder / tag).unlink(missing_ok=True)
+        """Remove the exchanges of an experiment."""
+        (self.directory / tag).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def playing(base: Path, scripts: Sequence[Script]) -> Iterator[Provider]:
-    """Have it play: forked off a process that has no threads, and ended with the block, or with that process."""
-    folder = base / "heard"
-    folder.mkdir(exist_ok=True)
-    tell, told = os.pipe()
-    ended, hold = os.pipe()
+def run_simulator(base: Path, scripts: Sequence[Script]) -> Iterator[SimulatorProcess]:
+    """Run the simulator in a fork until the block or this process ends."""
+    directory = base / "heard"
+    directory.mkdir(exist_ok=True)
+    read_end, write_end = os.pipe()
+    parent_ended, keep_alive = os.pipe()
     pid = os.fork()
     if not pid:
-        os.close(tell)
-        os.close(hold)
+        os.close(read_end)
+        os.close(keep_alive)
         with contextlib.ExitStack() as ends:
             ends.callback(os._exit, 1)
-            asyncio.run(_serve(scripts, folder, told, ended))
-    os.close(told)
-    os.close(ended)
+            asyncio.run(_serve(scripts, directory, write_end, parent_ended))
+    os.close(write_end)
+    os.close(parent_ended)
     try:
-        with os.fdopen(tell) as line:
+        with os.fdopen(read_end) as line:
             url = line.readline().strip()
         if not url:
             raise RuntimeError("the simulator did not start")
-        yield Provider(url, folder)
+        yield SimulatorProcess(url, directory)
     finally:
-        os.close(hold)
+        os.close(keep_alive)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
-async def _serve(scripts: Sequence[Script], folder: Path, told: int, ended: int) -> None:
+async def _serve(scripts: Sequence[Script], directory: Path, write_end: int, parent_ended: int) -> None:
     simulator = Simulator(script=scripts)
-    _overheard(simulator, folder)
+    _record_exchanges(simulator, directory)
     async with simulator:
-        os.write(told, simulator.base_url.encode() + b"\n")
-        gone = asyncio.Event()
-        asyncio.get_running_loop().add_reader(ended, gone.set)  # whoever holds the other end has ended
-        await gone.wait()
+        os.write(write_end, simulator.base_url.encode() + b"\n")
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_reader(parent_ended, stopped.set)  # the parent has exited
+        await stopped.wait()
 
 
-def _overheard(simulator: Simulator, folder: Path) -> None:
-    """Have each exchange written into the file of who asked, before it is answered."""
-    brain = simulator._brain
-    real = brain.answer
-    written: list[Record] = []
-    simulator.heard = written.append
+def _record_exchanges(simulator: Simulator, directory: Path) -> None:
+    """Write each exchange to the file of its experiment before the response is sent."""
+    engine = simulator._engine
+    real = engine.answer
+    written: list[ExchangeRecord] = []
+    simulator.on_exchange = written.append
 
-    def answer(call: Call) -> Answer:
+    def answer(call: RawRequest) -> RawResponse:
         done = real(call)
         record = written.pop()
         body = call.body or b""
         refused = "" if record.refused is None else str(record.refused)
-        tried = [] if record.verdict is None else list(record.verdict.tried)
-        heard = Heard(sha256(body).hexdigest(), record.status, body.decode(), record.reply, refused, tried)
-        file = os.open(folder / call.headers.get(TAG, "nobody"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(file, json.dumps(heard).encode() + b"\n")
+        rules_checked = [] if record.judgement is None else sorted(record.judgement.exercised)
+        exchanges = Exchange(
+            sha256(body).hexdigest(), record.status, body.decode(), record.reply, refused, rules_checked
+        )
+        file = os.open(directory / call.headers.get(TAG, "other"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(file, json.dumps(exchanges).encode() + b"\n")
         os.close(file)
         return done
 
-    brain.answer = answer
+    engine.answer = answer

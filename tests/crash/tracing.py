@@ -1,7 +1,7 @@
-"""Counts how often each line of some files is run, in each thread, and kills the process at one of those times.
+"""Count how often each thread runs each line of some files, and kill the process at one of these moments.
 
-A line is run by a role: the main thread, the one that writes, the one that reads, a tool's. A kill comes before the line.
-Besides lines there are marks, before and after a method that matters: a commit, an event that is told.
+A thread has a role: main, writer, reader, tool. A kill happens before the line. Marks are points before and after certain
+methods: a commit, the emission of an event.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ COMMIT = "commit"
 EVENT = "event"
 MARKS = (COMMIT, EVENT)
 Marked: TypeAlias = tuple[type, str, str]
-"""A method (its class and its name), and which of the marks it is."""
+"""A method (its class and its name), and the kind of its mark."""
 
 
 class Point(NamedTuple):
-    """A moment: the `nth` time that a line (or a mark, whose line is 0 before and 1 after) is run by a role."""
+    """The `nth` time that a role runs a line, or a mark, whose line is 0 before and 1 after the method."""
 
-    story: str
+    scenario: str
     file: str
     line: int
     role: str
@@ -37,21 +37,21 @@ class Point(NamedTuple):
 
     def __str__(self) -> str:
         where = f"{self.which} {self.file}" if self.file in MARKS else f"{self.file}:{self.line} ({self.which} time)"
-        return f"{where} [{self.story}, {self.role}, {self.nth}]"
+        return f"{where} [{self.scenario}, {self.role}, {self.nth}]"
 
 
-class Watched:
-    """Files whose lines are looked at, by their paths, with the names under which they are shown.
+class WatchedFiles:
+    """The files whose lines are counted, by path, with their printed names.
 
-    `not_swept` are those at which nobody dies, and why.
+    `not_swept` has the files without kills and the reasons.
     """
 
-    def __init__(self, files: Mapping[Path, str], not_swept: Mapping[str, str]) -> None:
+    def __init__(self, files: Mapping[Path, str], excluded: Mapping[str, str]) -> None:
         self.files = {str(path): name for path, name in files.items()}
         self.paths = {name: path for path, name in self.files.items()}
-        self.not_swept = not_swept
-        self.lines = {name: lines_of(Path(path)) for path, name in self.files.items()}
-        """As they were when they were loaded."""
+        self.excluded = excluded
+        self.lines = {name: list_code_lines(Path(path)) for path, name in self.files.items()}
+        """The line numbers of the code as it was loaded."""
 
 
 def role() -> str:
@@ -62,13 +62,13 @@ def role() -> str:
     return name.removeprefix("tenuto-") if name.startswith("tenuto-") else "main"
 
 
-def die() -> None:
-    """End at once, as by kill -9."""
+def kill_self() -> None:
+    """Kill this process with SIGKILL."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def count(watched: Watched, marked: Iterable[Marked]) -> Counter[tuple[str, int, str]]:
-    """Begin to count all lines and marks, in this and all threads that begin from now on."""
+def count(watched: WatchedFiles, marked: Iterable[Marked]) -> Counter[tuple[str, int, str]]:
+    """Start counting lines and marks, in this thread and in all new ones."""
     found: Counter[tuple[str, int, str]] = Counter()
     files = watched.files
 
@@ -83,44 +83,44 @@ def count(watched: Watched, marked: Iterable[Marked]) -> Counter[tuple[str, int,
     def mark(name: str, after: int) -> None:
         found[name, after, role()] += 1
 
-    around(marked, mark)
+    wrap_marks(marked, mark)
     _trace(call)
     return found
 
 
-def kill_at(point: Point, watched: Watched, marked: Iterable[Marked]) -> list[int]:
-    """Arrange for the end. The list holds how often the point was reached."""
+def kill_at(point: Point, watched: WatchedFiles, marked: Iterable[Marked]) -> list[int]:
+    """Kill this process at a point. The returned list has the number of times that the point was reached."""
     reached = [0]
 
-    def come() -> None:
+    def count_down() -> None:
         reached[0] += 1
         if reached[0] == point.nth:
-            die()
+            kill_self()
 
     if point.file in MARKS:
 
         def mark(name: str, after: int) -> None:
             if (name, after, role()) == (point.file, point.line, point.role):
-                come()
+                count_down()
 
-        around(marked, mark)
+        wrap_marks(marked, mark)
         return reached
 
     path = watched.paths[point.file]
-    near: dict[CodeType, bool] = {}
+    has_line: dict[CodeType, bool] = {}
 
     def line(frame, event, _):
         if event == "line" and frame.f_lineno == point.line:
-            come()
+            count_down()
         return line
 
     def call(frame, event, _):
         code = frame.f_code
         if code.co_filename != path:
             return None
-        if code not in near:
-            near[code] = any(number == point.line for _, number in dis.findlinestarts(code))
-        return line if near[code] and role() == point.role else None
+        if code not in has_line:
+            has_line[code] = any(number == point.line for _, number in dis.findlinestarts(code))
+        return line if has_line[code] and role() == point.role else None
 
     _trace(call)
     return reached
@@ -135,35 +135,35 @@ _over: list[bool] = []
 
 
 def stop() -> None:
-    """Count no more: no lines in this thread and those that begin from now on, and no marks."""
+    """Stop counting lines and marks."""
     threading.settrace(None)
     sys.settrace(None)
     _over.append(True)
 
 
-def around(marked: Iterable[Marked], told: Callable[[str, int], None]) -> None:
-    """Have something called before and after each time that a mark is passed."""
+def wrap_marks(marked: Iterable[Marked], callback: Callable[[str, int], None]) -> None:
+    """Call a function before and after each marked method."""
     for owner, method, mark in marked:
-        setattr(owner, method, _between(getattr(owner, method), mark, told))
+        setattr(owner, method, _wrap(getattr(owner, method), mark, callback))
 
 
-def _between(real, mark: str, told):
-    def called(*given):
+def _wrap(real, mark: str, callback):
+    def called(*options):
         if _over:
-            return real(*given)
-        told(mark, 0)
-        done = real(*given)
-        told(mark, 1)
+            return real(*options)
+        callback(mark, 0)
+        done = real(*options)
+        callback(mark, 1)
         return done
 
     return called
 
 
-# --- which lines there are --------------------------------------------------------------------------------------------
+# --- lines of a file --------------------------------------------------------------------------------------------
 
 
-def lines_of(path: Path) -> set[int]:
-    """Return the lines that a call can come to: those of functions that do something, without their heads."""
+def list_code_lines(path: Path) -> set[int]:
+    """Return the lines that a call can run: those in the bodies of functions."""
     source = path.read_text()
     codes = _codes(compile(source, path.name, "exec"))
     found: set[int] = set()

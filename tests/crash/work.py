@@ -1,4 +1,4 @@
-"""What a sweep needs to know of the work that is swept: the stores' and the agent's are each one of these."""
+"""The interface of a sweep to its work: the workload of the stores, or the runs of the agent."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from crash.places import Place
-from crash.tracing import Marked, Point, Watched
+from crash.experiments import Experiment
+from crash.tracing import Marked, Point, WatchedFiles
 
 
 class Verdict(NamedTuple):
-    """What is wrong with what one of the dead left, and how many leases of its were not to be had."""
+    """The violations in one experiment, and the number of leases that could not be acquired."""
 
     wrong: list[str]
     waiting: int = 0
 
 
 class Work(Protocol):
-    """Something that is done in a child and dies there, and how to judge what is left.
+    """Scenarios that run in a child until it is killed, and the checks of what is left.
 
-    `stories` are told one after the other, `brief` is how many of them are told where time is short. `packages` are those
-    whose memories are wiped before a story, so that all of their lines are come to. `spoils` break the product, so that
-    something is found: they are told whether they are in the process that goes on, or in the one that dies.
+    `stories` are run one after the other, `brief` are those of a sample. The caches of `packages` are cleared before each
+    scenario. `spoils` are functions that break tenuto, to see that the checks fail; their argument is False in the process
+    that is killed and True in the one that continues.
     """
 
     name: str
-    stories: tuple[str, ...]
+    scenarios: tuple[str, ...]
     brief: tuple[str, ...]
     packages: tuple[str, ...]
-    watched: Watched
-    spoils: dict[str, Callable[[bool], None]]
+    watched: WatchedFiles
+    breakages: dict[str, Callable[[bool], None]]
 
-    def tells(self, point: Point) -> bool:
-        """Whether a product that is spoilt is sure to be found out if it dies here, at one of these points at least."""
+    def is_revealing(self, point: Point) -> bool:
+        """Return True if a kill at such a point reveals a breakage at least once."""
 
     def marked(self, kind: str) -> tuple[Marked, ...]:
-        """Say which methods are marks."""
+        """Return the methods that are marks."""
 
-    def play(self, place: Place) -> None:
-        """Do it, from the beginning to the end."""
+    def play(self, experiment: Experiment) -> None:
+        """Run a scenario from the beginning to the end."""
 
-    def refer(self, kind: str, place: Place) -> None:
-        """Take note of what was left by one that nobody killed; called where all who judge come from."""
+    def record_reference(self, kind: str, experiment: Experiment) -> None:
+        """Record the result of a run without a kill; called in the parent of the checking processes."""
 
-    async def judged(self, places: Sequence[Place], to_the_end: Sequence[bool]) -> list[Verdict]:
-        """Judge places that share a database, or one that has its own."""
+    async def check_all(self, experiments: Sequence[Experiment], finish: Sequence[bool]) -> list[Verdict]:
+        """Check experiments that share a database, or one with its own."""
 
 
-async def opened(place: Place) -> None:
-    """Make the tables."""
-    async with place.whole() as store:
+async def create_tables(experiment: Experiment) -> None:
+    """Create the tables."""
+    async with experiment.open_database() as store:
         await store.gc()
 
 
-def run_opened(place: Place) -> None:
-    asyncio.run(opened(place))
+def run_create_tables(experiment: Experiment) -> None:
+    asyncio.run(create_tables(experiment))

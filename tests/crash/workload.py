@@ -1,7 +1,7 @@
-"""What is going on in a store when its process is killed: leases, appends, forks, and everything else a store does.
+"""The workload of a store whose process is killed: leases, appends, forks and all other operations.
 
-It says what it is about to do and what was acknowledged, each in one write to a file, before it goes on. It can be played
-again on what is left of a first time, and then takes up what is missing: so a judge plays it to its end.
+Before it continues, it logs each operation that it starts and each acknowledgement, with one write to a file. It can run
+again on an incomplete store and then does what is missing, which a check uses to finish it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import threading
 from typing import Any
 
-from crash.places import QUIET, Place, set_quiet
+from crash.experiments import INDEX_DELAY, Experiment, set_index_delay
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.inbox import Steer
 from tenuto.core.journal import (
@@ -35,11 +35,11 @@ from tenuto.store.sql_store import SqlStore
 
 AT = 1_700_000_000_000
 LARGE = "large " * 12_000
-"""More than is kept with an entry; where it stands, it is not looked into by a search, which would take its time."""
+"""More than an entry stores inline; searches do not index it, which would take long."""
 
 
-class Voice:
-    """The file in which everything is said."""
+class ProgressLog:
+    """The progress log."""
 
     def __init__(self, path: str | None) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -54,7 +54,7 @@ class Voice:
 
 
 class Plan:
-    """The entries that a session will have, in the batches in which they are appended; the first may be another's."""
+    """The entries of a session in batches of appends; the first may belong to its parent."""
 
     def __init__(self, id: str, *batches: list[Any], parent: str = "", at: int = 0) -> None:
         self.id = id
@@ -111,31 +111,31 @@ PLANS["copy"] = Plan("copy")
 PLANS["copy"].drafts = PLANS["house"].drafts
 PLANS["copy"].heads.append(len(PLANS["house"].drafts))
 STRAY = make_draft(RunEnded("a write that must be refused"), id="stray", time_ms=AT)
-LASTING = {
+EXPECTED_SESSIONS = {
     "making": set(),
     "writing": {"alpha", "beta", "gamma", "delta", "lent", "inbox"},
     "keeping": {"house", "idle", "copy"},
 }
-"""The stories that are told, and the sessions that are there at the end of each."""
+"""The sessions at the end of each scenario."""
 
 
-def marked(story: str) -> set[tuple[str, int]]:
+def marked(scenario: str) -> set[tuple[str, int]]:
     """Return the entries that a search for `marked` finds in the end: each once, in the session that wrote it."""
-    found = ((id, seq, draft) for id in LASTING[story] for seq, draft in enumerate(PLANS[id].drafts, 1))
+    found = ((id, seq, draft) for id in EXPECTED_SESSIONS[scenario] for seq, draft in enumerate(PLANS[id].drafts, 1))
     return {(id, seq) for id, seq, draft in found if seq > PLANS[id].at and b"marked" in draft.body}
 
 
 # --- how --------------------------------------------------------------------------------------------------------------
 
 
-async def play(place: Place, say: Voice, first: SqlStore, second: SqlStore) -> None:
-    """Tell the story of a place, or what is missing of it."""
-    if place.story == "making":
-        await take(first, say, "made")  # and the store gives it back when it is closed
-    elif place.story == "keeping":
+async def play(experiment: Experiment, say: ProgressLog, first: SqlStore, second: SqlStore) -> None:
+    """Run the scenario of an experiment, or the missing part of it."""
+    if experiment.scenario == "making":
+        await take(first, say, "made")  # the store releases it when it is closed
+    elif experiment.scenario == "keeping":
         await _keep(first, say)
-        await _move(first, place, say)
-        await _idle(place, say)
+        await _move(first, experiment, say)
+        await _idle(experiment, say)
     else:
         await _together(first, say)
         await _branch(first, say)
@@ -143,22 +143,22 @@ async def play(place: Place, say: Voice, first: SqlStore, second: SqlStore) -> N
         await _deliver(first, second, say)
 
 
-async def played(place: Place, say: Voice) -> None:
-    """Tell it in stores of its own."""
-    async with place.store() as first, place.store() as second:
-        await play(place, say, first, second)
+async def played(experiment: Experiment, say: ProgressLog) -> None:
+    """Run the scenario in new stores."""
+    async with experiment.store() as first, experiment.store() as second:
+        await play(experiment, say, first, second)
 
 
-async def take(store: SqlStore, say: Voice, session: str, **how: Any) -> Lease:
-    """Take a lease."""
+async def take(store: SqlStore, say: ProgressLog, session: str, **how: Any) -> Lease:
+    """Acquire a lease."""
     say("leasing", session=session, **how)
     lease = await store.lease(session, **how)
     say("leased", session=session, fence=lease.fence, head=lease.head)
     return lease
 
 
-async def write(store: SqlStore, say: Voice, lease: Lease, upto: int | None = None) -> Lease:
-    """Append what is missing, batch by batch."""
+async def write(store: SqlStore, say: ProgressLog, lease: Lease, upto: int | None = None) -> Lease:
+    """Append the missing batches."""
     for head, drafts in PLANS[lease.session].batches:
         if lease.head < head and (upto is None or head <= upto):
             say("appending", session=lease.session, head=head)
@@ -167,14 +167,14 @@ async def write(store: SqlStore, say: Voice, lease: Lease, upto: int | None = No
     return lease
 
 
-async def free(store: SqlStore, say: Voice, lease: Lease) -> None:
-    """Let go of a lease."""
+async def free(store: SqlStore, say: ProgressLog, lease: Lease) -> None:
+    """Release a lease."""
     await store.release(lease)
     say("released", session=lease.session)
 
 
-async def fork(store: SqlStore, say: Voice, session: str) -> None:
-    """Fork a session off as planned, if it is not there."""
+async def fork(store: SqlStore, say: ProgressLog, session: str) -> None:
+    """Fork a session as planned, if it does not exist."""
     plan = PLANS[session]
     try:
         await store.session(session)
@@ -185,13 +185,13 @@ async def fork(store: SqlStore, say: Voice, session: str) -> None:
         say("forked", session=session)
 
 
-async def _together(store: SqlStore, say: Voice) -> None:
-    """Sessions that append at one moment share a commit; a piece of it that fails is undone alone."""
+async def _together(store: SqlStore, say: ProgressLog) -> None:
+    """Append to several sessions in one commit; a failing append is rolled back alone."""
     alpha, beta = await take(store, say, "alpha"), await take(store, say, "beta")
     before = alpha
     alpha = await write(store, say, alpha, upto=2)
     if alpha is not before:
-        again = await store.append(before, PLANS["alpha"].batches[0][1])  # the same again is the same
+        again = await store.append(before, PLANS["alpha"].batches[0][1])  # a repeated append has no effect
         assert again.head == alpha.head
     nobody = Lease(session="beta", owner="nobody", fence=beta.fence + 1000, head=beta.head)
     gate = threading.Event()
@@ -200,7 +200,7 @@ async def _together(store: SqlStore, say: Voice) -> None:
         asyncio.ensure_future(work)
         for work in (write(store, say, alpha, upto=3), _refused(store, nobody), write(store, say, beta, upto=1))
     ]
-    await asyncio.sleep(0)  # each has put its piece into the queue
+    await asyncio.sleep(0)  # each append is in the queue
     gate.set()
     await held
     alpha, _, beta = await asyncio.gather(*some)
@@ -215,8 +215,8 @@ async def _refused(store: SqlStore, lease: Lease) -> None:
         raise AssertionError("a stray write was taken")
 
 
-async def _branch(store: SqlStore, say: Voice) -> None:
-    """Forks, of a fork below its own fork point, too."""
+async def _branch(store: SqlStore, say: ProgressLog) -> None:
+    """Fork sessions, also a fork below its fork point."""
     await fork(store, say, "gamma")
     lease = await write(store, say, await take(store, say, "gamma"))
     await free(store, say, lease)
@@ -224,8 +224,8 @@ async def _branch(store: SqlStore, say: Voice) -> None:
     assert len(await store.read("delta", after=1)) == len(PLANS["delta"].drafts) - 1
 
 
-async def _lend(first: SqlStore, second: SqlStore, say: Voice) -> None:
-    """One holder is refused, forces its way in, and the other is told."""
+async def _lend(first: SqlStore, second: SqlStore, say: ProgressLog) -> None:
+    """Refuse a second holder, let it take over, and refuse the first one."""
     mine = await write(first, say, await take(first, say, "lent"), upto=1)
     with contextlib.suppress(SessionInUse):
         await second.lease("lent")
@@ -237,8 +237,8 @@ async def _lend(first: SqlStore, second: SqlStore, say: Voice) -> None:
     await free(second, say, theirs)
 
 
-async def _deliver(first: SqlStore, second: SqlStore, say: Voice) -> None:
-    """Post items, take each with its entry, and write the last entry only when the inbox is empty."""
+async def _deliver(first: SqlStore, second: SqlStore, say: ProgressLog) -> None:
+    """Post items, take each one with its entry, and write the last entry only if the inbox is empty."""
     [_, one], *delivered, [_, end] = PLANS["inbox"].batches
     lease = await take(first, say, "inbox", owner="job", generation=1)
     lease = await _append(first, say, lease, one)
@@ -265,7 +265,7 @@ async def _deliver(first: SqlStore, second: SqlStore, say: Voice) -> None:
         await free(first, say, lease)
 
 
-async def _append(store: SqlStore, say: Voice, lease: Lease, drafts: list[EntryDraft], **how: Any) -> Lease:
+async def _append(store: SqlStore, say: ProgressLog, lease: Lease, drafts: list[EntryDraft], **how: Any) -> Lease:
     """Append drafts that are missing; the budget has the number of entries."""
     head = PLANS[lease.session].drafts.index(drafts[-1]) + 1
     if lease.head >= head:
@@ -278,12 +278,12 @@ async def _append(store: SqlStore, say: Voice, lease: Lease, drafts: list[EntryD
     return lease
 
 
-async def _keep(store: SqlStore, say: Voice) -> None:
-    """Names, removing, searching, and the rest of the house."""
+async def _keep(store: SqlStore, say: ProgressLog) -> None:
+    """Rename, archive, delete, search and collect garbage."""
     lease = await write(store, say, await take(store, say, "house"))
     await free(store, say, lease)
     with contextlib.suppress(SessionNotFound):
-        await store.find("last")  # it may have been put away, the time before
+        await store.find("last")  # it may be archived by an earlier run
     await store.rename("house", "H")
     say("renamed", session="house", name="H")
     await store.archive("house")
@@ -301,7 +301,7 @@ async def _keep(store: SqlStore, say: Voice) -> None:
     say("leasing", session="meant")
     meant = asyncio.ensure_future(store.lease("meant"))
     await asyncio.sleep(0)
-    meant.cancel()  # what nobody waits for is given back
+    meant.cancel()  # an abandoned lease is released
     await asyncio.wait([meant])
     await store.gc()
     await store.search("marked")
@@ -311,29 +311,29 @@ async def _keep(store: SqlStore, say: Voice) -> None:
     assert not await store.verify()
 
 
-async def _move(store: SqlStore, place: Place, say: Voice) -> None:
-    """Out as text, and in again under another id; a copy of the file."""
+async def _move(store: SqlStore, experiment: Experiment, say: ProgressLog) -> None:
+    """Export and import a session with another id; copy the file."""
     lines = [line async for line in export_session(store, "house")]
     say("leasing", session="copy")
     say("appending", session="copy", head=len(lines) - 1)
     done = await import_session(store, lines, id="copy")
     say("appended", session="copy", head=done.entries, fence=0)
     say("released", session="copy")
-    if place.kind == "sqlite":
-        to = place.folder / "home" / "copy.db"
-        to.unlink(missing_ok=True)  # cut off, the time before
+    if experiment.kind == "sqlite":
+        to = experiment.directory / "home" / "copy.db"
+        to.unlink(missing_ok=True)  # interrupted in an earlier run
         await store.backup(str(to))
         say("copied")
 
 
-async def _idle(place: Place, say: Voice) -> None:
-    """What the thread that writes does by itself: leases are renewed, entries are indexed."""
-    set_quiet(0.0)
-    async with place.store(ttl_ms=30) as store:
+async def _idle(experiment: Experiment, say: ProgressLog) -> None:
+    """Let the writer thread renew leases and index entries."""
+    set_index_delay(0.0)
+    async with experiment.store(ttl_ms=30) as store:
         lease = await write(store, say, await take(store, say, "idle"))
         crew = store._state()
-        before = crew.leases.renew_at
-        while crew.leases.renew_at == before or crew.index.pending:
+        before = crew.leases.next_at
+        while crew.leases.next_at == before or crew.index.pending:
             await asyncio.sleep(0.001)
         await free(store, say, lease)
-    set_quiet(QUIET)
+    set_index_delay(INDEX_DELAY)

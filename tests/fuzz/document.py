@@ -1,7 +1,7 @@
 """JSON that can be edited into any shape: repeated keys, numbers of any spelling, lone surrogates.
 
 `read` and `write` use the standard library only, so that a fault of the package cannot hide here. An object is a
-`Members` list of `[key, value]` pairs; a number is a `Literal`, which `write` copies as it stands.
+`Members` list of `[key, value]` pairs; a number is a `Literal`, which `write` copies unchanged.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _LARGER = 12
 """How many times the bytes of a reply its stored form may take, beyond 20,000 bytes."""
 _OURS = (AttributeError, LookupError, TypeError, ArithmeticError, AssertionError)
 _PIECES = 3_000
-"""A reply is fed in at most about so many pieces."""
+"""The approximate maximum of chunks of a reply."""
 
 
 class Fault(NamedTuple):
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
     @property
     def reply(self) -> ChatResponse | None:
-        """The response, or what an error kept of it."""
+        """The response, or the part in an error."""
         return self.error.partial if self.error is not None else self.response
 
     @property

@@ -7,15 +7,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sim.playing import SEED
+from sim.playing import SEED, rule_view
 from tenuto import catalog
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.sim.asked import Malformed, Request
-from tenuto.sim.judging import Verdict, judge
-from tenuto.sim.mint import Seals, digest
-from tenuto.sim.styles import find
-from tenuto.sim.voices import voice
+from tenuto.rules import Judgement, judge
+from tenuto.rules.issued_tokens import content_digest
+from tenuto.sim import providers
+from tenuto.sim.dialects import ParsedRequest
+from tenuto.sim.providers import find
+from tenuto.sim.tokens import TokenSealer
 from tenuto.wire.write import write_request
 
 __all__ = ["MODELS", "STYLES", "TOOL", "accepted", "asked", "judged", "opened_request", "taken", "target", "untold"]
@@ -36,21 +37,20 @@ def target(named: str) -> Target:
     return catalog.resolve(f"sim/{named}")
 
 
-def opened_request(wire: WireRequest, to: Target, account: str = "") -> Request:
+def opened_request(wire: WireRequest, to: Target, account: str = "") -> ParsedRequest:
     """Make the request that a server would see."""
     body: dict[str, Any] = json.loads(wire.body)
     style, model = find(to.model, to.dialect)
     verb = "generateContent" if to.dialect == "gemini" else ""
-    return Request(
-        style=style, model=model, named=to.model, account=account, headers=wire.headers, body=body, verb=verb,
-        digest=digest(json.dumps(body), to.model, account), seals=Seals(SEED),
+    return ParsedRequest(
+        provider=style, target=providers.target(style, model), model=model, requested_model=to.model, account=account, headers=wire.headers, body=body, method=verb,
+        digest=content_digest(json.dumps(body), to.model, account), sealer=TokenSealer(SEED),
     )  # fmt: skip
 
 
-def judged(wire: WireRequest, to: Target) -> Verdict:
-    """Let the simulator of the target judge a request; `Malformed` where it cannot even read it."""
-    voiced = voice(to.dialect)
-    return judge(voiced.open(opened_request(wire, to)), voiced.checks)
+def judged(wire: WireRequest, to: Target) -> Judgement:
+    """Let the simulator of the target judge a request."""
+    return judge(rule_view(opened_request(wire, to)))
 
 
 def asked(messages, to: Target, **given) -> WireRequest:
@@ -63,15 +63,12 @@ def accepted(messages, to: Target, **given) -> WireRequest:
     return taken(messages, to, **given)[0]
 
 
-def taken(messages, to: Target, **given) -> tuple[WireRequest, Verdict]:
+def taken(messages, to: Target, **given) -> tuple[WireRequest, Judgement]:
     """Hand a transcript over, and return what was sent and what the simulator says of it, which is no refusal."""
     wire = asked(messages, to, **given)
-    try:
-        verdict = judged(wire, to)
-    except Malformed as exc:
-        raise AssertionError(f"{to.model}: {exc}\n{wire.body.decode()}") from exc
+    verdict = judged(wire, to)
     refusal = verdict.refusal
-    assert refusal is None, f"{to.model}: {refusal.rule}: {refusal.message} at {refusal.place}\n{wire.body.decode()}"
+    assert refusal is None, f"{to.model}: {refusal}\n{wire.body.decode()}"
     return wire, verdict
 
 

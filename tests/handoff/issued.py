@@ -5,25 +5,23 @@ from __future__ import annotations
 import functools
 
 from handoff.facing import accepted, opened_request, target
-from sim.playing import FOUND, SEED
+from sim.playing import FOUND, write_turn
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tenuto.core.provider import Target
-from tenuto.sim.mint import Mint
-from tenuto.sim.script import Call, Cite, Pause, Picture, RunCode, Say, Search, Think, Turn
-from tenuto.sim.voices import voice
+from tenuto.sim.script import CallTool, Cite, Pause, RunCode, Say, Search, SendImage, Think, Turn
 from tenuto.wire.decoder import decode_body
 from tenuto.wire.registry import codec_for
 
 __all__ = ["TURNS", "answered", "conversation", "paused", "reply"]
 
 TURNS: tuple[Turn, ...] = (
-    (Think("Both of them."), Call("weather", {"city": "Oslo"}), Call("weather", {"city": "Bergen"})),
-    (Think("Once more."), Say("Let me look."), Call("weather", {"city": "Ærø"})),
+    (Think("Both of them."), CallTool("weather", {"city": "Oslo"}), CallTool("weather", {"city": "Bergen"})),
+    (Think("Once more."), Say("Let me look."), CallTool("weather", {"city": "Ærø"})),
     (Think("I know."), Say("It rains.")),
     (Search("weather in Oslo", FOUND), Say("Rain.", cites=(Cite("https://example.org/a", "A page", "Some words"),))),
     (RunCode("print(6 * 7)", "42\n"), Say("It is 42.")),
-    (Say("Here:"), Picture()),
-    (Think("Nothing to see", redacted=True), Call("weather", {"city": "Tromsø"})),
+    (Say("Here:"), SendImage()),
+    (Think("Nothing to see", redacted=True), CallTool("weather", {"city": "Tromsø"})),
 )
 """Thoughts seen and hidden, calls alone and together, a search, code, a picture; at the end calls that are under way."""
 
@@ -32,8 +30,7 @@ def reply(messages: tuple[Message, ...], to: Target, turn: Turn) -> AssistantMes
     """Ask, and return what the simulator answers; a question that it refuses is a fault."""
     wire = accepted(messages, to)
     request = opened_request(wire, to)
-    voiced = voice(to.dialect)
-    pieces = voiced.write(voiced.read(voiced.open(request)), turn, Mint(SEED, request.digest))
+    pieces = write_turn(request, turn)
     body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
     decoder = codec_for(to.dialect).decoder(to, seed=request.digest)
     decoder.request_body = wire.body

@@ -10,7 +10,7 @@ from handoff.facing import MODELS, STYLES, accepted, taken, target
 from handoff.issued import TURNS, answered, conversation, paused, reply
 from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
-from tenuto.sim.script import Call, Say, Think
+from tenuto.sim.script import CallTool, Say, Think
 from tenuto.wire.adapt import adapt
 from tenuto.wire.token_scope import issued_by
 from tenuto.wire.translate import LOSS_EFFECTS
@@ -88,7 +88,7 @@ def test_its_own_conversation_passes_as_it_is(home):
 
 BOUND = ("anthropic/claude-opus-5-5", "anthropic/claude-sonnet-4-5", "openai/gpt-5.2", "gemini/gemini-3.5-flash")
 """Models that look at more than a style does."""
-BACK = (Think("Now I."), Say("Rain, says another."), Call("weather", {"city": "Oslo"}))
+BACK = (Think("Now I."), Say("Rain, says another."), CallTool("weather", {"city": "Oslo"}))
 
 
 @pytest.mark.parametrize("home", (*STYLES, *BOUND))
@@ -99,7 +99,7 @@ def test_there_and_back_finds_everything_in_place(home):
     held = HOLDERS[to.dialect]
     opening = bytes(jsonio.members(before.body)[held])[:-1]
     signed = [token for _, block, _ in turns(said) for token in tokens(block) if token in before.body.decode()]
-    tried = {*verdict.tried} & SIGNED
+    tried = {*verdict.exercised} & SIGNED
     for named in STYLES:
         other = target(named)
         if issued_by(said[1].origin, other):
@@ -108,14 +108,14 @@ def test_there_and_back_finds_everything_in_place(home):
         after, verdict = taken(onward, to)
         assert bytes(jsonio.members(after.body)[held]).startswith(opening), named
         assert all(token in after.body.decode() for token in signed), named
-        assert {*verdict.tried} >= tried, named
+        assert {*verdict.exercised} >= tried, named
 
 
 def test_rules_of_replay_are_put_to_the_test():
     """The tokens above are really looked at: by each dialect, and by the chat providers that want them back."""
     tried = set()
     for named in EVERYBODY:
-        tried |= {*taken(conversation(named), target(named))[1].tried} & SIGNED
+        tried |= {*taken(conversation(named), target(named))[1].exercised} & SIGNED
     assert tried == SIGNED
 
 

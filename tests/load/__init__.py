@@ -1,1 +1,1 @@
-"""Many sessions at once: nothing fails, nothing leaks, no turn is lost or doubled."""
+"""Load tests: with many concurrent sessions, no run fails, nothing leaks, and no turn is lost or doubled."""

@@ -1,4 +1,4 @@
-"""`python tests/load`: the whole load, on SQLite and Postgres; `make load`."""
+"""Run many sessions on SQLite and Postgres, and an HTTP service with two workers (`make load`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from load import service, waves
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="load", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python tests/load", description=__doc__)
     parser.add_argument("--runs", type=int, default=3000, help="short runs per store and interface")
     parser.add_argument("--conversations", type=int, default=200, help="conversations with the HTTP service")
     options = parser.parse_args()

@@ -22,16 +22,16 @@ AT_ONCE = 20
 
 
 class Served(msgspec.Struct, frozen=True):
-    """What the clients and the store saw."""
+    """The results of the clients, and the state of the store."""
 
     requests: int
     errors: list[str]
     wrong: list[str]
-    """Sessions whose messages are not the ones that were sent, each once and in order."""
+    """Sessions whose messages differ from those sent, each once and in order."""
 
 
 def run(store: str, conversations: int, *, seed: int = 21) -> Served:
-    """Start the simulator and two workers, have the conversations, and look at the store."""
+    """Start the simulator and two workers, run the conversations and check the store."""
     fresh = multiprocessing.get_context("spawn")
     with Simulator() as sim:
         workers, ports = [], []

@@ -18,7 +18,7 @@ WAVE = 50
 
 
 class Leaks(msgspec.Struct, frozen=True):
-    """What is left when everything is closed, beyond what was there before; and sessions still held after the last run."""
+    """Additional resources after everything is closed, and the sessions that are still held after the last run."""
 
     tasks: int
     threads: int

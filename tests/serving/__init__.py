@@ -1,12 +1,12 @@
-"""A small server that plays a script: it writes exact bytes on a real socket, and breaks the line as told.
+"""An HTTP server for tests: it writes exact bytes to a real socket and closes or resets connections.
 
     with Server(reply(b"{}"), [stream_head(), RESET]) as server:
-        ...  # requests to server.url are answered in order; the last answer is given again and again
+        ...  # requests to server.url are answered in order; the last answer is repeated
         server.requests[0].body
 
 An answer is a list of acts, or a function from the request to one. An act is bytes to send, or one of those below. The
-server has a loop and a thread of its own (`with`), or lives in the loop it is started in (`async with`). Nothing in it
-sleeps but `Drip`: whoever plays against it is told by futures what happened (`Gate.reached`, `Request.gone`).
+server runs in its own loop and thread (`with`) or in the current loop (`async with`). Only `Drip` sleeps; tests wait for
+futures (`Gate.reached`, `Request.gone`).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ __all__ = [
 ]
 
 PATIENCE = 10.0
-"""How long to wait for what must happen, before a test is called broken."""
+"""Seconds to wait for an expected event before the test fails."""
 
 
-# --- what is played ---------------------------------------------------------------------------------------------------
+# --- acts -------------------------------------------------------------------------------------------------------------
 
 
 class Break:
-    """An end of the line."""
+    """A way to end a connection."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -58,25 +58,25 @@ class Break:
 
 
 CLOSE = Break("CLOSE")
-"""Send what was written, then close."""
+"""Send all data, then close the connection."""
 HALF_CLOSE = Break("HALF_CLOSE")
-"""Say that nothing more is sent, and go on listening."""
+"""Close the sending side only."""
 RESET = Break("RESET")
-"""Break the line at once, in a way that the other side sees as an error."""
+"""Reset the connection, which the other side sees as an error."""
 
 
 @dataclass(frozen=True)
 class Drip:
-    """Send `data` again and again, every `pause` seconds, until the other side is gone."""
+    """Send `data` every `pause` seconds until the other side closes the connection."""
 
     data: bytes
     pause: float = 0.01
 
 
 class Gate:
-    """A place to wait at: the server tells that it is there (`reached`), and goes on once it is opened.
+    """A point where the server waits until the gate is opened; `reached` is done when it waits.
 
-    Several answers may wait at the same one.
+    Several answers may wait at the same gate.
     """
 
     def __init__(self) -> None:
@@ -84,11 +84,11 @@ class Gate:
         self._opened: Future[None] = Future()
 
     def open(self) -> None:
-        """Let the server go on."""
+        """Let the server continue."""
         self._opened.set_result(None)
 
     async def pass_through(self) -> None:
-        """Wait until it is opened."""
+        """Wait until the gate is open."""
         if not self.reached.done():
             self.reached.set_result(None)
         loop = asyncio.get_running_loop()
@@ -98,15 +98,15 @@ class Gate:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(opened.set)
 
-        self._opened.add_done_callback(tell)  # not `wrap_future`: one who gives up would cancel it for all
+        self._opened.add_done_callback(tell)  # not `wrap_future`: cancelling one waiter would cancel all
         await opened.wait()
 
 
 @dataclass
 class Request:
-    """A request as it came. `gone` is done once the line it came on is no more, by whomever it was ended.
+    """A received request. `gone` is done when its connection is closed by either side.
 
-    What is no HTTP has no method.
+    Data that is not HTTP has an empty `method`.
     """
 
     method: str
@@ -117,11 +117,11 @@ class Request:
     gone: Future[None] = field(default_factory=Future)
 
     def json(self) -> Any:
-        """The body's value."""
+        """Return the JSON value of the body."""
         return json.loads(self.body)
 
     async def left(self) -> None:
-        """Wait until the line is no more."""
+        """Wait until the connection is closed."""
         await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self.gone)), PATIENCE)
 
 
@@ -133,7 +133,7 @@ Answer: TypeAlias = bytes | Iterable[Act] | Callable[[Request], "bytes | Iterabl
 
 
 class Server:
-    """Plays `script`: one answer for each request, in the order they come; the last one stands for all that follow."""
+    """Answer the requests in order with the answers of `script`; the last one is repeated."""
 
     def __init__(self, *script: Answer, tls: ssl.SSLContext | None = None) -> None:
         self.script = script
@@ -150,11 +150,11 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where it is, without a slash at the end."""
+        """The URL of the server, without a slash at the end."""
         return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
 
     def answer(self, request: Request) -> Iterator[Act]:
-        """What a request gets."""
+        """Return the answer to a request."""
         answer = self.script[min(self._count, len(self.script) - 1)]
         self._count += 1
         self.requests.append(request)
@@ -164,7 +164,7 @@ class Server:
         return iter((acts,) if isinstance(acts, bytes) else acts)
 
     async def asked(self) -> Request:
-        """Wait for the next request, which is not to be on its way yet."""
+        """Wait for the next request, which must not have been sent yet."""
         waiting: Future[Request] = Future()
         self._waiting.append(waiting)
         return await asyncio.wrap_future(waiting)
@@ -200,7 +200,7 @@ class Server:
 
 
 class _Line(asyncio.Protocol):
-    """One connection: reads requests one after the other, and plays the answer to each."""
+    """One connection: read its requests in order and answer them."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -241,7 +241,7 @@ class _Line(asyncio.Protocol):
         self.gone.set_result(None)
 
     async def end(self) -> None:
-        """Break the line off, whatever is being played."""
+        """Abort the connection during an answer."""
         self.transport.abort()
         await self.gone
         if self.task is not None:
@@ -317,7 +317,7 @@ class _Line(asyncio.Protocol):
             self.transport.abort()
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------------------
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
@@ -326,8 +326,8 @@ def _head(status: int, headers: dict[str, str]) -> bytes:
 
 
 def reply(body: bytes = b"", status: int = 200, **headers: str) -> bytes:
-    """A whole answer, its length told. Underscores in the names of headers stand for hyphens; an empty value leaves
-    a header out.
+    """Return a response with a content length. Underscores in names of headers become hyphens; an empty value omits a
+    header.
     """
     held = {"content-type": "application/json", "content-length": str(len(body))}
     held |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -335,31 +335,31 @@ def reply(body: bytes = b"", status: int = 200, **headers: str) -> bytes:
 
 
 def stream_head(framing: str = "chunked", **headers: str) -> bytes:
-    """The head of a stream, `chunked` or until the line is closed (`close`)."""
+    """Return the head of a stream with `chunked` encoding, or until the connection is closed (`close`)."""
     held = {"content-type": "text/event-stream"}
     held |= {"transfer-encoding": "chunked"} if framing == "chunked" else {"connection": "close"}
     return _head(200, held | {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 def chunk(data: bytes) -> bytes:
-    """Bytes as one chunk; no bytes are the last chunk."""
+    """Encode one chunk; without bytes, the last chunk."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def chunked(events: Iterable[bytes]) -> bytes:
-    """Each piece as a chunk, and the last one behind them."""
+    """Encode each event as a chunk, followed by the last chunk."""
     return b"".join(map(chunk, (*events, b"")))
 
 
 def streamed(events: Iterable[bytes], framing: str = "chunked", **headers: str) -> list[Act]:
-    """A whole answer as a stream: its acts."""
+    """Return the acts of a complete stream."""
     if framing == "chunked":
         return [stream_head(framing, **headers) + chunked(events)]
     return [stream_head(framing, **headers) + b"".join(events), CLOSE]
 
 
 def unused_port() -> int:
-    """A port at which nobody listens."""
+    """Return a port without a server."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A client that asks the server of these tests, and how its answers are put side by side."""
+"""A client for the server of these tests, and a comparison of its replies."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Any
 
 from serving import replies
 from tenuto import AsyncClient, Provider
-from tenuto.client.options import Timeouts
+from tenuto.client.parameters import Timeouts
 from tenuto.core.blocks import Reasoning, ToolUse
 from tenuto.core.provider import Dialect
 from tenuto.core.response import ChatResponse
 
 QUICK = Timeouts(connect=10, read=10, event=10, total=20)
-"""Deadlines that no test that is well reaches."""
+"""Deadlines that a passing test never reaches."""
 
 
 def row(url: str, dialect: Dialect = "openai-chat", name: str = "mine", **fields: Any) -> Provider:
-    """A provider at the server that needs no key."""
+    """Return a provider at the server, without a key."""
     return Provider(name, dialect, url + replies.BASES[dialect], **{"auth": "none", **fields})
 
 
 def client(url: str, dialect: Dialect = "openai-chat", **options: Any) -> AsyncClient:
-    """A client for which `mine` is the server; without middleware unless told otherwise."""
+    """Return a client with the server as the provider `mine`, by default without middleware."""
     return AsyncClient(providers=[row(url, dialect)], **{"middleware": [], "timeout": QUICK, **options})
 
 
 async def ask(ai: AsyncClient, *, stream: bool, model: str = "mine/m", **parameters: Any) -> ChatResponse:
-    """Ask either way; return the whole response."""
+    """Send a request with or without streaming; return the response."""
     if not stream:
         return (await ai.chat(model, "Hi", **parameters)).response
     async with ai.stream(model, "Hi", **parameters) as events:
@@ -36,9 +36,9 @@ async def ask(ai: AsyncClient, *, stream: bool, model: str = "mine/m", **paramet
 
 
 def is_part_of(partial: ChatResponse, whole: ChatResponse) -> bool:
-    """Tell whether what is there of a reply is the beginning of the whole of it, and is marked as unfinished.
+    """Return whether a partial reply is the beginning of the whole one and is marked as unfinished.
 
-    A block that was still open has no token; one that was not begun is not there.
+    A block that was still open has no token; a block that was not started is missing.
     """
     if not partial.choices:
         return True

@@ -1,6 +1,6 @@
-"""One reply in each of the four dialects, streamed and whole: a thought, a text, a call and a count of tokens.
+"""One reply in each of the four dialects, as a stream and as one body: reasoning, text, a call and usage.
 
-All four say the same. The streams are short, so that a test may cut them at every byte.
+All four have the same content. The streams are short, so that a test may cut them at every byte.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TOOL = "weather"
 ARGUMENTS = {"city": "Røros", "n": 1.5}
 INPUT_TOKENS = 12
 OUTPUT_TOKENS = 9
-"""Of which three are of the thought, where a dialect tells them apart."""
+"""Three of them are reasoning tokens in dialects that count these."""
 SIGNATURE = "c2lnbmVk"
 TOOLS = [
     {
@@ -30,31 +30,31 @@ ASKED: dict[Dialect, str] = {
     "openai-chat": "some-model",
     "gemini": "gemini-3-flash-preview",
 }
-"""A model to ask for in each dialect."""
+"""A model for each dialect."""
 PATHS: dict[Dialect, str] = {
     "anthropic-messages": "/v1/messages",
     "openai-responses": "/v1/responses",
     "openai-chat": "/v1/chat/completions",
     "gemini": "/v1beta/models/gemini-3-flash-preview:generateContent",
 }
-"""Where a question goes that is not to be streamed."""
+"""The paths of requests without streaming."""
 BASES: dict[Dialect, str] = {dialect: "/v1beta" if dialect == "gemini" else "/v1" for dialect in PATHS}
 
 _ARGS = json.dumps(ARGUMENTS, ensure_ascii=False, separators=(",", ":"))
 
 
 def written(value: object) -> bytes:
-    """JSON without spaces, characters as they are: a cut may fall within one."""
+    """Encode JSON without spaces and with raw characters, so that a cut may divide one."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def plain(*events: object) -> list[bytes]:
-    """Events without names."""
+    """Encode events without names."""
     return [b"data: " + (event if isinstance(event, bytes) else written(event)) + b"\n\n" for event in events]
 
 
 def named(*events: dict[str, object]) -> list[bytes]:
-    """Events with their type as name."""
+    """Encode events with their type as name."""
     return [b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), written(event)) for event in events]
 
 
@@ -77,7 +77,7 @@ _MESSAGE = {"id": "msg_1", "type": "message", "model": "m"}
 
 
 def anthropic_events(text: str = TEXT) -> list[bytes]:
-    """The stream of the Messages dialect, event by event."""
+    """Return the stream of the Messages dialect, event by event."""
     return named(
         {
             "type": "message_start",
@@ -99,7 +99,7 @@ def anthropic_events(text: str = TEXT) -> list[bytes]:
 
 
 def anthropic_body(text: str = TEXT) -> bytes:
-    """The body of the Messages dialect."""
+    """Return the body of the Messages dialect."""
     content = [
         {"type": "thinking", "thinking": THOUGHT, "signature": SIGNATURE},
         {"type": "text", "text": text},
@@ -133,9 +133,9 @@ def _said(text: str) -> dict[str, object]:
 
 
 def responses_events(text: str = TEXT) -> list[bytes]:
-    """The stream of the Responses dialect: what is added, how it grows, and all of it once more at the end.
+    """Return the stream of the Responses dialect: added items, deltas, and the complete response.
 
-    Of the events that only repeat, those of the message and the call are left out: the last one holds them.
+    The finished events of the message and the call are omitted: the last event contains both items.
     """
     output = [_THOUGHT_ITEM, _said(text), _CALL_ITEM]
     events: list[dict[str, object]] = [
@@ -157,7 +157,7 @@ def responses_events(text: str = TEXT) -> list[bytes]:
 
 
 def responses_body(text: str = TEXT) -> bytes:
-    """The body of the Responses dialect."""
+    """Return the body of the Responses dialect."""
     output = [_THOUGHT_ITEM, _said(text), _CALL_ITEM]
     return written({**_RESPONSE, "status": "completed", "output": output, "usage": _RESPONSES_USAGE})
 
@@ -178,7 +178,7 @@ def _chunk(delta: dict[str, object], finish: str | None = None) -> dict[str, obj
 
 
 def chat_events(text: str = TEXT) -> list[bytes]:
-    """The stream of the chat dialect, event by event."""
+    """Return the stream of the chat dialect, event by event."""
     call = {"index": 0, "id": CALL_ID, "type": "function", "function": {"name": TOOL, "arguments": _ARGS[:12]}}
     return plain(
         _chunk({"role": "assistant", "reasoning_content": THOUGHT}),
@@ -193,7 +193,7 @@ def chat_events(text: str = TEXT) -> list[bytes]:
 
 
 def chat_body(text: str = TEXT) -> bytes:
-    """The body of the chat dialect."""
+    """Return the body of the chat dialect."""
     call = {"id": CALL_ID, "type": "function", "function": {"name": TOOL, "arguments": _ARGS}}
     message = {"role": "assistant", "content": text, "reasoning_content": THOUGHT, "tool_calls": [call]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
@@ -222,7 +222,7 @@ _GEMINI_CALL = {
 
 
 def gemini_events(text: str = TEXT) -> list[bytes]:
-    """The stream of the Gemini dialect, event by event."""
+    """Return the stream of the Gemini dialect, event by event."""
     return plain(
         _parts({"text": THOUGHT, "thought": True}),
         _parts({"text": text[:3]}),
@@ -232,7 +232,7 @@ def gemini_events(text: str = TEXT) -> list[bytes]:
 
 
 def gemini_body(text: str = TEXT) -> bytes:
-    """The body of the Gemini dialect."""
+    """Return the body of the Gemini dialect."""
     parts = ({"text": THOUGHT, "thought": True}, {"text": text}, _GEMINI_CALL)
     return written({**_parts(*parts, finishReason="STOP"), "usageMetadata": _GEMINI_USAGE})
 
@@ -255,10 +255,10 @@ DIALECTS: tuple[Dialect, ...] = ("anthropic-messages", "openai-responses", "open
 
 
 def events(dialect: Dialect, text: str = TEXT) -> list[bytes]:
-    """The reply as the events of a stream."""
+    """Return the reply as the events of a stream."""
     return STREAMED[dialect](text)
 
 
 def body(dialect: Dialect, text: str = TEXT) -> bytes:
-    """The reply as one body."""
+    """Return the reply as one body."""
     return WHOLE[dialect](text)

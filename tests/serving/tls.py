@@ -1,4 +1,4 @@
-"""A certificate that vouches for itself, for the server on this machine."""
+"""A self-signed certificate for the local server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["self_signed"]
 
 
 def self_signed(host: str = "127.0.0.1") -> tuple[ssl.SSLContext, str]:
-    """Make a context for the server, and the certificate (PEM) that a client has to trust."""
+    """Return a TLS context for the server, and the certificate (PEM) that a client must trust."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
     now = dt.datetime.now(dt.UTC)

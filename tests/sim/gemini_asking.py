@@ -1,20 +1,22 @@
-"""Asks the simulated Gemini without a server: judges bodies, answers them, and reads the parts of the answers."""
+"""Send requests to the simulated Gemini without a server, judge them, and read the parts of the replies."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from tenuto.sim.asked import Request, Style
-from tenuto.sim.gemini.voice import VOICE
-from tenuto.sim.judging import Verdict, judge
-from tenuto.sim.mint import Mint, Seals, digest
+from tenuto.rules.body import RequestContext
+from tenuto.rules.book import Judgement, judge
+from tenuto.rules.gemini import GeminiBody
+from tenuto.rules.issued_tokens import content_digest
+from tenuto.sim import providers
+from tenuto.sim.dialects import ParsedRequest
+from tenuto.sim.gemini_writer import DIALECT
+from tenuto.sim.providers import SimulatedProvider
 from tenuto.sim.script import Fault, Turn
-from tenuto.sim.styles import find
+from tenuto.sim.tokens import SealedTokens, SeededRandom, TokenSealer
 
-__all__ = ["GEMINI", "VERTEX", "answers", "ask", "chunks", "exchange", "parts_of", "said", "user", "verdict", "weather"]
-
-GEMINI, VERTEX = (find(name, "gemini")[0] for name in ("gemini", "vertex"))
+GEMINI, VERTEX = (providers.find(name, "gemini")[0] for name in ("gemini", "vertex"))
 SEED = "seed"
 
 
@@ -22,51 +24,63 @@ def user(*parts: dict[str, Any] | str) -> dict[str, Any]:
     return {"role": "user", "parts": [{"text": part} if isinstance(part, str) else part for part in parts]}
 
 
-def said(*parts: dict[str, Any] | str) -> dict[str, Any]:
+def model_turn(*parts: dict[str, Any] | str) -> dict[str, Any]:
     return {**user(*parts), "role": "model"}
 
 
 def weather(**more: Any) -> dict[str, Any]:
-    """A function declared: the weather's."""
+    """Return a tool with one function."""
     return {"functionDeclarations": [{"name": "weather", "description": "Weather", **more}]}
 
 
-def answers(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Answer every call among these parts."""
+def results(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a result for every call among the parts."""
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
     return user(
         *(
-            {"functionResponse": {"name": call["name"], "response": {"output": "rain"}, **_id(call)}}
+            {"functionResponse": {key: call[key] for key in ("name", "id") if key in call} | {"response": {"output": "rain"}}}
             for call in calls
         )
     )  # fmt: skip
 
 
-def _id(call: dict[str, Any]) -> dict[str, str]:
-    return {"id": call["id"]} if "id" in call else {}
-
-
-def ask(
-    body: dict[str, Any], model: str = "", style: Style = GEMINI, *, account: str = "", stream: bool = False, alt: str = "sse"
-) -> Request:  # fmt: skip
-    named = f"{style.name}/{model}" if model else style.name
-    return Request(
-        style=style, model=model, named=named, account=account, headers={"x-sim-alt": alt}, body=body,
-        digest=digest(json.dumps(body), named, account), seals=Seals(SEED), stream=stream,
-        verb="streamGenerateContent" if stream else "generateContent",
+def parse(
+    body: dict[str, Any], model: str = "", provider: SimulatedProvider = GEMINI, *, stream: bool = False, alt: str = "sse",
+    method: str = "",
+) -> ParsedRequest:  # fmt: skip
+    name = f"{provider.name}/{model}" if model else provider.name
+    return ParsedRequest(
+        provider=provider, target=providers.target(provider, model), model=model, requested_model=name, account="me",
+        headers={"x-sim-alt": alt}, body=body, digest=content_digest(json.dumps(body), name), sealer=TokenSealer(SEED),
+        stream=stream, method=method or ("streamGenerateContent" if stream else "generateContent"),
     )  # fmt: skip
 
 
-def verdict(body: dict[str, Any], model: str = "", style: Style = GEMINI, *, account: str = "") -> Verdict:
-    return judge(VOICE.open(ask(body, model, style, account=account)), VOICE.checks)
+def view(request: ParsedRequest) -> GeminiBody:
+    tokens = SealedTokens(request.sealer, DIALECT.read_id, DIALECT.prefix_digests)
+    row, traits = providers.imitated_row(request.provider), request.target.traits
+    context = RequestContext(
+        row=row, model=request.model, traits=traits, account="me", tokens=tokens, method=request.method
+    )
+    return GeminiBody(request.body, context)
 
 
-def exchange(request: Request, turn: Turn) -> list[bytes | Fault]:
-    return VOICE.write(VOICE.read(VOICE.open(request)), turn, Mint(SEED, request.digest))
+def judgement(body: dict[str, Any], model: str = "", provider: SimulatedProvider = GEMINI) -> Judgement:
+    return judge(view(parse(body, model, provider)))
+
+
+def refused_rule(body: dict[str, Any], model: str = "", provider: SimulatedProvider = GEMINI) -> str:
+    """Return the rule that refuses a body; empty if none does."""
+    refusal = judgement(body, model, provider).refusal
+    return refusal.rule.id if refusal else ""
+
+
+def reply(request: ParsedRequest, turn: Turn) -> list[bytes | Fault]:
+    return DIALECT.write(DIALECT.to_turn_request(view(request), request), turn, SeededRandom(SEED, request.digest))
 
 
 def chunks(pieces: list[bytes | Fault], *, stream: bool) -> list[dict[str, Any]]:
-    """Read what was written: one body, or every chunk of a stream."""
+    """Parse a reply: one body, or every chunk of a stream."""
     data = b"".join(piece for piece in pieces if isinstance(piece, bytes))
     if not stream:
         return [json.loads(data)]
@@ -77,7 +91,7 @@ def chunks(pieces: list[bytes | Fault], *, stream: bool) -> list[dict[str, Any]]
 
 
 def parts_of(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the parts of a reply, in their order, as they came."""
+    """Return the parts of the first candidate of a reply, in order."""
     return [
         part
         for chunk in found

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from typing import Any
 
-from tenuto.sim.asked import Request
-from tenuto.sim.judging import judge
-from tenuto.sim.mint import Mint, Seals, digest
-from tenuto.sim.script import Call, Cite, Found, Picture, RunCode, Say, Search, Think, Turn
-from tenuto.sim.styles import find
+from tenuto.rules import Judgement, RequestBody, RequestContext, judge, open_body, refusal
+from tenuto.rules.issued_tokens import content_digest
+from tenuto.sim import providers
+from tenuto.sim.dialects import ParsedRequest, SimDialect, TurnRequest, load_dialect
+from tenuto.sim.providers import find
+from tenuto.sim.script import CallTool, Cite, Fault, RunCode, Say, Search, SearchResult, SendImage, Think, Turn
+from tenuto.sim.tokens import SealedTokens, SeededRandom, TokenSealer
 
-__all__ = ["FOLDERS", "TURNS", "ask", "play", "question"]
-
-FOLDERS = {
-    "anthropic-messages": "anthropic",
-    "openai-responses": "responses",
-    "openai-chat": "chat",
-    "gemini": "gemini",
-}
 SEED = "tenuto"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PROSE = "Bergen lies on the west coast; it rains there more often than not, and people own more than one umbrella. " * 3
 FOUND = (
-    Found("https://example.org/a", "A page", "Some words on it"),
-    Found("https://example.org/b", "Another", "Other words"),
+    SearchResult("https://example.org/a", "A page", "Some words on it"),
+    SearchResult("https://example.org/b", "Another", "Other words"),
 )
 TURNS: dict[str, Turn] = {
     "text": (Say(PROSE),),
     "thought and text": (Think(PROSE), Say("It rains.")),
     "two thoughts": (Think(PROSE), Think("Again."), Say("It rains.")),
     "hidden thought": (Think("Nothing to see", redacted=True), Say("It rains.")),
-    "call": (Call("weather", {"city": "Oslo"}),),
-    "thought and call": (Think(PROSE), Call("weather", {"city": "Oslo"})),
-    "text between": (Think("Hm."), Say("Let me look."), Call("weather", {"city": "Ærø"})),
-    "parallel calls": (Think("Both."), Call("weather", {"city": "Oslo"}), Call("weather", {"city": "Bergen"})),
-    "call without arguments": (Call("weather"),),
-    "deep arguments": (Call("weather", {"city": "x", "more": {"list": [1, 2.5, None, True, "é \U0001f600"], "empty": {}}}),),
+    "call": (CallTool("weather", {"city": "Oslo"}),),
+    "thought and call": (Think(PROSE), CallTool("weather", {"city": "Oslo"})),
+    "text between": (Think("Hm."), Say("Let me look."), CallTool("weather", {"city": "Ærø"})),
+    "parallel calls": (Think("Both."), CallTool("weather", {"city": "Oslo"}), CallTool("weather", {"city": "Bergen"})),
+    "call without arguments": (CallTool("weather"),),
+    "deep arguments": (CallTool("weather", {"city": "x", "more": {"list": [1, 2.5, None, True, "é \U0001f600"], "empty": {}}}),),
     "search": (Search("weather in Oslo", FOUND), Say("Rain.", cites=(Cite("https://example.org/a", "A page", "Some words"),))),
     "code": (RunCode("print(6 * 7)", "42\n"), Say("It is 42.")),
-    "picture": (Say("Here:"), Picture()),
+    "picture": (Say("Here:"), SendImage()),
 }  # fmt: skip
 
 
@@ -74,22 +67,63 @@ def question(dialect: str, named: str, *, stream: bool = False) -> dict[str, Any
     }  # fmt: skip
 
 
-def ask(dialect: str, named: str, body: dict[str, Any], *, stream: bool = False, account: str = "") -> Request:
+def ask(dialect: str, named: str, body: dict[str, Any], *, stream: bool = False, account: str = "") -> ParsedRequest:
     """Make the request that a server would."""
     style, model = find(named, dialect)
     verb = ("streamGenerateContent" if stream else "generateContent") if dialect == "gemini" else ""
     plain = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
-    return Request(
-        style=style, model=model, named=named, account=account, headers={"x-sim-alt": "sse"}, body=body, verb=verb,
-        digest=digest(json.dumps(plain), named, account), seals=Seals(SEED), stream=stream,
+    return ParsedRequest(
+        provider=style, target=providers.target(style, model), model=model, requested_model=named, account=account, headers={"x-sim-alt": "sse"}, body=body, method=verb,
+        digest=content_digest(json.dumps(plain), named, account), sealer=TokenSealer(SEED), stream=stream,
     )  # fmt: skip
 
 
+def view(own: SimDialect, request: ParsedRequest) -> RequestBody:
+    """Return the body of a request as the rules see it."""
+    context = RequestContext(
+        row=providers.imitated_row(request.provider), model=request.model, traits=request.target.traits,
+        headers=request.headers, account=request.account, method=request.method, stored=request.stored,
+        tokens=SealedTokens(request.sealer, own.read_id, own.prefix_digests), size=len(json.dumps(request.body)),
+    )  # fmt: skip
+    return open_body(request.provider.dialect, request.body, context)
+
+
+def rule_view(request: ParsedRequest) -> RequestBody:
+    """Return the view of a request with the tokens that the simulator issued."""
+    return view(load_dialect(request.provider.dialect), request)
+
+
+def judged(request: ParsedRequest) -> Judgement:
+    """Apply the rules to a request."""
+    return judge(rule_view(request))
+
+
+def turn_request(request: ParsedRequest) -> TurnRequest:
+    """Read a request that no rule refuses."""
+    body = rule_view(request)
+    refused = refusal(body)
+    assert refused is None, (refused.rule.id, refused.pointer, refused.message)
+    return load_dialect(request.provider.dialect).to_turn_request(body, request)
+
+
+def write_turn(request: ParsedRequest, turn: Turn, seed: str = SEED) -> list[bytes | Fault]:
+    """Write a turn as the reply to a request that no rule refuses."""
+    dialect = load_dialect(request.provider.dialect)
+    return dialect.write(turn_request(request), turn, SeededRandom(seed, request.digest))
+
+
+def write(own: SimDialect, request: ParsedRequest, turn: Turn) -> list[bytes | Fault]:
+    return write_turn(request, turn)
+
+
+def play_pieces(
+    dialect: str, named: str, turn: Turn, *, stream: bool, body: dict[str, Any] | None = None
+) -> list[bytes | Fault]:
+    """Send a request; return the pieces of the reply."""
+    return write_turn(ask(dialect, named, body or question(dialect, named, stream=stream), stream=stream), turn)
+
+
 def play(dialect: str, named: str, turn: Turn, *, stream: bool, body: dict[str, Any] | None = None) -> bytes:
-    """Ask, and return the bytes of the reply. A question that is refused is a fault."""
-    voice = importlib.import_module(f"tenuto.sim.{FOLDERS[dialect]}.voice").VOICE
-    request = ask(dialect, named, body or question(dialect, named, stream=stream), stream=stream)
-    opened = voice.open(request)
-    assert judge(opened, voice.checks).refusal is None
-    pieces = voice.write(voice.read(opened), turn, Mint(SEED, request.digest))
+    """Send a request; return the bytes of the reply."""
+    pieces = play_pieces(dialect, named, turn, stream=stream, body=body)
     return b"".join(piece for piece in pieces if isinstance(piece, bytes))

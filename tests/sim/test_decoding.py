@@ -13,23 +13,21 @@ from conformance.neutral_wire import neutral_blocks
 from conformance.oracle import coalesce
 from conformance.report import Report
 from sim.playing import TURNS, play
-from tenuto.sim.script import Fail, Refuse, Say, Stop, texts
-from tenuto.sim.styles import STYLES
+from tenuto.sim.providers import all_providers
+from tenuto.sim.script import Refuse, Say, Stop, StreamError, join_text
 
 MORE = {
     **TURNS,
     "refusal": (Refuse(),),
     "cut at a length": (Say("It is long"), Stop()),
-    "broken off": (Say("It is"), Fail()),
+    "broken off": (Say("It is"), StreamError()),
 }
-FORMS = {(s.dialect, s.reasoning, s.call_id): s.name for s in reversed(STYLES)}
-"""One style for each way to write a dialect: it goes through every turn; the others through those that try the most."""
+THOROUGH = ("anthropic", "openai", "gemini", "chat", "deepseek", "mistral", "minimax", "openrouter", "groq", "xai")
+"""Providers with every turn: one for each way to write a dialect. The others have the turns that try the most."""
 CASES = [
     (style, turn, stream)
-    for style in STYLES
-    for turn in (
-        MORE if FORMS[style.dialect, style.reasoning, style.call_id] == style.name else ("text between", "broken off")
-    )
+    for style in all_providers()
+    for turn in (MORE if style.name in THOROUGH else ("text between", "broken off"))
     for stream in ((True,) if turn == "broken off" else (True, False))
 ]
 SPOKEN = {"text", "thought and text", "text between", "deep arguments", "parallel calls"}
@@ -66,7 +64,7 @@ def test_a_reply_passes_the_checks_of_recorded_traffic(style, turn, stream, tmp_
 
     assert report.faults == []
     if turn in SPOKEN:
-        spoken = "".join(texts(step.text) for step in MORE[turn] if isinstance(step, Say))
+        spoken = "".join(join_text(step.text) for step in MORE[turn] if isinstance(step, Say))
         assert spoken in _said(style.dialect, body, stream=stream)
 
 

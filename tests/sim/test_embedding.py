@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.sim.asked import Malformed
-from tenuto.sim.embedding import default_dimensions, embed, gemini_reply, openai_reply
+from tenuto.sim.dialects import InvalidRequest
+from tenuto.sim.embeddings import default_dimensions, embed, gemini_reply, openai_reply
 
 SMALL, LARGE, ADA, GEMINI = (
     "text-embedding-3-small",
@@ -152,7 +152,7 @@ def test_openai_base64_holds_the_same_numbers():
     ],
 )  # fmt: skip
 def test_openai_refuses_in_its_own_words(model, body, message):
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         openai_reply({"model": model, **body}, model)
 
     assert str(caught.value) == message
@@ -218,7 +218,7 @@ def test_gemini_embeds_what_is_no_text():
     ],
 )  # fmt: skip
 def test_gemini_refuses_in_its_own_words(verb, body, message):
-    with pytest.raises(Malformed) as caught:
+    with pytest.raises(InvalidRequest) as caught:
         gemini_reply(body, verb, GEMINI)
 
     assert message is None or str(caught.value) == message

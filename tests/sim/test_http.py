@@ -21,7 +21,7 @@ GEMINI = "/v1beta/models/gemini-2.5-pro"
 
 
 def head(body: bytes, version: str = "1.1", **headers: str) -> bytes:
-    told = {"host": "here", "connection": "close", "content-length": str(len(body)), **headers}
+    told = {"host": "localhost", "connection": "close", "content-length": str(len(body)), **headers}
     lines = [f"POST /v1/chat/completions HTTP/{version}", *(f"{name}: {value}" for name, value in told.items())]
     return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
@@ -84,7 +84,7 @@ def test_a_packed_body_is_unpacked_and_a_broken_one_refused(caplog):
 
     assert told.startswith(b"HTTP/1.1 400")
     assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]["message"] == refused[0]
-    assert "not encoded as its head says" in refused[0]
+    assert "not encoded as its headers say" in refused[0]
     assert caplog.records == []
 
 
@@ -119,6 +119,22 @@ def test_a_reader_that_does_not_read_leaves_nothing_open(body, size):
     assert [str(one.message) for one in caught] == []
 
 
+@pytest.mark.parametrize("steps", range(6))
+def test_server_that_stops_while_it_accepts_a_connection_leaves_nothing_open(steps):
+    async def main():
+        async with Simulator() as sim:
+            connection = line(sim)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+        return connection
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main()).close()
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
+
+
 @pytest.mark.parametrize("steps", range(1, 6))
 def test_a_client_that_is_closed_while_it_starts_one_leaves_nothing_open(steps, monkeypatch):
     monkeypatch.delenv("TENUTO_SIM_URL", raising=False)
@@ -142,13 +158,13 @@ def test_a_client_that_is_closed_while_it_starts_one_leaves_nothing_open(steps, 
 def test_one_that_runs_is_not_started_again():
     sim = Simulator(script=["Hello"])
     with sim:
-        with pytest.raises(RuntimeError, match="runs already"), sim:
+        with pytest.raises(RuntimeError, match="already running"), sim:
             pass
         assert answered(sim, head(BODY) + BODY).startswith(b"HTTP/1.1 200")
 
     async def main():
         async with sim:
-            with pytest.raises(RuntimeError, match="runs already"):
+            with pytest.raises(RuntimeError, match="already running"):
                 await sim.__aenter__()
 
     asyncio.run(main())

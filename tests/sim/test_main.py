@@ -106,9 +106,9 @@ def test_a_port_that_is_taken_is_said_so(capsys):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["--port", "99999999"], "port is 99999999"),
-        (["--pace", "soon"], "'soon' is no pause"),
-        (["--burst", "0"], "burst is 0"),
+        (["--port", "99999999"], "not 99999999"),
+        (["--pace", "soon"], "invalid pause 'soon'"),
+        (["--burst", "0"], "burst must be at least 1"),
         (["--script", "/nowhere/script.json"], "/nowhere/script.json: No such file"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_script_that_does_not_fit_is_said_with_its_place(tmp_path, capsys):
 
     assert main(["--script", str(script)]) == 2
     told = capsys.readouterr().err
-    assert "script.json: not a script" in told
+    assert "script.json: invalid script" in told
     assert "$.turns[" in told
 
 
@@ -131,7 +131,7 @@ def test_the_environment_stands_in_for_options(monkeypatch, capsys):
     monkeypatch.setenv("TENUTO_SIM_PACE", "soon")
 
     assert main([]) == 2
-    assert "'soon' is no pause" in capsys.readouterr().err
+    assert "invalid pause 'soon'" in capsys.readouterr().err
 
 
 def test_help_has_examples(capsys):

@@ -105,15 +105,15 @@ def test_the_builders_make_the_steps_of_a_script():
     made = testing.turn(
         "plain", testing.think("hm", redacted=True), testing.say(["a", "b"], cites=["https://a.test"]),
         testing.call("f"), testing.call("f", "not json", id="c1"), testing.search("q", "https://a.test"),
-        testing.run_code("1", "2", ok=False), testing.picture(), testing.refuse(), testing.pause(),
+        testing.run_code("1", "2", ok=False), testing.image(), testing.refuse(), testing.pause(),
         testing.stop("filter"), testing.deny(503, retry_after=1), testing.fail(), testing.cut(), testing.stall(1),
         testing.drip(3, 0.1), testing.say("c", cites="https://a.test"),
     )  # fmt: skip
 
     assert made == (
         script.Say("plain"), script.Think("hm", True), script.Say(["a", "b"], (script.Cite("https://a.test"),)),
-        script.Call("f", {}), script.Call("f", "not json", "c1"), script.Search("q", (script.Found("https://a.test"),)),
-        script.RunCode("1", "2", False), script.Picture(), script.Refuse(), script.Pause(), script.Stop("filter"),
-        script.Deny(503, 1), script.Fail(), script.Cut(), script.Stall(1), script.Drip(3, 0.1),
+        script.CallTool("f", {}), script.CallTool("f", "not json", "c1"), script.Search("q", (script.SearchResult("https://a.test"),)),
+        script.RunCode("1", "2", False), script.SendImage(), script.Refuse(), script.Pause(), script.Stop("filter"),
+        script.HttpError(503, 1), script.StreamError(), script.Disconnect(), script.Stall(1), script.SlowStream(3, 0.1),
         script.Say("c", (script.Cite("https://a.test"),)),
     )  # fmt: skip

@@ -11,25 +11,26 @@ from hypothesis import strategies as st
 
 from tenuto.sim import script
 from tenuto.sim.script import (
-    Call,
+    CallTool,
     Cite,
-    Cut,
-    Deny,
-    Drip,
-    Fail,
-    Found,
+    Compact,
+    Disconnect,
+    HttpError,
     Pause,
-    Picture,
     Refuse,
     RunCode,
     Say,
     Script,
     Search,
+    SearchResult,
+    SendImage,
+    SlowStream,
     Stall,
     Stop,
+    StreamError,
     Think,
+    join_text,
     load,
-    texts,
     turn,
 )  # fmt: skip
 
@@ -38,20 +39,22 @@ EVERY = (
     Think(["h", "m"], redacted=True),
     Say("hello", cites=(Cite("https://example.org", "A page", "words"),)),
     Say(["in ", "pieces"]),
-    Call("weather", {"city": "Oslo", "deep": {"list": [1, 2.5, None]}}, id="call_1"),
-    Call("weather", '{"broken'),
-    Search("otters", (Found("https://example.org", "Otters", "They swim."),)),
+    CallTool("weather", {"city": "Oslo", "deep": {"list": [1, 2.5, None]}}, id="call_1"),
+    CallTool("weather", '{"broken'),
+    Search("otters", (SearchResult("https://example.org", "Otters", "They swim."),)),
     RunCode("print(1)", "1\n", ok=False),
-    Picture("AAAA", "image/webp"),
+    SendImage("AAAA", "image/webp"),
     Refuse("no", "cyber"),
     Pause(),
     Stop("stop_sequence", "END"),
-    Deny(503, 1.5, "busy", 0),
-    Fail(500, "oh", 2),
-    Cut(3),
+    HttpError(503, 1.5, "busy", 0),
+    StreamError(500, "oh", 2),
+    Disconnect(3),
     Stall(2.5, 1),
     Stall(None),
-    Drip(7, 0.25),
+    SlowStream(7, 0.25),
+    Compact("So far."),
+    Compact(None),
 )
 
 
@@ -62,6 +65,7 @@ def test_every_step_has_a_name_of_its_own_in_json():
     assert [step["do"] for step in told[:6]] == ["think", "think", "say", "say", "call", "call"]
     assert {step["do"] for step in told} == {
         "think", "say", "call", "search", "run", "picture", "refuse", "pause", "stop", "deny", "fail", "cut", "stall", "drip",
+        "compact",
     }  # fmt: skip
 
 
@@ -75,7 +79,7 @@ def test_round_trip_through_json():
 def test_what_is_not_said_is_the_default():
     bare = '{"turns": [[{"do": "think"}, {"do": "say"}, {"do": "call", "name": "f"}, {"do": "deny"}, {"do": "stall"}]]}'
 
-    assert load(bare) == (Script(((Think(), Say(), Call("f"), Deny(), Stall()),)),)
+    assert load(bare) == (Script(((Think(), Say(), CallTool("f"), HttpError(), Stall()),)),)
     assert json.loads(msgspec.json.encode(Script(((Say("a"), Pause()),)))) == {
         "turns": [[{"do": "say", "text": "a"}, {"do": "pause"}]]
     }
@@ -89,7 +93,9 @@ STEPS = st.one_of(
         st.one_of(NAMES, st.lists(NAMES, max_size=3)),
         st.lists(st.builds(Cite, NAMES, NAMES), max_size=2).map(tuple),
     ),
-    st.builds(Call, NAMES, st.one_of(NAMES, st.dictionaries(NAMES, st.one_of(st.none(), st.integers(-5, 5), NAMES)))),
+    st.builds(
+        CallTool, NAMES, st.one_of(NAMES, st.dictionaries(NAMES, st.one_of(st.none(), st.integers(-5, 5), NAMES)))
+    ),
     st.builds(Stop, st.sampled_from(["length", "stop_sequence", "filter"]), NAMES),
     st.builds(Stall, st.one_of(st.none(), st.floats(0, 9)), st.integers(0, 3)),
     st.sampled_from(EVERY),
@@ -125,7 +131,7 @@ def test_any_script_survives_json(turns, when):
     ],
 )
 def test_what_does_not_fit_is_told_with_its_place(told, where):
-    with pytest.raises(ValueError, match=r"^not a script: ") as caught:
+    with pytest.raises(ValueError, match=r"^invalid script: ") as caught:
         load(told)
 
     assert where in str(caught.value)
@@ -144,7 +150,7 @@ def test_a_mark_in_front_of_the_text_is_passed_over():
 
 def test_strings_are_said():
     assert turn("a", Think("b"), "c") == (Say("a"), Think("b"), Say("c"))
-    assert texts("ab") == texts(["a", "b"]) == "ab"
+    assert join_text("ab") == join_text(["a", "b"]) == "ab"
 
 
 def test_steps_do_not_change():

@@ -13,11 +13,11 @@ from google import genai
 from google.genai import errors, types
 
 from tenuto.sim import Simulator
-from tenuto.sim.script import Call, Say, Think
+from tenuto.sim.script import CallTool, Say, Think
 
 TURNS = (
-    (Think("Oslo first, then Bergen."), Call("weather", {"city": "Oslo"}), Call("weather", {"city": "Bergen"})),
-    (Think("And now Paris."), Call("weather", {"city": "Paris"})),
+    (Think("Oslo first, then Bergen."), CallTool("weather", {"city": "Oslo"}), CallTool("weather", {"city": "Bergen"})),
+    (Think("And now Paris."), CallTool("weather", {"city": "Paris"})),
     (Say("Rain, rain and sun."),),
 )
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

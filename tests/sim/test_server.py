@@ -9,16 +9,22 @@ import aiohttp
 import msgspec
 import pytest
 
-from tenuto.core.rules import rule
-from tenuto.sim.asked import Asked, Malformed, Said
-from tenuto.sim.brain import LARGEST, Brain, Call
-from tenuto.sim.cues import Scripts
-from tenuto.sim.judging import Broken, Checks
-from tenuto.sim.log import Log
-from tenuto.sim.script import Cut, Deny, Drip, Fail, Say, Script, Stall, turn
+from tenuto.sim.dialects import PastMessage, SimDialect, TurnRequest, load_dialect
+from tenuto.sim.engine import MAX_BODY, RawRequest, SimEngine
+from tenuto.sim.log import ExchangeLog
+from tenuto.sim.script import (
+    Disconnect,
+    HttpError,
+    Say,
+    Script,
+    ScriptPlayer,
+    SlowStream,
+    Stall,
+    StreamError,
+    load,
+    turn,
+)
 from tenuto.sim.server import Server
-from tenuto.sim.voice import Voice
-from tenuto.sim.voices import voice
 
 PATHS = {
     "anthropic-messages": "/v1/messages",
@@ -26,65 +32,70 @@ PATHS = {
     "openai-chat": "/v1/chat/completions",
     "gemini": "/v1beta/models/gemini-2.5-pro:generateContent",
 }
-CHECKS = Checks()
+MODELS = {"anthropic-messages": "claude-opus-4-6", "openai-responses": "gpt-5.2", "openai-chat": "gpt-4o", "gemini": ""}
 
 
-@CHECKS.holds("ANT-MSG-03")
-def _nothing_is_empty(asked: Asked):
-    for at, said in enumerate(asked.said):
-        yield None if said.text else Broken("ANT-MSG-03", {"i": at})
+def small_turn_request(body, request) -> TurnRequest:
+    """Read the texts of a body of any dialect."""
+    items = next((body.body[name] for name in ("messages", "input", "contents") if name in body.body), [])
+    texts = [item.get("content") or "".join(part["text"] for part in item.get("parts", [])) for item in items]
+    messages = tuple(
+        PastMessage(role="user" if item["role"] == "user" else "assistant", texts=(text,))
+        for item, text in zip(items, texts, strict=True)
+    )
+    turns = sum(message.role == "assistant" for message in messages)
+    return TurnRequest(request=request, turn=turns, system=body.body.get("system", ""), messages=messages)
 
 
-def opened(request) -> Asked:
-    messages = request.body.get("messages", [])
-    if not isinstance(messages, list):
-        raise Malformed("messages: Input should be a valid list", "messages")
-    said = tuple(Said(role=message["role"], text=message["content"]) for message in messages)
-    turns = sum(one.role == "assistant" for one in said)
-    return Asked(request=request, turn=turns, system=request.body.get("system", ""), said=said)
-
-
-def written(asked: Asked, played, mint) -> list:
+def written(asked: TurnRequest, played, mint) -> list:
     if not asked.request.stream:
-        faults = [step for step in played if isinstance(step, Stall | Drip)]
+        faults = [step for step in played if isinstance(step, Stall | SlowStream)]
         body = json.dumps({"id": mint.hex(8), "text": [step.text for step in played if isinstance(step, Say)]}).encode()
-        return [*faults, body] if Cut() not in played else [body[: len(body) // 2], Cut()]
+        return [*faults, body] if Disconnect() not in played else [body[: len(body) // 2], Disconnect()]
     pieces = []
     for step in played:
         if isinstance(step, Say):
             pieces += [b"data: " + json.dumps(piece).encode() + b"\n\n" for piece in step.text]
-        elif isinstance(step, Fail):
+        elif isinstance(step, StreamError):
             return [*pieces, b"data: failed\n\n"]
         else:
             pieces.append(step)
     return [*pieces, b"data: [DONE]\n\n"]
 
 
-def small_voice(dialect) -> Voice:
+def small_voice(dialect) -> SimDialect:
     """Return the voice of a dialect with functions of this test."""
     return msgspec.structs.replace(
-        voice(dialect),
-        open=opened,
-        checks=CHECKS,
-        read=lambda asked: asked,
+        load_dialect(dialect),
+        to_turn_request=small_turn_request,
         write=written,
         count=lambda _: {"tokens": 7},
     )
 
 
-def brain(*turns, keys=None, log=None, seed="tenuto") -> Brain:
-    return Brain(seed, log or Log(), Scripts(turns), keys, small_voice)
+def brain(*turns, keys=None, log=None, seed="tenuto") -> SimEngine:
+    return SimEngine(seed, log or ExchangeLog(), ScriptPlayer(turns), keys, small_voice)
 
 
-def post(path: str, body, headers=None, query=None) -> Call:
+def post(path: str, body, headers=None, query=None) -> RawRequest:
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-    return Call("POST", path, headers or {}, query or {}, data)
+    return RawRequest("POST", path, headers or {}, query or {}, data)
 
 
-def hello(*more: str, model: str = "claude-opus-4-6", **fields) -> dict:
-    roles = ["user", "assistant"]
-    messages = [{"role": roles[at % 2], "content": text} for at, text in enumerate(("Hi", *more))]
-    return {"model": model, "messages": messages, **fields}
+def hello(*more: str, model: str = "claude-opus-4-6", path: str = "/v1/messages", **fields) -> dict:
+    """Build a conversation in the dialect of a path."""
+    texts = ("Hi", *more)
+    if ":" in path and "Predict" not in path:
+        roles = ["user", "model"]
+        contents = [{"role": roles[at % 2], "parts": [{"text": text}]} for at, text in enumerate(texts)]
+        return {"contents": contents, **fields}
+    messages = [{"role": ["user", "assistant"][at % 2], "content": text} for at, text in enumerate(texts)]
+    if "responses" in path:
+        return {"model": model, "input": messages, **fields}
+    if "Predict" in path:
+        return {"messages": messages, "max_tokens": 100, "anthropic_version": "vertex-2023-10-16", **fields}
+    limit = {"max_tokens": 100} if path.endswith("messages") else {}
+    return {"model": model, "messages": messages, **limit, **fields}
 
 
 def told(answer) -> dict:
@@ -100,10 +111,10 @@ def told(answer) -> dict:
     [
         ("/v1/messages", "anthropic-messages", "claude-opus-4-6"),
         ("/messages", "anthropic-messages", "claude-opus-4-6"),
-        ("/v1/responses", "openai-responses", "claude-opus-4-6"),
-        ("/responses/", "openai-responses", "claude-opus-4-6"),
-        ("/v1/chat/completions", "openai-chat", "claude-opus-4-6"),
-        ("/v1/v1/chat/completions", "openai-chat", "claude-opus-4-6"),
+        ("/v1/responses", "openai-responses", "gpt-5.2"),
+        ("/responses/", "openai-responses", "gpt-5.2"),
+        ("/v1/chat/completions", "openai-chat", "gpt-4o"),
+        ("/v1/v1/chat/completions", "openai-chat", "gpt-4o"),
         ("/v1beta/models/gemini-2.5-pro:generateContent", "gemini", "gemini-2.5-pro"),
         ("/v1/models/gemini-2.5-pro:streamGenerateContent", "gemini", "gemini-2.5-pro"),
         ("/models/gemini-2.5-pro:generateContent", "gemini", "gemini-2.5-pro"),
@@ -118,21 +129,31 @@ def test_a_path_says_the_dialect_and_a_version_in_front_is_optional(path, dialec
     def voices(dialect):
         heard.append(dialect)
         return msgspec.structs.replace(
-            small_voice(dialect), open=lambda request: heard.append(request.named) or opened(request)
+            small_voice(dialect),
+            to_turn_request=lambda body, request: (
+                heard.append(request.requested_model) or small_turn_request(body, request)
+            ),
         )
 
-    answer = Brain("tenuto", Log(), Scripts(["Hello"]), None, voices).answer(post(path, hello()))
+    answer = SimEngine("tenuto", ExchangeLog(), ScriptPlayer(["Hello"]), None, voices).answer(
+        post(path, hello(model=named, path=path))
+    )
 
     assert (answer.status, heard) == (200, [dialect, named])
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/messages/count_tokens", "/responses/input_tokens", "/v1beta/models/g:countTokens"]
+    "path, model",
+    [
+        ("/v1/messages/count_tokens", "claude-opus-4-6"),
+        ("/responses/input_tokens", "gpt-5.2"),
+        ("/v1beta/models/gemini-2.5-pro:countTokens", ""),
+    ],
 )
-def test_tokens_are_counted_and_take_no_turn(path):
+def test_tokens_are_counted_and_take_no_turn(path, model):
     served = brain()
 
-    assert told(served.answer(post(path, hello()))) == {"tokens": 7}
+    assert told(served.answer(post(path, hello(model=model, path=path)))) == {"tokens": 7}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +166,7 @@ def test_tokens_are_counted_and_take_no_turn(path):
     ],
 )
 def test_a_strange_path_is_answered_with_what_there_is(path, headers, place):
-    answer = brain().answer(Call("GET", path, headers))
+    answer = brain().answer(RawRequest("GET", path, headers))
 
     assert answer.status == 404
     message = told(answer)
@@ -153,6 +174,16 @@ def test_a_strange_path_is_answered_with_what_there_is(path, headers, place):
         message = message[step]
     assert "/v1/chat/completions" in message
     assert "/_sim/log" in message
+
+
+def test_head_of_root_is_answered():
+    assert brain().answer(RawRequest("HEAD", "/")).status == 200
+
+
+def test_websocket_upgrade_is_refused_with_426():
+    upgrade = {"connection": "Upgrade", "upgrade": "WebSocket"}
+
+    assert brain().answer(RawRequest("GET", "/v1/responses", upgrade)).status == 426
 
 
 def test_the_envelope_is_that_of_the_dialect():
@@ -167,10 +198,10 @@ def test_the_envelope_is_that_of_the_dialect():
 
 
 def test_a_wrong_method_is_told_the_right_one():
-    answer = brain().answer(Call("GET", "/v1/messages"))
+    answer = brain().answer(RawRequest("GET", "/v1/messages"))
 
     assert answer.status == 405
-    assert "takes POST" in told(answer)["error"]["message"]
+    assert "accepts POST" in told(answer)["error"]["message"]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe"], ids=["nothing", "half", "a list", "no text"])
@@ -191,20 +222,20 @@ def test_a_body_that_is_too_large_is_refused_in_the_envelope(path):
 
 
 def test_a_wrong_shape_and_a_broken_rule_are_told_with_their_place():
-    log = Log()
+    log = ExchangeLog()
     served = brain(log=log)
 
     malformed = served.answer(post("/v1/messages", {"model": "claude-opus-4-6", "messages": 3}))
     broken = served.answer(post("/v1/messages", hello("")))
 
-    assert malformed.status == 400
-    assert "valid list" in told(malformed)["error"]["message"]
-    assert told(broken)["error"]["message"] == rule("ANT-MSG-03").text(i=1)
-    first, second = log.refusals
-    assert (first.refused.rule, first.refused.place) == ("", "messages")
-    assert (second.rule, second.refused.place) == ("ANT-MSG-03", rule("ANT-MSG-03").pointer(i=1))
-    assert second.refused.remedy
-    assert log.tried == {"ANT-MSG-03"}
+    assert (malformed.status, broken.status) == (400, 400)
+    assert "list" in told(malformed)["error"]["message"]
+    first, *_, last = log.refusals
+    assert (first.rule, first.refused.pointer) == ("ANT-SHAPE", "/messages")
+    assert malformed.headers["x-tenuto-rule"].startswith("ANT-SHAPE; words=")
+    assert malformed.headers["x-tenuto-rule"].endswith("; pointer=/messages")
+    assert last.refused.remedy
+    assert last.rule in log.exercised_rules
 
 
 # --- keys and accounts ------------------------------------------------------------------------------------------------
@@ -231,32 +262,43 @@ def test_a_key_is_found_wherever_it_stands(headers, query):
 def test_another_key_is_refused_as_the_provider_does(dialect):
     served = brain("Hello", keys={"k"})
 
-    answers = [served.answer(post(PATHS[dialect], hello(), {"x-api-key": key})) for key in ("other", "")]
+    body = hello(model=MODELS[dialect], path=PATHS[dialect])
+    answers = [served.answer(post(PATHS[dialect], body, {"x-api-key": key})) for key in ("other", "")]
 
     for answer in answers:
         assert answer.status == (400 if dialect == "gemini" else 401)
         if dialect == "gemini":
             assert told(answer)["error"]["details"][0]["reason"] == "API_KEY_INVALID"
-    assert brain("Hello").answer(post(PATHS[dialect], hello())).status == 200
+    assert brain("Hello").answer(post(PATHS[dialect], body)).status == 200
 
 
 def test_a_reply_is_a_function_of_seed_request_and_account():
     def id_of(seed="tenuto", path="/v1/messages", headers=None, **fields):
-        return told(brain("Hello", seed=seed).answer(post(path, hello(**fields), headers)))["id"]
+        return told(brain("Hello", seed=seed).answer(post(path, hello(path=path, **fields), headers)))["id"]
 
     assert id_of() == id_of()
-    assert len({id_of(), id_of("x"), id_of(path="/v1/responses"), id_of(headers={"api-key": "k"}), id_of(top_k=3)}) == 5
+    assert (
+        len(
+            {
+                id_of(),
+                id_of("x"),
+                id_of(path="/v1/responses", model="gpt-5.2"),
+                id_of(headers={"api-key": "k"}),
+                id_of(top_k=3),
+            }
+        )
+        == 5
+    )
 
 
 def test_the_wish_to_be_streamed_makes_no_other_request():
-    log = Log()
+    log = ExchangeLog()
     served = brain("Hello", log=log)
     served.answer(post("/v1/messages", hello()))
     served.answer(post("/v1/messages", hello(stream=True)))
-    served.answer(post("/v1/messages", hello(stream=True, stream_options={"include_usage": True})))
 
     assert len({record.digest for record in log.records}) == 1
-    assert [record.stream for record in log.records] == [False, True, True]
+    assert [record.stream for record in log.records] == [False, True]
 
 
 # --- scripts ----------------------------------------------------------------------------------------------------------
@@ -275,12 +317,12 @@ def test_the_place_in_a_script_is_the_number_of_answers_there_are():
 
 
 def test_beyond_the_end_of_a_script_there_is_a_clear_refusal():
-    log = Log()
+    log = ExchangeLog()
     answer = brain("one", log=log).answer(post("/v1/messages", hello("one", "Go on")))
 
     assert answer.status == 400
-    assert "the script has 1 turn, and this request holds 1 answer already" in told(answer)["error"]["message"]
-    assert log.refusals[0].refused.overrun
+    assert "the script has 1 turn, and this request contains 1 answer already" in told(answer)["error"]["message"]
+    assert log.refusals[0].refused.script_exhausted
 
 
 def test_a_script_may_be_for_some_conversations_only():
@@ -288,39 +330,50 @@ def test_a_script_may_be_for_some_conversations_only():
 
     assert said(served.answer(post("/v1/messages", hello()))) == "common"
     assert said(served.answer(post("/v1/messages", hello(system="You are a cat")))) == "for cats"
-    asked = {"model": "m", "messages": [{"role": "user", "content": "My dog"}]}
+    asked = {**hello(), "messages": [{"role": "user", "content": "My dog"}]}
+    assert said(served.answer(post("/v1/messages", asked))) == "for dogs"
+    asked["messages"][:0] = [{"role": "user", "content": "Hi"}, {"role": "user", "content": "Hello"}]
     assert said(served.answer(post("/v1/messages", asked))) == "for dogs"
 
 
-def statuses(served: Brain, count: int, **fields) -> list[int]:
+@pytest.mark.parametrize(("then", "third"), [("default", "Go on"), ("repeat", "one")])
+def test_script_continues_after_its_end(then, third):
+    script = load(json.dumps({"turns": [[{"do": "say", "text": "one"}], [{"do": "say", "text": "two"}]], "then": then}))
+    served = brain(*script)
+
+    assert said(served.answer(post("/v1/messages", hello("?", "Go on")))) == "two"
+    assert said(served.answer(post("/v1/messages", hello("?", "Go on", "?", "Go on")))) == third
+
+
+def statuses(served: SimEngine, count: int, **fields) -> list[int]:
     return [served.answer(post("/v1/messages", hello(**fields))).status for _ in range(count)]
 
 
 def test_a_denial_is_for_so_many_times():
-    assert statuses(brain(turn(Deny(529, times=2), "ok")), 3) == [529, 529, 200]
-    assert statuses(brain(turn(Deny(times=0), "ok")), 3) == [429, 429, 429]
-    assert statuses(brain(turn(Deny(503), Deny(429, times=2), "ok")), 4) == [503, 429, 429, 200]
-    assert statuses(brain(turn("well", Fail(500))), 2) == [500, 200]
+    assert statuses(brain(turn(HttpError(529, times=2), "ok")), 3) == [529, 529, 200]
+    assert statuses(brain(turn(HttpError(times=0), "ok")), 3) == [429, 429, 429]
+    assert statuses(brain(turn(HttpError(503), HttpError(429, times=2), "ok")), 4) == [503, 429, 429, 200]
+    assert statuses(brain(turn("well", StreamError(500))), 2) == [500, 200]
 
 
 def test_a_turn_that_only_denies_takes_no_place():
-    served = brain(Deny(429), "one", "two")
+    served = brain(HttpError(429), "one", "two")
 
     assert statuses(served, 2) == [429, 200]
     assert said(served.answer(post("/v1/messages", hello("one", "Go on")))) == "two"
-    assert statuses(brain(Deny(429)), 2) == [429, 400]
+    assert statuses(brain(HttpError(429)), 2) == [429, 400]
 
 
 def test_attempts_are_counted_for_each_request_by_itself():
-    served = brain(turn(Deny(), "ok"))
+    served = brain(turn(HttpError(), "ok"))
 
     assert statuses(served, 2) == [429, 200]
     assert statuses(served, 2, top_k=1) == [429, 200]
 
 
 def test_a_denial_says_how_long_to_wait_and_is_no_refusal():
-    log = Log()
-    served = brain(turn(Deny(429, retry_after=2.5, message="slowly"), "ok"), log=log)
+    log = ExchangeLog()
+    served = brain(turn(HttpError(429, retry_after=2.5, message="slowly"), "ok"), log=log)
     answer = served.answer(post("/v1/messages", hello()))
 
     assert answer.headers["retry-after"] == "2.5"
@@ -340,7 +393,7 @@ def test_a_script_comes_as_json():
     assert (
         "$.turns[0][0].do" in told(wrong)["error"]["message"] or "$.turns[...][...]" in told(wrong)["error"]["message"]
     )
-    assert served.answer(Call("DELETE", "/_sim/script")).status == 200
+    assert served.answer(RawRequest("DELETE", "/_sim/script")).status == 200
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------
@@ -351,49 +404,49 @@ def test_the_log_can_be_asked_for_and_forgotten():
     served.answer(post("/v1/messages", hello()))
     served.answer(post("/v1/messages", hello("")))
 
-    first, second = told(served.answer(Call("GET", "/_sim/log")))["exchanges"]
-    assert (first["style"], first["model"], first["status"]) == ("anthropic", "claude-opus-4-6", 200)
+    first, second = told(served.answer(RawRequest("GET", "/_sim/log")))["exchanges"]
+    assert (first["provider"], first["model"], first["status"]) == ("anthropic", "claude-opus-4-6", 200)
     assert first["body"] == hello()
     assert "one" in first["reply"]
-    assert second["refused"]["rule"] == "ANT-MSG-03"
-    assert told(served.answer(Call("GET", "/_sim/rules"))) == {"exercised": ["ANT-MSG-03"]}
-    served.answer(Call("DELETE", "/_sim/log"))
-    assert told(served.answer(Call("GET", "/_sim/log"))) == {"exchanges": []}
-    assert told(served.answer(Call("GET", "/_sim/rules"))) == {"exercised": []}
+    assert second["refused"]["rule"] == "ANT-MSG-04"
+    assert "ANT-MSG-04" in told(served.answer(RawRequest("GET", "/_sim/rules")))["exercised"]
+    served.answer(RawRequest("DELETE", "/_sim/log"))
+    assert told(served.answer(RawRequest("GET", "/_sim/log"))) == {"exchanges": []}
+    assert told(served.answer(RawRequest("GET", "/_sim/rules"))) == {"exercised": []}
 
 
 def test_the_log_is_bounded(monkeypatch):
-    monkeypatch.setattr("tenuto.sim.log.MOST", 3)
-    log = Log()
+    monkeypatch.setattr("tenuto.sim.log.MAX_RECORDS", 3)
+    log = ExchangeLog()
     served = brain("one", log=log)
     for at in range(5):
         served.answer(post("/v1/messages", hello(top_k=at)))
     assert [record.body["top_k"] for record in log.records] == [2, 3, 4]
 
-    monkeypatch.setattr("tenuto.sim.log.ROOM", 1)
+    monkeypatch.setattr("tenuto.sim.log.MAX_BYTES", 1)
     served.answer(post("/v1/messages", hello("")))
     served.answer(post("/v1/messages", hello(top_k=9)))
     assert [record.body.get("top_k") for record in log.records] == [9]
-    assert [record.rule for record in log.refusals] == ["ANT-MSG-03"]
+    assert [record.rule for record in log.refusals] == ["ANT-MSG-04"]
     (kept,) = log.refusals
-    assert (kept.body, kept.data, kept.refused.place) == (None, b"", rule("ANT-MSG-03").pointer(i=1))
+    assert (kept.body, kept.data) == (None, b"")
 
 
 def test_no_more_requests_are_counted_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr("tenuto.sim.log.MOST_COUNTED", 2)
-    log = Log()
+    monkeypatch.setattr("tenuto.sim.log.MAX_COUNTED", 2)
+    log = ExchangeLog()
 
-    assert [log.again(digest) for digest in "aababcb"] == [0, 1, 0, 2, 1, 0, 2]
-    assert log.again("a") == 0
+    assert [log.count_attempt(digest) for digest in "aababcb"] == [0, 1, 0, 2, 1, 0, 2]
+    assert log.count_attempt("a") == 0
 
 
 def test_a_line_is_one_line_and_nothing_a_terminal_obeys():
-    log = Log()
+    log = ExchangeLog()
     brain(log=log).answer(post("/v1/messages", {"model": "a\nb\x1b[31m" + "c" * 999, "messages": 3}))
 
     (record,) = log.records
-    assert record.line().startswith("POST /v1/messages anthropic a\ufffdb\ufffd[31mccc")
-    assert len(record.line()) < 400
+    assert record.summary().startswith("POST /v1/messages anthropic a\ufffdb\ufffd[31mccc")
+    assert len(record.summary()) < 400
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -403,32 +456,33 @@ def test_a_stored_reply_is_found_by_its_id_and_by_that_of_an_item(streamed):
     last = {"type": "response.completed", "response": reply} if streamed else reply
     body = (b"event: response.completed\ndata: %s\n\n" if streamed else b"%s") % json.dumps(last).encode()
     own = msgspec.structs.replace(small_voice("openai-responses"), write=lambda *_: [*frames, body])
-    log = Log()
-    served = Brain("tenuto", log, Scripts(["x"]), None, lambda _: own)
-    served.answer(post("/v1/responses", hello(stream=streamed), {"api-key": "k"}))
+    log = ExchangeLog()
+    served = SimEngine("tenuto", log, ScriptPlayer(["x"]), None, lambda _: own)
+    sent = hello(model="gpt-5.2", path="/v1/responses", stream=streamed)
+    served.answer(post("/v1/responses", sent, {"api-key": "k"}))
     account = log.records[0].account
 
-    assert log.stored("resp_1", account).reply == log.stored("msg_1", account).reply == reply
-    assert log.stored("resp_1", account).request == hello(stream=streamed)
+    assert log.stored("resp_1", account).response == log.stored("msg_1", account).response == reply
+    assert log.stored("resp_1", account).request == sent
     assert log.stored("resp_0", account) is None
     assert log.stored("resp_1", "") is None
     log.clear()
-    served.answer(post("/v1/responses", hello(stream=streamed, store=False), {"api-key": "k"}))
+    served.answer(post("/v1/responses", {**sent, "store": False}, {"api-key": "k"}))
     assert log.stored("resp_1", account) is None
 
 
 def test_a_fault_of_the_simulator_itself_is_not_clean():
-    def failing(_):
+    def failing(*_):
         raise RuntimeError("a bug")
 
-    log = Log()
-    own = msgspec.structs.replace(small_voice("anthropic-messages"), open=failing)
-    served = Brain("tenuto", log, Scripts(), None, lambda _: own)
+    log = ExchangeLog()
+    own = msgspec.structs.replace(small_voice("anthropic-messages"), to_turn_request=failing)
+    served = SimEngine("tenuto", log, ScriptPlayer(), None, lambda _: own)
     with pytest.raises(RuntimeError, match="a bug"):
         served.answer(post("/v1/messages", hello()))
 
     assert [(record.status, record.refused.message) for record in log.refusals] == [
-        (500, "the simulator itself failed")
+        (500, "internal error of the simulator")
     ]
 
 
@@ -472,37 +526,37 @@ def test_with_a_pace_each_frame_is_written_by_itself():
 
 
 def test_what_stands_before_a_cut_arrives_and_nothing_else():
-    status, pieces, ended = asyncio.run(fetched(turn(Say(["a", "b"]), Cut(), Say(["c"]))))
+    status, pieces, ended = asyncio.run(fetched(turn(Say(["a", "b"]), Disconnect(), Say(["c"]))))
 
     assert (status, b"".join(pieces), ended) == (200, b'data: "a"\n\ndata: "b"\n\n', "broken")
 
 
 def test_a_cut_is_for_so_many_times():
-    _, pieces, ended = asyncio.run(fetched(turn(Say(["a"]), Cut(), Say(["c"])), times=2))
+    _, pieces, ended = asyncio.run(fetched(turn(Say(["a"]), Disconnect(), Say(["c"])), times=2))
 
     assert (b"".join(pieces), ended) == (b'data: "a"\n\ndata: "c"\n\ndata: [DONE]\n\n', "whole")
 
 
 def test_a_cut_at_the_start_breaks_the_line_before_any_head():
-    assert asyncio.run(fetched(turn(Cut(), "never"))) == (0, [], "broken")
+    assert asyncio.run(fetched(turn(Disconnect(), "never"))) == (0, [], "broken")
 
 
 def test_a_plain_reply_is_cut_in_its_middle():
-    status, pieces, ended = asyncio.run(fetched(turn("a", Cut()), body=hello()))
+    status, pieces, ended = asyncio.run(fetched(turn("a", Disconnect()), body=hello()))
 
     assert (status, ended) == (200, "broken")
     assert b"".join(pieces)
 
 
 def test_drops_come_one_by_one():
-    _, pieces, _ = asyncio.run(fetched(turn(Drip(2, 0.001), Say(["abcd"]))))
+    _, pieces, _ = asyncio.run(fetched(turn(SlowStream(2, 0.001), Say(["abcd"]))))
 
     assert len(pieces) > 5
     assert b"".join(pieces) == b'data: "abcd"\n\ndata: [DONE]\n\n'
 
 
 def test_a_failure_inside_a_stream_is_the_voice_s_own():
-    status, pieces, _ = asyncio.run(fetched(turn(Say(["a"]), Fail())))
+    status, pieces, _ = asyncio.run(fetched(turn(Say(["a"]), StreamError())))
 
     assert (status, b"".join(pieces)) == (200, b'data: "a"\n\ndata: failed\n\n')
 
@@ -532,7 +586,7 @@ def test_a_silence_may_be_short():
     _, pieces, ended = asyncio.run(fetched(turn(Say(["a"]), Stall(0.01), Say(["b"]))))
     assert (b"".join(pieces)[:22], ended) == (b'data: "a"\n\ndata: "b"\n\n', "whole")
 
-    status, _, ended = asyncio.run(fetched(turn(Stall(0.01), Deny(503, times=0)), body=hello()))
+    status, _, ended = asyncio.run(fetched(turn(Stall(0.01), HttpError(503, times=0)), body=hello()))
     assert (status, ended) == (503, "whole")
 
 
@@ -542,7 +596,7 @@ def test_a_body_beyond_the_limit_is_not_read():
         await server.start()
 
         async def endless():
-            for _ in range(LARGEST // 1_000_000 + 2):
+            for _ in range(MAX_BODY // 1_000_000 + 2):
                 yield b" " * 1_000_000
 
         try:
@@ -579,9 +633,9 @@ def test_headers_are_the_provider_s():
                     assert streamed.headers["content-type"].startswith("text/event-stream")
                     assert streamed.headers["request-id"].startswith("req_")
                 path = "/v1beta/models/gemini-2.5-pro:streamGenerateContent"
-                async with session.post(f"{url}{path}", json=hello()) as array:
+                async with session.post(f"{url}{path}", json=hello(path=path)) as array:
                     assert array.headers["content-type"].startswith("application/json")
-                async with session.post(f"{url}{path}?alt=sse", json=hello()) as events:
+                async with session.post(f"{url}{path}?alt=sse", json=hello(path=path)) as events:
                     assert events.headers["content-type"].startswith("text/event-stream")
         finally:
             await server.stop()

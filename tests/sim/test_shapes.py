@@ -15,7 +15,6 @@ CORPUS = Path(os.environ.get("TENUTO_CORPUS") or Path(__file__).parents[3] / "sh
 HOSTS: dict[tuple[str, str], tuple[str, ...]] = {
     ("anthropic-messages", "anthropic"): ("anthropic",),
     ("openai-responses", "openai"): ("openai", "azure"),
-    ("openai-responses", "xai"): ("xai",),
     ("openai-chat", "openai"): ("openai", "azure"),
     ("openai-chat", "deepseek"): ("deepseek",),
     ("openai-chat", "mistral"): ("mistral",),
@@ -28,6 +27,12 @@ HOSTS: dict[tuple[str, str], tuple[str, ...]] = {
     ("gemini", "gemini"): ("google", "vertex"),
 }
 """Whose recordings speak for a style."""
+USAGE_DETAILS = {"prompt_tokens_details", "completion_tokens_details", "cached_tokens", "reasoning_tokens"}
+UNRECORDED: dict[tuple[str, str], set[str]] = {
+    ("mistral", "content[thinking]"): {"signature"},
+    **{("groq", place): USAGE_DETAILS for place in ("usage", "prompt_tokens_details", "completion_tokens_details")},
+}
+"""Keys that hosts document and no recording has, by style and last step of the place."""
 RECORDED_WHOLE = {"anthropic", "openai"}
 """Styles whose own recordings have every kind of step; what others were never recorded with, other hosts speak for."""
 pytestmark = pytest.mark.skipif(
@@ -56,7 +61,9 @@ def test_every_object_has_the_keys_that_recordings_have(dialect, style, stream):
                 )  # a delta may hold what a whole message holds
                 if style not in RECORDED_WHOLE:
                     seen = seen | elsewhere.get(wherever(place), Shape()).some
-                faults += [f"{turn}: {place}: no recording has {key!r}" for key in sorted(keys - seen)]
-                faults += [f"{turn}: {place}: lacks {key!r}" for key in sorted(own.always - keys)]
+                unknown = keys - seen - UNRECORDED.get((style, place.rpartition(".")[2]), set())
+                faults += [f"{turn}: {place}: no recording has {key!r}" for key in sorted(unknown)]
+                if dialect != "openai-chat":  # only the differences between hosts that clients depend on are simulated
+                    faults += [f"{turn}: {place}: lacks {key!r}" for key in sorted(own.always - keys)]
 
     assert sorted(set(faults)) == []

@@ -9,7 +9,7 @@ import pytest
 from tenuto import AsyncClient, tool
 from tenuto.catalog import PROVIDERS
 from tenuto.sim import Simulator
-from tenuto.sim.script import Call, Say, Think
+from tenuto.sim.script import CallTool, Say, Think
 
 LENGTH = 20
 MODELS = [
@@ -33,13 +33,13 @@ def weather(city: str) -> str:
 def turns(count: int) -> tuple:
     """Think, say and call in turns: alone, in parallel, with text between, without thinking."""
     kinds = [
-        lambda at: (Think(f"What about {at}?"), Call("weather", {"city": f"Oslo {at}"})),
+        lambda at: (Think(f"What about {at}?"), CallTool("weather", {"city": f"Oslo {at}"})),
         lambda at: (
             Think(f"Both of {at}."),
-            Call("weather", {"city": "Oslo"}),
-            Call("weather", {"city": f"Bergen {at}"}),
+            CallTool("weather", {"city": "Oslo"}),
+            CallTool("weather", {"city": f"Bergen {at}"}),
         ),
-        lambda at: (Think("Hm."), Say(f"Let me look, {at}."), Call("weather", {"city": "Ærø"})),
+        lambda at: (Think("Hm."), Say(f"Let me look, {at}."), CallTool("weather", {"city": "Ærø"})),
         lambda at: (Think("I know."), Say(f"It rains, {at}.")),
         lambda at: (Say(f"Still rain, {at}."),),
     ]

@@ -13,7 +13,7 @@ from tenuto.errors import StoreCorrupt
 from tenuto.store.protocol import BudgetChange
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
-from tenuto.testing.chapters.stage import draft, question
+from tenuto.testing.store_suite.helpers import draft, question
 
 COLUMNS = {
     "sessions": {

@@ -29,7 +29,7 @@ from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing import StoreConformance
-from tenuto.testing.chapters.stage import draft, question, same, write
+from tenuto.testing.store_suite.helpers import draft, question, same, write
 
 STORES = ("TestMemory", "TestSqlite", "TestPostgres")
 
@@ -73,7 +73,7 @@ ROWS = {
         "test_sqlite.py::test_a_flipped_bit_is_told_or_does_no_harm",
         "test_sqlite.py::test_a_log_of_garbage_is_passed_over",
         "test_postgres_opening.py::test_tables_of_somebody_else",
-        *suite("test_changed_bytes_are_found", "test_changed_bytes_are_found_through_forks"),
+        *suite("test_damaged_entries_are_found"),
     ),
     8: (  # two at once, and those who come back
         "test_race.py::test_four_who_race_and_are_stopped",
@@ -82,37 +82,31 @@ ROWS = {
         "test_locks.py::test_stopped_holder_keeps_its_session_until_it_is_taken",
         "test_locks.py::test_four_who_race_for_one_session",
         "test_postgres_faults.py::test_four_processes_race_for_a_session",
-        *suite("test_taking_over_tells_the_loser_at_its_next_write"),
+        *suite("test_takeover_replaces_the_holder"),
     ),
     15: (  # delivered twice
         "test_postgres_faults.py::test_a_line_that_is_cut_during_the_commit_of_an_append",
         "test_postgres_faults.py::test_the_server_is_killed_and_started_while_many_write",
         *suite(
-            "test_an_append_sent_again_is_the_same",
-            "test_other_entries_at_an_old_head_are_refused",
-            "test_a_zombie_cannot_send_again_what_it_sent",
+            "test_append_sent_again_is_stored_once",
+            "test_append_at_an_old_head_is_refused",
+            "test_takeover_replaces_the_holder",
         ),
     ),
     16: (  # large values
         "test_faults.py::test_memory_that_ends",
-        *suite("test_a_value_of_a_hundred_megabytes", "test_bodies_around_the_size_that_is_kept_apart"),
+        *suite("test_very_large_value", "test_bodies_around_the_size_of_a_blob"),
     ),
-    17: suite(  # what is no text
-        "test_nul", "test_half_characters", "test_bytes_that_are_no_text", "test_every_control_character"
-    ),
+    17: suite("test_values_are_stored_byte_for_byte"),  # NUL, unpaired surrogates, bytes that are not UTF-8
     18: (  # JSON that bursts
         "test_faults.py::test_json_that_bursts_is_refused_before_it_is_written",
-        *suite(
-            "test_numbers_of_five_thousand_digits",
-            "test_nesting_two_hundred_deep",
-            "test_bytes_of_a_later_version_are_not_rewritten",
-        ),
+        *suite("test_values_are_stored_byte_for_byte"),
     ),
     21: (  # ids that lead elsewhere
         "test_faults.py::test_no_id_leads_out_of_its_folder",
         "test_locks.py::test_the_files_of_locks",
         "test_transfer.py::test_what_is_no_id_is_refused",
-        *suite("test_what_is_no_id_is_refused", "test_every_id_can_be_used"),
+        *suite("test_invalid_ids_are_refused"),
     ),
     27: (  # Postgres goes
         "test_postgres_faults.py::test_backends_that_are_ended_while_many_write_and_read",
@@ -124,7 +118,7 @@ ROWS = {
         "test_sqlite.py::test_what_is_not_ours_is_left_alone",
         "test_session_rows.py::test_store_of_another_version_is_refused",
         "test_postgres_opening.py::test_a_newer_schema",
-        *suite("test_what_a_later_version_wrote_is_kept"),
+        *suite("test_entries_of_a_later_version_are_stored"),
     ),
     30: (  # forks and threads
         "test_faults.py::test_threads_share_a_store",
@@ -302,7 +296,7 @@ WRITER = """
     from tenuto.errors import StoreError
     from tenuto.store.sql_store import SqlStore
     from tenuto.store.sqlite import SqliteEngine
-    from tenuto.testing.chapters.stage import draft, question
+    from tenuto.testing.store_suite.helpers import draft, question
 
     async def write():
         async with SqlStore(SqliteEngine(sys.argv[1])) as store:

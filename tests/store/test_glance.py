@@ -21,7 +21,17 @@ from tenuto.core.messages import AssistantMessage, Usage, UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store.open import file_of, open_store
-from tenuto.store.sessions import TTL, ListQuery, SessionLine, _read_summary, is_live, list_lines, list_page, read_line
+from tenuto.store.sessions import (
+    TTL,
+    ListQuery,
+    SessionLine,
+    SessionRow,
+    _read_summary,
+    is_held,
+    list_lines,
+    list_page,
+    read_line,
+)
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 
@@ -116,8 +126,14 @@ def test_dead_holder_is_not_listed(file):
     asyncio.run(play())
 
     assert "" == list_lines(file, ASKED[0])[0].holder == list_page(file, ASKED[0]).sessions[0].holder
-    assert (False, True, True, False) == tuple(is_live("x", until, TTL, 100) for until in (100, 101, 100 + TTL, 10**9))
-    assert not is_live("", 101, TTL, 100)
+
+
+def test_time_decides_without_a_lock(file):
+    row = SessionRow(*[0] * len(SessionRow._fields))._replace(owner="x", ttl_ms=TTL, lock_dir_id="")
+    held = [is_held(row._replace(until=until), 100, SqliteEngine(file)) for until in (100, 101, 100 + TTL, 10**9)]
+
+    assert held == [False, True, True, False]
+    assert not is_held(row._replace(owner="", until=101), 100, SqliteEngine(file))
 
 
 def test_looking_writes_nothing(file):

@@ -11,7 +11,7 @@ import pytest
 from tenuto.store import search
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
-from tenuto.testing.chapters.stage import draft, question, write
+from tenuto.testing.store_suite.helpers import draft, question, write
 
 MANY = 7
 MOST = 3

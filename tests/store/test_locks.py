@@ -21,14 +21,14 @@ from tenuto.store.locks import Locks
 from tenuto.store.sessions import ListQuery, list_lines
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
-from tenuto.testing.chapters.stage import draft, question
+from tenuto.testing.store_suite.helpers import draft, question
 
 HOLDER = """
     import asyncio, os, signal, sys, threading
     from tenuto.errors import StoreError
     from tenuto.store.sql_store import SqlStore
     from tenuto.store.sqlite import SqliteEngine
-    from tenuto.testing.chapters.stage import draft, question
+    from tenuto.testing.store_suite.helpers import draft, question
 
     async def hold():
         store = SqlStore(SqliteEngine(sys.argv[1]), ttl_ms=int(sys.argv[2]))
@@ -261,7 +261,7 @@ RACER = """
     from tenuto.errors import LeaseLost, SessionInUse, StoreError
     from tenuto.store.sql_store import SqlStore
     from tenuto.store.sqlite import SqliteEngine
-    from tenuto.testing.chapters.stage import draft, question
+    from tenuto.testing.store_suite.helpers import draft, question
 
     async def race(name, chance):
         kept, lost = [], 0
@@ -325,9 +325,9 @@ def test_the_files_of_locks(tmp_path):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert locks.acquire("../../etc/passwd\0") is None
     other = locks.acquire("another")
-    held.release()
-    held.release()
-    other.release()
+    held.remove()
+    held.remove()
+    other.remove()
     assert list(folder.iterdir()) == []
     assert Locks(folder).directory_id(create=True) == locks.directory_id() != ""
     assert Locks(tmp_path / "others").directory_id(create=True) != locks.directory_id()
@@ -359,7 +359,7 @@ def test_only_one_has_a_lock_however_many_ask(tmp_path):
                 time.sleep(0.0001)  # so that others run
                 wrong.extend(inside[1:])
                 inside.pop()
-                held.release()
+                held.remove()
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:

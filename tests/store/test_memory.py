@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import string
+import threading
 import time
 
 import msgspec
@@ -26,14 +27,14 @@ from tenuto.core.journal import (
 )
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
 from tenuto.core.stored import make_draft
-from tenuto.errors import InvalidSessionId, SessionInUse, SessionNotFound, StoreError
+from tenuto.errors import InvalidSessionId, SessionInUse, SessionNotFound
 from tenuto.store.driver import tokenize
 from tenuto.store.ids import check_id, check_name, new_id, only_match, places_back
 from tenuto.store.maintenance import find_entry_problems
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.store.open import open_store
 from tenuto.store.search import LONGEST, snippet_of, text_of
-from tenuto.testing.chapters.stage import turn
+from tenuto.testing.store_suite.helpers import turn
 
 
 def draft(act, id):
@@ -71,11 +72,25 @@ def test_the_clock_the_ids_and_the_holder_are_those_given():
     asyncio.run(play())
 
 
-def test_memory_is_no_file():
+def test_backup_of_a_memory_is_a_sqlite_store(tmp_path):
     async def play():
         async with MemoryStore() as store:
-            with pytest.raises(StoreError, match="export"):
-                await store.backup("somewhere")
+            await store.append(await store.lease("s"), [draft(RunEnded("completed"), "e1")])
+            await store.backup(str(tmp_path / "sessions.db"))
+            entries = await store.read("s")
+        async with open_store(tmp_path / "sessions.db") as copied:
+            assert await copied.read("s") == entries
+            assert await copied.verify() == []
+
+    asyncio.run(play())
+
+
+def test_memory_store_starts_no_thread():
+    async def play():
+        before = threading.active_count()
+        async with MemoryStore() as store:
+            await store.append(await store.lease("s"), [draft(RunEnded("completed"), "e1")])
+            assert threading.active_count() == before
 
     asyncio.run(play())
 
@@ -193,7 +208,7 @@ def entries(*acts):
 
 
 def faults(head, found):
-    return [(fault.seq, fault.what) for fault in find_entry_problems("s", head, found)]
+    return list(find_entry_problems(head, found))
 
 
 def test_a_good_session_has_no_faults():

@@ -144,12 +144,12 @@ def test_clock_is_the_servers(engine, driver):
     waiter = threading.Thread(target=other.begin, kwargs={"write": True})
     waiter.start()
     [[now]] = driver.rows("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-    assert now - 60_000 < driver.clock() <= now
+    assert now - 60_000 < driver.now <= now
     driver.rows("SELECT pg_sleep(0.05)")
     driver.commit()
     waiter.join()
 
-    assert other.clock() >= now + 50
+    assert other.now >= now + 50
     other.close()
 
 
@@ -470,7 +470,7 @@ def test_a_lock_ends_with_its_holder(engine, postgres_url):
     assert engine.locks.acquire("s") is None
     assert engine.locks.is_locked("s")
     assert not engine.locks.is_locked("t")
-    engine.locks.acquire("t").release()
+    engine.locks.acquire("t").remove()
     assert PostgresEngine(postgres_url).locks.directory_id(create=True) == engine.locks.directory_id()
     child.kill()
     child.join()
@@ -478,7 +478,7 @@ def test_a_lock_ends_with_its_holder(engine, postgres_url):
     assert not engine.locks.is_locked("s")
     held = engine.locks.acquire("s")
     assert held is not None
-    held.release()
+    held.remove()
 
 
 def test_a_folder_of_locks_that_others_can_write(engine, tmp_path, monkeypatch):

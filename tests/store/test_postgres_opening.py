@@ -57,8 +57,8 @@ def test_addresses_that_are_none(url, said):
 def test_without_psycopg():
     program = (
         "import sys; sys.modules['psycopg'] = None\n"
-        "from tenuto.store.postgres import PostgresEngine\n"
-        "try: PostgresEngine('postgresql://h/db')\n"
+        "from tenuto.store import open_store\n"
+        "try: open_store('postgresql://h/db')\n"
         "except Exception as exc: print(type(exc).__name__, exc)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -23,7 +23,7 @@ from tenuto.store import sqlite
 from tenuto.store.protocol import VerifyProblem
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
-from tenuto.testing.chapters.stage import draft, question, same, write
+from tenuto.testing.store_suite.helpers import draft, question, same, write
 
 SEED = 5
 POINTS = 104

@@ -16,7 +16,7 @@ import warnings
 from tenuto.errors import LeaseLost, SessionInUse
 from tenuto.store.locks import Locks
 from tenuto.store.sql_store import SqlStore
-from tenuto.testing.chapters.stage import draft, question
+from tenuto.testing.store_suite.helpers import draft, question
 
 TTL = 60
 LOST = 4

@@ -15,12 +15,12 @@ import pytest
 from tenuto.errors import LeaseLost, StoreCorrupt, StoreError
 from tenuto.store.open import open_store, restore
 from tenuto.store.sqlite import SqliteEngine
-from tenuto.testing.chapters.stage import draft, question, same, write
+from tenuto.testing.store_suite.helpers import draft, question, same, write
 
 WRITER = """
     import asyncio, itertools, sys
     from tenuto.store.open import open_store
-    from tenuto.testing.chapters.stage import draft, question
+    from tenuto.testing.store_suite.helpers import draft, question
 
     async def main():
         async with open_store(sys.argv[1]) as store:
@@ -208,7 +208,7 @@ def test_damaged_file_names_the_log_and_the_command(path, tmp_path):
     data = bytearray(path.read_bytes())
     data[4096 * 3 :] = os.urandom(len(data) - 4096 * 3)
     path.write_bytes(data)
-    with pytest.raises(StoreCorrupt, match=r"-wal.*tenuto sessions restore"):
+    with pytest.raises(StoreCorrupt, match=r"-wal.*tenuto store restore"):
         run(path, lambda store: store.read("s"))
 
 

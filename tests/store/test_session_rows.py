@@ -12,11 +12,11 @@ import pytest
 from tenuto.core.journal import Configured, RunEnded, session_meta_of
 from tenuto.errors import StoreError
 from tenuto.store.driver import CommitUnknown
-from tenuto.store.locks import Guard
+from tenuto.store.locks import FileLock
 from tenuto.store.schema import VERSION
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteDriver, SqliteEngine
-from tenuto.testing.chapters.stage import answer, draft, question, turn, write
+from tenuto.testing.store_suite.helpers import answer, draft, question, turn, write
 
 
 def rows(engine, sql, args=()):
@@ -110,13 +110,13 @@ def test_append_reports_a_lock_that_cannot_be_taken(tmp_path, monkeypatch):
     async def play(store):
         lease = await append_each(store, await store.lease("s"), question(), question())
         with monkeypatch.context() as patch:
-            patch.setattr(Guard, "lock_shared", refuse)
+            patch.setattr(FileLock, "lock", refuse)
             with pytest.raises(StoreError, match="No locks available"):
                 await append_each(store, lease, question())
         lease = await append_each(store, lease, question())
         return lease.head, await store.verify()
 
-    def refuse(self):
+    def refuse(self, *, exclusive):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     assert played(lambda: SqliteEngine(tmp_path / "sessions.db"), play) == (3, [])

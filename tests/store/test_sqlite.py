@@ -23,7 +23,7 @@ from tenuto.store.open import open_store
 from tenuto.store.schema import APPLICATION, VERSION
 from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
-from tenuto.testing.chapters.stage import draft, question, same, turn, write
+from tenuto.testing.store_suite.helpers import draft, question, same, turn, write
 
 NOBODY = 65534
 

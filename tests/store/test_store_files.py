@@ -20,7 +20,7 @@ from tenuto.errors import SessionInUse, StoreError
 from tenuto.store import locks, sqlite
 from tenuto.store.open import open_store
 from tenuto.store.sql_store import SqlStore
-from tenuto.testing.chapters.stage import draft, question, turn, write
+from tenuto.testing.store_suite.helpers import draft, question, turn, write
 
 
 def open_files():
@@ -41,7 +41,7 @@ FORK = """
     import asyncio, os, sys, warnings
     from tenuto.errors import LeaseLost, SessionInUse
     from tenuto.store.open import open_store
-    from tenuto.testing.chapters.stage import draft, question
+    from tenuto.testing.store_suite.helpers import draft, question
 
     warnings.simplefilter("ignore", DeprecationWarning)
     store = open_store(sys.argv[1])
@@ -148,10 +148,10 @@ def test_store_behind_a_link_has_one_set_of_files(tmp_path):
 def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
     """Others share the lock all the time, so nobody gets it alone."""
     path = tmp_path / "s.db"
-    guard = locks.Guard(path.with_name("s.db.lock"))
+    guard = locks.FileLock(path.with_name("s.db.lock"))
     made = tmp_path / "made.db"
     run(made, lambda store: write(store, "s", question()))
-    assert guard.lock_shared()
+    assert guard.lock(exclusive=False)
     monkeypatch.setattr("tenuto.store.sqlite.PATIENCE", 2.0)
     missing = sqlite.SqliteEngine._exists
 
@@ -173,7 +173,7 @@ def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
 
 def test_lock_is_freed_when_its_file_cannot_be_written(tmp_path, monkeypatch):
     held = locks.Locks(tmp_path / "locks")
-    held.acquire("first").release()
+    held.acquire("first").remove()
     before = open_files()
 
     def full(*_):
@@ -188,7 +188,7 @@ def test_lock_is_freed_when_its_file_cannot_be_written(tmp_path, monkeypatch):
     assert list((tmp_path / "locks").iterdir()) == []
     lock = held.acquire("s")
     assert lock is not None
-    lock.release()
+    lock.remove()
 
 
 # --- what is no file --------------------------------------------------------------------------------------------

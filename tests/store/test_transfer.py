@@ -26,7 +26,7 @@ from tenuto.store.export import (
     import_sessions,
 )
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.testing.chapters.stage import same, turn, write
+from tenuto.testing.store_suite.helpers import same, turn, write
 
 
 def run(play):

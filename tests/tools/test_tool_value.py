@@ -119,7 +119,7 @@ def test_root_of_the_session_is_in_the_context(tmp_path):
     here = make_tool(lambda arguments, context: context.root, root=str(tmp_path))
     box = Toolbox([here])
 
-    assert box.roots() == {"lookup": str(tmp_path)}
+    assert box.roots == {"lookup": str(tmp_path)}
     assert box.at_roots({"lookup": str(tmp_path)}) is box
     for moved, root in ((box, tmp_path), (box.at_roots({"lookup": str(there)}), there)):
         assert run([moved], make_call("lookup", city="Oslo")).result.content == str(root)

@@ -8,7 +8,7 @@ from typing import Any, assert_type
 from tenuto import Client, ToolDefinition
 from tenuto.client.http import HttpReply, HttpRequest, Transport
 from tenuto.middleware import CacheStore, cache
-from tenuto.testing import Answer, ScriptedTransport
+from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
 class Recorder:
@@ -42,12 +42,14 @@ class Toolbox:
         yield ToolDefinition("stop", "Stop everything")
 
 
-def answered(request: HttpRequest) -> Answer:
-    return Answer({"asked": request.url}, status=200, headers={"content-type": "application/json"})
+def answered(request: HttpRequest) -> ScriptedResponse:
+    return ScriptedResponse({"asked": request.url}, status=200, headers={"content-type": "application/json"})
 
 
 store: CacheStore = Shelf()
-script = ScriptedTransport(Answer(status=503), {"id": "1", "choices": []}, answered, Answer.stream(b"data: {}\n\n"))
+script = ScriptedTransport(
+    ScriptedResponse(status=503), {"id": "1", "choices": []}, answered, ScriptedResponse.stream(b"data: {}\n\n")
+)
 recorder = Recorder(script)
 with Client(transport=recorder, middleware=[cache(store), cache(Shelf(), ttl=5)]) as ai:
     reply = ai.chat("openai/gpt-5.2", "Hello", tools=Toolbox())

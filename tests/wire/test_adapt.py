@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -39,7 +40,7 @@ from tenuto.wire.pairing import UNANSWERED
 from tenuto.wire.registry import codec_for
 from tenuto.wire.token_scope import issued_by
 from tenuto.wire.translate import LOSS_EFFECTS
-from tenuto.wire.write import write_request
+from tenuto.wire.write import is_fit, write_request
 
 HI = UserMessage("Hi")
 HERE = Target(Provider("here", "anthropic-messages", ""), "claude-opus-4-6", "anthropic-messages")
@@ -72,6 +73,51 @@ def test_own_transcript_is_returned_as_same_object():
 
     assert adapted.messages is messages
     assert adapted.losses == ()
+
+
+@pytest.mark.parametrize("alternate", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_fit_transcript_is_not_changed_by_adapt(dialect, alternate):
+    """`write_request` sends a fit transcript without `adapt`: for all sequences of these messages, that is the same."""
+    target = to(dialect, chat=ChatSwitches(alternate=alternate))
+    own, away = Origin("x", dialect, "m"), Origin("y", dialect, "m")
+    first, second = ToolUse("t1", "f", "{}"), ToolUse("t2", "f", "{}")
+    token = Text("a", meta=GeminiMeta("s"))
+    messages = (
+        SystemMessage("s"),
+        HI,
+        UserMessage((token,)),
+        turn(Text("a"), origin=own),
+        turn(Text("a"), origin=away),
+        turn(Text("a"), origin=own, incomplete=True),
+        turn(first, origin=own),
+        turn(first, second, origin=replace(own, prefix="p")),
+        turn(second, second, origin=own),
+        turn(replace(first, extra='{"async":true}'), origin=own),
+        turn(replace(first, id=""), origin=own),
+        results("t1"),
+        results("t2"),
+        results(""),
+        results("t1", "t2"),
+        ToolResults((ToolResult("t1", (token,)),)),
+    )
+    fit_count = 0
+    for length in range(5):
+        for later in itertools.product(messages, repeat=length):
+            transcript = (HI, *later) if length == 4 else later
+            if is_fit(transcript, target):
+                fit_count += 1
+                adapted = adapt(transcript, target)
+                assert adapted.messages is transcript
+                assert adapted.losses == ()
+    assert fit_count > (0 if alternate else 50)
+
+
+def test_long_own_transcript_is_fit():
+    calls = [ToolUse(f"t{number}", "f", "{}") for number in range(3)]
+    replies = [(turn(call, origin=HOME), results(call.id)) for call in calls]
+
+    assert is_fit((SystemMessage("s"), HI, *itertools.chain(*replies)), HERE)
 
 
 def test_original_transcript_keeps_its_signatures():

@@ -1,4 +1,4 @@
-"""langchain: `invoke` in a loop, messages kept as they come."""
+"""Run langchain: `invoke` in a loop, with all messages sent back unchanged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 
-from bench.peers.loops import CLAUDE, GPT, QUESTIONS, order
+from bench.peers.loops import CLAUDE, GPT, PROMPTS, provider_order
 
 
 @tool
@@ -24,17 +24,17 @@ def main() -> None:
         "anthropic": ChatAnthropic(model=CLAUDE, thinking=thinking, max_tokens=4000),
         "openai": ChatOpenAI(model=GPT, use_responses_api=True, reasoning={"effort": "medium"}),
     }
-    asked = {who: model.bind_tools([weather]) for who, model in models.items()}
+    bound_models = {provider: model.bind_tools([weather]) for provider, model in models.items()}
     messages = []
-    for who, question in zip(order(sys.argv[1]), QUESTIONS, strict=True):
-        messages.append(HumanMessage(question))
+    for provider, prompt in zip(provider_order(sys.argv[1]), PROMPTS, strict=True):
+        messages.append(HumanMessage(prompt))
         while True:
-            messages.append(asked[who].invoke(messages))
+            messages.append(bound_models[provider].invoke(messages))
             if not messages[-1].tool_calls:
                 break
             calls = messages[-1].tool_calls
             messages += [ToolMessage(weather.invoke(call["args"]), tool_call_id=call["id"]) for call in calls]
-    print("losses: not told")
+    print("losses: not reported")
 
 
 if __name__ == "__main__":

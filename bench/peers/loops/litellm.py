@@ -1,4 +1,4 @@
-"""litellm: `completion` in a loop, messages kept as they come."""
+"""Run litellm: `completion` in a loop, with all messages sent back unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 
 import litellm
 
-from bench.peers.loops import CLAUDE, GPT, QUESTIONS, order
+from bench.peers.loops import CLAUDE, GPT, PROMPTS, provider_order
 
 litellm.suppress_debug_info = True
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -17,24 +17,24 @@ TOOLS = [{"type": "function", "function": WEATHER}]
 
 
 def main() -> None:
-    address = os.environ["ANTHROPIC_BASE_URL"]
+    base_url = os.environ["ANTHROPIC_BASE_URL"]
     thinking = {"type": "enabled", "budget_tokens": 1024}
-    asked = {
-        "anthropic": {"model": f"anthropic/{CLAUDE}", "api_base": address, "thinking": thinking, "max_tokens": 4000},
-        "openai": {"model": f"openai/{GPT}", "api_base": f"{address}/v1"},
+    options = {
+        "anthropic": {"model": f"anthropic/{CLAUDE}", "api_base": base_url, "thinking": thinking, "max_tokens": 4000},
+        "openai": {"model": f"openai/{GPT}", "api_base": f"{base_url}/v1"},
     }
     messages: list[dict] = []
-    for who, question in zip(order(sys.argv[1]), QUESTIONS, strict=True):
-        messages.append({"role": "user", "content": question})
+    for provider, prompt in zip(provider_order(sys.argv[1]), PROMPTS, strict=True):
+        messages.append({"role": "user", "content": prompt})
         while True:
-            reply = litellm.completion(messages=messages, tools=TOOLS, **asked[who]).choices[0].message
+            reply = litellm.completion(messages=messages, tools=TOOLS, **options[provider]).choices[0].message
             messages.append(reply.model_dump(exclude_none=True))
             if not reply.tool_calls:
                 break
             for call in reply.tool_calls:
-                said = f"12 degrees in {json.loads(call.function.arguments)['city']}"
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": said})
-    print("losses: not told")
+                result = f"12 degrees in {json.loads(call.function.arguments)['city']}"
+                messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+    print("losses: not reported")
 
 
 if __name__ == "__main__":

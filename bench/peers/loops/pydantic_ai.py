@@ -1,4 +1,4 @@
-"""pydantic-ai: an agent, the messages of a run handed to the next."""
+"""Run pydantic-ai: an agent; each run gets the messages of the previous one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
 from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
 
-from bench.peers.loops import CLAUDE, GPT, QUESTIONS, order
+from bench.peers.loops import CLAUDE, GPT, PROMPTS, provider_order
 
 agent = Agent()
 
@@ -21,7 +21,7 @@ def weather(city: str) -> str:
 
 def main() -> None:
     thinking = {"type": "enabled", "budget_tokens": 1024}
-    asked = {
+    options = {
         "anthropic": {
             "model": AnthropicModel(CLAUDE),
             "model_settings": AnthropicModelSettings(anthropic_thinking=thinking, max_tokens=4000),
@@ -32,9 +32,9 @@ def main() -> None:
         },
     }
     history = []
-    for who, question in zip(order(sys.argv[1]), QUESTIONS, strict=True):
-        history = agent.run_sync(question, message_history=history, **asked[who]).all_messages()
-    print("losses: not told")
+    for provider, prompt in zip(provider_order(sys.argv[1]), PROMPTS, strict=True):
+        history = agent.run_sync(prompt, message_history=history, **options[provider]).all_messages()
+    print("losses: not reported")
 
 
 if __name__ == "__main__":

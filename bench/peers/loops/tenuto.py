@@ -1,10 +1,10 @@
-"""Ours: an agent's session, handed over."""
+"""Run tenuto: an agent session with two handovers."""
 
 from __future__ import annotations
 
 import sys
 
-from bench.peers.loops import CLAUDE, GPT, QUESTIONS, order
+from bench.peers.loops import CLAUDE, GPT, PROMPTS, provider_order
 from tenuto import Agent, tool
 
 
@@ -16,13 +16,13 @@ def weather(city: str) -> str:
 
 def main() -> None:
     models = {"anthropic": f"anthropic/{CLAUDE}", "openai": f"openai/{GPT}"}
-    names = [models[who] for who in order(sys.argv[1])]
+    names = [models[provider] for provider in provider_order(sys.argv[1])]
     session = Agent(names[0], tools=[weather], store=None, effort="medium").session()
     losses = 0
-    for at, (name, question) in enumerate(zip(names, QUESTIONS, strict=True)):
+    for at, (name, prompt) in enumerate(zip(names, PROMPTS, strict=True)):
         if at:
             session.handover(name)
-        losses += len(session.send(question).losses)
+        losses += len(session.send(prompt).losses)
     print(f"losses: {losses}")
 
 

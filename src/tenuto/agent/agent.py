@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from types import TracebackType
-from typing import Any, Self, Unpack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
+from typing import Any, Unpack
 
 import msgspec
 
 from tenuto import settings
-from tenuto.agent.config import admit, check_names, check_type, make_config, roots_text, stored_parameters
+from tenuto.agent.config import Approve, RunContext, admit, check_names, json_text, stored_parameters
+from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks
-from tenuto.agent.inbox_watcher import InboxWatcher
 from tenuto.agent.limits import Limits
-from tenuto.agent.run_context import Approve, Listener, RunContext
 from tenuto.agent.session import AsyncSession
-from tenuto.agent.session_log import IdSource, LeaseOptions, SessionLog, system_ids
+from tenuto.agent.session_log import IdSource, SessionLog
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.client import AsyncClient
 from tenuto.client.http import Transport
 from tenuto.client.middleware.base import Middleware
 from tenuto.client.middleware.retry import Retry
-from tenuto.client.options import OnLoss, Timeouts
-from tenuto.client.parameters import Key, ModelParameters, ProviderConfig
-from tenuto.client.signatures import expand_parameters
+from tenuto.client.parameters import Key, ModelParameters, OnLoss, ProviderConfig, Timeouts, expand_parameters
+from tenuto.closable import AsyncClosable
 from tenuto.core.journal import Configured
 from tenuto.core.provider import Provider
-from tenuto.errors import SessionNotFound
+from tenuto.errors import SessionNotFound, TenutoError
 from tenuto.store.ids import check_id, new_id
 from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
 from tenuto.tools.toolbox import Toolbox, ToolSource, is_tool_source
+
+logger = logging.getLogger("tenuto")
+
+INBOX_INTERVAL = 0.5
+"""The seconds between two looks at the inboxes. One query serves all running sessions of an agent."""
 
 
 class AgentOptions(ModelParameters, total=False):
@@ -94,12 +97,30 @@ _OWN_OPTIONS = tuple(
     name for name in AgentOptions.__annotations__ if name not in {*ModelParameters.__annotations__, *_CLIENT_OPTIONS}
 )
 """Options of the agent itself; all others are parameters of each request."""
-_TYPES: dict[str, type] = {"system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
+_TYPES = {"model": str, "system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
 RETRIES = 4
 """How often an agent sends a failed request again by default. It is more than for a client: no person waits."""
 
 
-class AsyncAgent:
+class _Override(msgspec.Struct, eq=False, frozen=True):
+    """The changes of `AsyncAgent.override`: the model, empty for the agent's own, and fields of `RunContext`."""
+
+    model: str = ""
+    changes: dict[str, Any] = {}
+
+
+def _config_for(config: Configured, context: RunContext) -> Configured:
+    """Return the configuration with the instructions and tools of a run."""
+    toolbox = context.toolbox
+    return msgspec.structs.replace(
+        config,
+        system=context.system or "",
+        tools=json_text(toolbox.definitions()),
+        roots=json_text(dict(sorted(toolbox.roots.items()))),
+    )
+
+
+class AsyncAgent(AsyncClosable):
     """Runs sessions with one model and its tools.
 
     Raise `UnsupportedModel` for a model that agents refuse, before anything is sent; `TypeError` and `ValueError` for
@@ -110,10 +131,10 @@ class AsyncAgent:
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         rest: dict[str, Any] = dict(options)
         check_names(rest, (*_OWN_OPTIONS, *_CLIENT_OPTIONS))
-        check_type("model", model, str)
+        given = {"model": model, **{name: value for name, value in rest.items() if value is not None}}
         for name, expected in _TYPES.items():
-            if rest.get(name) is not None:
-                check_type(name, rest[name], expected)
+            if name in given and not isinstance(given[name], expected):
+                raise TypeError(f"{name}: expected {expected.__name__}, got {type(given[name]).__name__}")
         own = {name: rest.pop(name) for name in _OWN_OPTIONS if name in rest}
         self.name: str = own.get("name", "")
         tools = [*own.get("tools", ())]
@@ -132,16 +153,19 @@ class AsyncAgent:
         self.model = self.client._full_name(model)
         fallback = tuple(map(self.client._full_name, own.get("fallback", ())))
         for each in (self.model, *fallback):
-            self._check_model(each, allow_unverified=self._unverified)
+            target = self.client._target(each)
+            admit(each, target, allow_unverified=self._unverified, tools=bool(self.toolbox.definitions()))
         self._parameters, headers = stored_parameters(rest)
-        ids = system_ids()
-        self._ids = IdSource(own.get("now") or ids.now, own.get("new_id") or ids.new_id)
+        self._ids = IdSource(**{name: own[name] for name in ("now", "new_id") if own.get(name)})
         self._store_option: Any = own.get("store", ...)
-        self._store: Store | None = None
+        self._stores: dict[str, Store] = {}
+        """The open stores by location: the default location may change with the environment."""
         self._store_lock = threading.Lock()
         self._listeners = tuple(own.get("listeners", ()))
         self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
-        self._inbox_watcher = InboxWatcher(lambda: self.store)
+        self._running: dict[str, AsyncSession] = {}
+        """The sessions whose inboxes are watched."""
+        self._watcher: asyncio.Task[None] | None = None
         self._context = RunContext(
             client=self.client,
             toolbox=self.toolbox,
@@ -156,18 +180,57 @@ class AsyncAgent:
             strict=bool(own.get("strict")),
         )
         self._configured = self._make_config()
+        self._overrides: list[_Override] = []
+        """The active overrides. The last one is in effect and contains the others."""
         self.closed = False
 
     def _make_config(self) -> Configured:
-        return make_config(
-            self.model,
-            self._context.system or "",
-            self._parameters,
-            self.toolbox.definitions(),
-            agent=self.name,
-            allow_unverified=self._unverified,
-            roots=roots_text(self.toolbox.roots()),
+        config = Configured(
+            model=self.model, parameters=self._parameters, agent=self.name, allow_unverified=self._unverified
         )
+        return _config_for(config, self._context)
+
+    @contextmanager
+    def override(
+        self,
+        *,
+        model: str | None = None,
+        tools: Iterable[object] | None = None,
+        system: str | None = None,
+        approve: Approve | None = None,
+        limits: Limits | None = None,
+    ) -> Iterator[None]:
+        """Use another model, other tools, instructions, limits or another approver in a block, for example in a test.
+
+        It applies to runs that start inside the block, also of sessions that are open, and of this agent as a tool; the
+        journal records it. A session with history is handed over to the model, and back for its first run after the block.
+        Blocks may be nested. Raise `UnsupportedModel` for a model that agents refuse, `TypeError` for a tool source.
+        """
+        outer = self._overrides[-1] if self._overrides else _Override()
+        changes: dict[str, Any] = {"system": system, "approve": approve, "limits": limits}
+        if tools is not None:
+            items: list[Any] = [*tools]
+            if any(map(is_tool_source, items)):
+                raise TypeError("override(tools=...) takes functions and tools, no tool sources")
+            changes["toolbox"] = Toolbox(items)
+        changes = outer.changes | {name: value for name, value in changes.items() if value is not None}
+        active = _Override(self.client._full_name(model) if model else outer.model, changes)
+        if model:
+            toolbox = changes.get("toolbox", self.toolbox)
+            target = self.client._target(active.model)
+            admit(active.model, target, allow_unverified=self._unverified, tools=bool(toolbox.definitions()))
+        self._overrides.append(active)
+        try:
+            yield
+        finally:
+            self._overrides.remove(active)
+
+    def _settings(self, context: RunContext, config: Configured) -> tuple[RunContext, Configured]:
+        """Return the settings of a run: these, or those of an override."""
+        for active in self._overrides[-1:]:
+            context = msgspec.structs.replace(context, **active.changes)
+            config = _config_for(msgspec.structs.replace(config, model=active.model or config.model), context)
+        return context, config
 
     # --- sessions ---
 
@@ -178,11 +241,8 @@ class AsyncAgent:
         identify the lease holder, for a job that is delivered again: the same owner with a higher generation replaces its
         predecessor at once.
         """
-        options = LeaseOptions(owner, generation)
-        log = SessionLog(
-            self.store, check_id(id or new_id(self._ids.now())), self._ids, new=True, lease_options=options
-        )
-        return self._open(log)
+        id = check_id(id or new_id(self._ids.now()))
+        return self._open(SessionLog(self.store, id, self._ids, new=True, owner=owner, generation=generation))
 
     async def resume(
         self,
@@ -202,12 +262,13 @@ class AsyncAgent:
         """
         await self._open_sources()
         id = await self.store.find(session, agent=self.name)
-        log = SessionLog(self.store, id, self._ids, lease_options=LeaseOptions(owner, generation))
+        log = SessionLog(self.store, id, self._ids, owner=owner, generation=generation)
         await log.read()
         opened = self._open(log, root)
-        if takeover:
-            await opened._take_over()
-        await opened._refresh_pending()
+        if takeover:  # the holder stops at its next write
+            await log.acquire(takeover=True)
+            await log.release()
+        opened._pending_below = await opened._sub_agents.pending()
         return opened
 
     def as_tool(self, name: str, description: str = "", *, background: bool = False) -> AgentTool:
@@ -224,10 +285,12 @@ class AsyncAgent:
         """The store of the sessions."""
         if self.closed:
             raise RuntimeError("the agent is closed")
+        location = settings.store() if self._store_option is ... else ""
         with self._store_lock:  # threads of the sync agent may come here at the same time
-            if self._store is None:
-                self._store = open_store(settings.store() if self._store_option is ... else self._store_option)
-            return self._store
+            if location not in self._stores:  # memory of another location is that of an earlier test
+                kept = {key: store for key, store in self._stores.items() if not key.startswith("memory:")}
+                self._stores = {**kept, location: open_store(location or self._store_option)}
+            return self._stores[location]
 
     async def close(self) -> None:
         """Close every session, the tool sources and the store; a store or client that was passed in stays open."""
@@ -239,28 +302,41 @@ class AsyncAgent:
         if self._sources and self._sources_open:
             for source in self._sources:
                 await source.close()
-        if self._store is not None and self._store is not self._store_option:
-            await self._store.close()
+        for store in self._stores.values():
+            if store is not self._store_option:
+                await store.close()
         if self._shared_client is None:
             await self.client.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model}{f' {self.name!r}' if self.name else ''}>"
 
     # --- for its sessions ---
 
-    def _check_model(self, model: str, *, allow_unverified: bool) -> None:
-        """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
-        tools = bool(self.toolbox.definitions())
-        admit(model, self.client._target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
+    @contextmanager
+    def _watching_inbox(self, session: AsyncSession) -> Iterator[None]:
+        """Tell a session during its run that another process posted to its inbox."""
+        self._running[session._log.id] = session
+        if self._watcher is None or self._watcher.done():  # done: its loop has ended
+            self._watcher = asyncio.create_task(self._watch_inboxes())
+        try:
+            yield
+        finally:
+            self._running.pop(session._log.id, None)
+            if not self._running and self._watcher is not None:
+                self._watcher.cancel()
+                self._watcher = None
+
+    async def _watch_inboxes(self) -> None:
+        while True:
+            await asyncio.sleep(INBOX_INTERVAL)
+            try:
+                for id in await self.store.posted():
+                    session = self._running.get(id)
+                    if session is not None:
+                        session._on_posted(await self.store.inbox(id))
+            except TenutoError as exc:  # the run itself reports a broken store
+                logger.warning("the inboxes of running sessions could not be read: %s", exc)
 
     async def _open_sources(self) -> None:
         """Open the tool sources before the first run."""
@@ -283,13 +359,9 @@ class AsyncAgent:
     def _open(self, log: SessionLog, root: str | os.PathLike[str] | None = None) -> AsyncSession:
         context = self._context
         if root is not None:
-            toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots(), os.path.realpath(root)))
+            toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots, os.path.realpath(root)))
             context = msgspec.structs.replace(context, toolbox=toolbox, keep_roots=False)
-        return self._with_listeners(AsyncSession(self, log, context, self._configured))
-
-    def _with_listeners(self, session: AsyncSession) -> AsyncSession:
-        for listener in self._listeners:
-            session.on_event(listener)
+        session = AsyncSession(self, log, context, self._configured, self._listeners)
         self._sessions.add(session)
         return session
 
@@ -308,17 +380,15 @@ class AsyncAgent:
         """
         await self._open_sources()
         above = parent._context
+        own, configured = self._settings(self._context, self._configured)
         context = msgspec.structs.replace(
-            self._context,
+            own,
             client=self.client if self._has_own_client else above.client,
-            approve=self._context.approve or above.approve,
-            hooks=(*above.hooks, *(hook for hook in self._context.hooks if hook not in above.hooks)),
+            approve=own.approve or above.approve,
+            hooks=(*above.hooks, *(hook for hook in own.hooks if hook not in above.hooks)),
         )
-        configured = msgspec.structs.replace(self._configured, agent=self.name or name)
+        configured = msgspec.structs.replace(configured, agent=self.name or name)
         log = parent._log.sibling(id, new=True)
         with suppress(SessionNotFound):
             await log.read()
-        child = AsyncSession(parent._agent, log, context, configured, parent)
-        for listener in self._listeners:
-            child.on_event(listener)
-        return child
+        return AsyncSession(parent._agent, log, context, configured, self._listeners, parent)

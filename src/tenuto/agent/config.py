@@ -1,29 +1,60 @@
-"""The configuration of a session as its journal stores it, and which models an agent accepts."""
+"""The settings of a run, the configuration that the journal stores, and which models an agent accepts."""
 
 from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from tenuto import catalog
-from tenuto.catalog import find_provider, is_known_provider, provider_for_dialect
 from tenuto.client.request import PARAMETERS, build_request
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
+from tenuto.core.messages import ToolCallView
 from tenuto.core.provider import Target
-from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.core.request import ChatRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.registry import codec_for
 
-_REMEDY = "; pass allow_unverified=True to use it anyway"
+if TYPE_CHECKING:  # the command loads this module to list models
+    from tenuto.agent.hooks import Hooks
+    from tenuto.agent.limits import Limits
+    from tenuto.client.client import AsyncClient
+    from tenuto.client.middleware.retry import Retry
+    from tenuto.client.parameters import Timeouts
+    from tenuto.tools.toolbox import Toolbox
+
 _warned: set[str] = set()
 """The models of which a warning was logged."""
 
 logger = logging.getLogger("tenuto")
+
+Approve: TypeAlias = Callable[[ToolCallView], bool | str | Awaitable[bool | str]]
+"""Decides about a call that needs approval: True runs it, False or a reason denies it."""
+
+
+class RunContext(msgspec.Struct, frozen=True, kw_only=True):
+    client: AsyncClient
+    toolbox: Toolbox
+    system: str | None
+    """The instructions; None keeps those of a resumed session."""
+    retry: Retry
+    limits: Limits
+    approve: Approve | None = None
+    hooks: tuple[Hooks, ...] = ()
+    headers: Mapping[str, str] = {}
+    timeout: float | Timeouts | None = None
+    fallback: tuple[str, ...] = ()
+    strict: bool = False
+    """Whether a block that its provider refused ends the run, instead of a request without it."""
+    keep_roots: bool = True
+    """Whether tools work in the directories that a session has stored."""
+
+
+# --- models -----------------------------------------------------------------------------------------------------------
 
 
 def admit(model: str, target: Target, *, allow_unverified: bool, tools: bool) -> None:
@@ -33,8 +64,13 @@ def admit(model: str, target: Target, *, allow_unverified: bool, tools: bool) ->
     """
     reason = refusal(target)
     if reason and not allow_unverified:
-        raise UnsupportedModel(model, f"{reason}{_REMEDY}")
-    warn_unknown(model, target, tools=tools)
+        raise UnsupportedModel(model, f"{reason}; pass allow_unverified=True to use it anyway")
+    warning = "%s takes no tools; they are not sent" if tools and not target.traits.tools else ""
+    if not target.traits.continuity:
+        warning = "%s is not in the catalog; its reasoning is sent back as received"
+    if warning and model not in _warned:
+        _warned.add(model)
+        logger.warning(warning, model)
 
 
 def refusal(target: Target) -> str:
@@ -44,24 +80,14 @@ def refusal(target: Target) -> str:
         return f"it returns {' and '.join(traits.output_modalities)} only"
     if traits.continuity in catalog.UNSUPPORTED and name in catalog.model_owners(target.model):
         return traits.continuity.removeprefix("no: ")
-    home = find_provider(name).dialect if is_known_provider(name) else target.provider.dialect
+    home = catalog.find_provider(name).dialect if catalog.is_known_provider(name) else target.provider.dialect
     if home != target.dialect and codec_for(home).encrypts_reasoning and traits.continuity == "yes":
-        use = provider_for_dialect(name, home)
+        use = catalog.provider_for_dialect(name, home)
         return f"agents need the Responses API for {name} models{f': use {use}/{target.model}' if use else ''}"
     return ""
 
 
-def warn_unknown(model: str, target: Target, *, tools: bool) -> None:
-    """Log one WARNING for a model that is not in the catalog, or that takes no tools although the agent has some."""
-    if model in _warned:
-        return
-    if not target.traits.continuity:
-        _warned.add(model)
-        logger.warning("%s is not in the catalog; its reasoning is sent back as received", model)
-    elif tools and not target.traits.tools:
-        _warned.add(model)
-        logger.warning("%s takes no tools; they are not sent", model)
-
+# --- options and the journal ------------------------------------------------------------------------------------------
 
 _NOT_STORED = frozenset(("model", "messages", "tools", "stream", "extra_headers", "omit_blocks"))
 _NOT_FOR_AGENTS = ("n",)
@@ -82,50 +108,27 @@ def check_names(options: Iterable[str], known: Iterable[str]) -> None:
             raise TypeError(f"unknown option {name!r} of an agent{f': did you mean {near!r}?' if near else ''}")
 
 
-def check_type(name: str, value: object, expected: type) -> None:
-    """Raise `TypeError` unless an option has the expected type."""
-    if not isinstance(value, expected):
-        raise TypeError(f"{name}: expected {expected.__name__}, got {type(value).__name__}")
-
-
 def stored_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, str]]:
     """Return the parameters as JSON text, and separately the headers, which the journal does not store.
 
     Raise `TypeError` or `ValueError` for an invalid value, as the client does.
     """
     request = build_request("agent/parameters", "-", parameters)
+    defaults = ChatRequest(model=request.model, messages=request.messages)
     stored = {
         field.encode_name: getattr(request, field.name)
         for field in msgspec.structs.fields(ChatRequest)
-        if field.name not in _NOT_STORED and getattr(request, field.name) != _default(field)
+        if field.name not in _NOT_STORED and getattr(request, field.name) != getattr(defaults, field.name)
     }
-    return (jsonio.encode(stored).decode() if stored else ""), dict(request.extra_headers)
+    return json_text(stored), dict(request.extra_headers)
 
 
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+def json_text(value: object) -> str:
+    """Return tools, parameters or roots as the journal stores them: JSON, or "" for an empty value."""
+    return jsonio.encode(value).decode() if value else ""
 
 
-def make_config(
-    model: str, system: str, parameters: str, tools: Iterable[ToolDefinition | ServerTool], **rest: Any
-) -> Configured:
-    """Build the entry; `rest` are its other fields."""
-    definitions = list(tools)
-    tools_text = jsonio.encode(definitions).decode() if definitions else ""
-    return Configured(model=model, system=system, parameters=parameters, tools=tools_text, **rest)
-
-
-def roots_text(roots: Mapping[str, str]) -> str:
-    """Return the working directories of tools as the journal stores them."""
-    return jsonio.encode(dict(sorted(roots.items()))).decode() if roots else ""
-
-
-def stored_roots(stored: Configured) -> dict[str, str]:
-    """Return the working directories of a session's tools."""
-    return dict(jsonio.parse(stored.roots)) if stored.roots else {}
-
-
-def tool_names(stored: Configured) -> tuple[str, ...]:
+def tool_names(stored: Configured) -> set[str]:
     """Return the names of the session's tools, without server tools."""
     tools = jsonio.parse(stored.tools) if stored.tools else []
-    return tuple(tool["name"] for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str))
+    return {tool["name"] for tool in tools if isinstance(tool, Mapping) and isinstance(tool.get("name"), str)}

@@ -5,6 +5,7 @@ An event is emitted after the entry that records it is committed. Events have no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -64,7 +65,7 @@ class RequestReady(_AgentEvent, frozen=True, tag="request"):
 
     def audit(self) -> tenuto.Report:
         """Apply the rule book to the request. It costs more than writing the request."""
-        from tenuto.audit.auditing import report_of
+        from tenuto.audit.api import report_of
 
         return report_of(self.request, self.target, self.wire)
 
@@ -92,38 +93,35 @@ class Retrying(_AgentEvent, frozen=True, tag="retry"):
     delay: float
 
 
-class ToolStarted(_AgentEvent, frozen=True, tag="tool.start"):
-    """A tool call starts."""
-
+class _CallEvent(_AgentEvent, frozen=True):
     call: ToolCallView
     ordinal: int
+    """The index of the call in its reply."""
+
+
+class ToolStarted(_CallEvent, frozen=True, tag="tool.start"):
+    """A tool call starts."""
+
     attempt: int = 1
 
 
-class ToolProgress(_AgentEvent, frozen=True, tag="tool.progress"):
+class ToolProgress(_CallEvent, frozen=True, tag="tool.progress"):
     """A tool reports its progress. A stream omits it while its reader is too far behind."""
 
-    call: ToolCallView
-    ordinal: int
     text: str
 
 
-class ToolFinished(_AgentEvent, frozen=True, tag="tool.done"):
+class ToolFinished(_CallEvent, frozen=True, tag="tool.done"):
     """A tool call has its result."""
 
-    call: ToolCallView
-    ordinal: int
     result: ToolResult
     outcome: str = "done"
     """`done`, `failed`, `denied`, `interrupted`, `cancelled` or `unknown`."""
     detail: str = ""
 
 
-class ApprovalNeeded(_AgentEvent, frozen=True, tag="approval"):
+class ApprovalNeeded(_CallEvent, frozen=True, tag="approval"):
     """A tool call needs approval. A call of a sub-agent is reported inside `SubAgentEvent`."""
-
-    call: ToolCallView
-    ordinal: int
 
 
 class SteeringInjected(_AgentEvent, frozen=True, tag="steered"):
@@ -167,3 +165,5 @@ AgentEvent: TypeAlias = (
     | SubAgentEvent
     | RunStopped
 )
+Listener: TypeAlias = Callable[[StreamEvent | AgentEvent], object]
+"""Receives the events of a session."""

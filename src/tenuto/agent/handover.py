@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from tenuto.agent.config import admit
-from tenuto.agent.run_context import RunContext
-from tenuto.agent.session_log import SessionLog, system_ids
+from tenuto.agent.config import RunContext, admit
+from tenuto.agent.session_log import IdSource, SessionLog
 from tenuto.catalog import resolve
 from tenuto.core.journal import HandedOver
 from tenuto.core.next_request import Tools
@@ -40,19 +39,15 @@ def best_fallback(error: LLMError, models: Iterable[str], log: SessionLog, conte
     A request that was refused for its content is not sent to another model; one that was too long is sent to a model with
     a larger context window.
     """
+    find = context.client._target
     if isinstance(error, ContextTooLong):
-        models = _larger(models, log, context)
+        assert log.next.configured is not None  # a request was sent
+        window = find(log.next.configured.model).traits.context_window or 0  # an unknown window is not larger
+        models = [model for model in models if (find(model).traits.context_window or 0) > window]
     elif isinstance(error, BadRequest):
         return None
-    entries = [handover_entry(model, log, context.client._target, context.toolbox.definitions()) for model in models]
+    entries = [handover_entry(model, log, find, context.toolbox.definitions()) for model in models]
     return min(entries, key=lambda entry: len(entry.losses), default=None)
-
-
-def _larger(models: Iterable[str], log: SessionLog, context: RunContext) -> list[str]:
-    """Return the models with a larger context window than the session's own; an unknown window is not larger."""
-    own = log.configured
-    window = context.client._target(own.model).traits.context_window if own is not None else None
-    return [model for model in models if (context.client._target(model).traits.context_window or 0) > (window or 0)]
 
 
 async def hand_over(
@@ -63,9 +58,9 @@ async def hand_over(
     Raise `UnsupportedModel` for a model that agents refuse, `SessionInUse` if a live process holds the session, unless
     `takeover`.
     """
-    log = SessionLog(store, session, system_ids(), new=False)
+    log = SessionLog(store, session, IdSource())
     await log.read()
-    stored = log.configured
+    stored = log.next.configured
     if stored is None:
         raise StoreError(f"session {session!r} has no configuration: send a message first")
     if model == stored.model:
@@ -73,7 +68,8 @@ async def hand_over(
     admit(model, find(model), allow_unverified=stored.allow_unverified, tools=bool(stored.tools))
     await log.acquire(takeover=takeover)
     try:
-        if log.configured is not None and model == log.configured.model:  # another process has switched meanwhile
+        stored = log.next.configured
+        if stored is not None and model == stored.model:  # another process has switched meanwhile
             return None
         entry = handover_entry(model, log, find)
         await log.append(entry)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from tenuto.core.messages import ToolCallView
 from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TenutoError
-from tenuto.tools.execution import Outcome
+from tenuto.tools.results import Outcome
 
 T = TypeVar("T")
 
@@ -119,8 +119,9 @@ async def run_around(hooks: Sequence[Hooks], name: str, info: object, action: Ca
 
         return around
 
-    for hook in reversed([hook for hook in hooks if _overrides(hook, name)]):
-        action = wrap(hook, action)
+    for hook in reversed(hooks):
+        if getattr(type(hook), name) is not getattr(Hooks, name):
+            action = wrap(hook, action)
     return await action()
 
 
@@ -128,28 +129,22 @@ async def permission(hooks: Sequence[Hooks], call: CallInfo) -> bool | str | Non
     """Return the decision of the hooks about a call: a denial before a permission before None."""
     allowed: bool | None = None
     for hook in hooks:
-        decision: Any = hook.permit(call) if _overrides(hook, "permit") else None
+        decision: Any = hook.permit(call)
         if isinstance(decision, Awaitable):
             decision = await decision
-        if decision is None:
-            continue
-        if not isinstance(decision, bool | str):
-            raise TypeError(
-                f"{type(hook).__name__}.permit returned {decision!r:.100}: expected True, False, a text or None"
-            )
-        if decision is not True:
+        if decision is not None and not isinstance(decision, bool | str):
+            name = type(hook).__name__
+            raise TypeError(f"{name}.permit returned {decision!r:.100}: expected True, False, a text or None")
+        if decision is False or isinstance(decision, str):
             return decision
-        allowed = True
+        allowed = allowed or decision
     return allowed
 
 
-def check_hooks(hooks: Sequence[object]) -> tuple[Hooks, ...]:
+def check_hooks(hooks: Iterable[Hooks]) -> tuple[Hooks, ...]:
     """Return the hooks. Raise `TypeError` for a value that is not a `Hooks` object."""
-    for hook in hooks:
+    checked = tuple(hooks)
+    for hook in checked:
         if not isinstance(hook, Hooks):
             raise TypeError(f"hooks: expected objects of a subclass of Hooks, got {hook!r:.100}")
-    return tuple(hook for hook in hooks if isinstance(hook, Hooks))
-
-
-def _overrides(hook: Hooks, name: str) -> bool:
-    return getattr(type(hook), name) is not getattr(Hooks, name)
+    return checked

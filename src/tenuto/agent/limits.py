@@ -50,7 +50,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if value is not None and not _number(name, value) > 0:
+            if value is None:
+                continue
+            try:
+                number = Decimal(str(value))
+            except InvalidOperation:
+                number = Decimal("NaN")
+            if number.is_nan() or (isinstance(value, str) and name != "usd"):
+                raise TypeError(f"invalid limit {name}={value!r}: use a number")
+            if number <= 0:
                 raise ValueError(f"invalid limit {name}={value}: use a number above 0, or None for no limit")
 
     @property
@@ -59,60 +67,44 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.usd is None else Decimal(str(self.usd))
 
 
-def _number(name: str, value: object) -> Decimal:
-    try:
-        number = Decimal(str(value))
-    except InvalidOperation:
-        number = Decimal("NaN")
-    if number.is_nan() or (isinstance(value, str) and name != "usd"):
-        raise TypeError(f"invalid limit {name}={value!r}: use a number")
-    return number
+class Spent(msgspec.Struct, frozen=True):
+    turns: int = 0
+    tool_calls: int = 0
+    """Calls that were started, and those that were denied because of the limit."""
+    tokens: int = 0
+    usage: Usage = Usage()
+    usd: Decimal = Decimal(0)
+    unpriced: int = 0
+    """Replies whose cost is unknown."""
+    uncounted: int = 0
+    """Replies that reported no usable token counts."""
 
+    @property
+    def cost(self) -> str:
+        """The cost as the journal stores it; empty if it is unknown."""
+        return "" if self.unpriced else str(self.usd)
 
-class Spent:
-    """The usage of a run so far."""
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Start a new run."""
-        self.turns = 0
-        self.tool_calls = 0
-        """Calls that were started, and those that were denied because of the limit."""
-        self.tokens = 0
-        self.usage = Usage()
-        self.usd = Decimal(0)
-        self.unpriced = 0
-        """Replies whose cost is unknown."""
-        self.uncounted = 0
-        """Replies that reported no usable token counts."""
-
-    def record(self, payload: EntryPayload | UnknownPayload) -> None:
-        """Count an entry. A message of the user starts a new run."""
+    def after(self, payload: EntryPayload | UnknownPayload) -> Spent:
+        """Return the usage after an entry. A message of the user starts a new run."""
         if isinstance(payload, MessageAdded):
-            self.clear()
-        elif isinstance(payload, ReplyReceived):
-            self.turns += 1
-            self._book(payload.usage, payload.cost)
-            self.unpriced += not payload.cost
-            self.uncounted += not _tokens(payload.usage)
-        elif isinstance(payload, RequestFailed):
-            self._book(payload.usage, payload.cost)
-        elif isinstance(payload, CallStarted):
-            self.tool_calls += payload.attempt == 1
-        elif isinstance(payload, CallFinished | SteeringAdded):
-            if isinstance(payload, CallFinished):
-                self.tool_calls += payload.outcome == "denied" and payload.detail == TOO_MANY
-            self._book(payload.usage, payload.cost)
-            self.unpriced += payload.usage is not None and not payload.cost
-
-    def _book(self, usage: Usage | None, cost: str) -> None:
-        if usage is not None:
-            self.usage += usage
-            self.tokens += _tokens(usage)
-        if cost:
-            self.usd += Decimal(cost)
+            return Spent()
+        if isinstance(payload, CallStarted):
+            return msgspec.structs.replace(self, tool_calls=self.tool_calls + (payload.attempt == 1))
+        if not isinstance(payload, ReplyReceived | RequestFailed | CallFinished | SteeringAdded):
+            return self
+        is_reply, usage, cost = isinstance(payload, ReplyReceived), payload.usage, payload.cost
+        is_denied = isinstance(payload, CallFinished) and (payload.outcome, payload.detail) == ("denied", TOO_MANY)
+        needs_price = is_reply or (usage is not None and not isinstance(payload, RequestFailed))
+        tokens = _tokens(usage)
+        return Spent(
+            turns=self.turns + is_reply,
+            tool_calls=self.tool_calls + is_denied,
+            tokens=self.tokens + tokens,
+            usage=self.usage if usage is None else self.usage + usage,
+            usd=self.usd + Decimal(cost or 0),
+            unpriced=self.unpriced + (needs_price and not cost),
+            uncounted=self.uncounted + (is_reply and not tokens),
+        )
 
 
 def _tokens(usage: Usage | None) -> int:
@@ -132,14 +124,6 @@ def _tokens(usage: Usage | None) -> int:
     return max(usage.total_tokens or 0, sum(max(count or 0, 0) for count in buckets), 0)
 
 
-class Reservation(msgspec.Struct, frozen=True):
-    """The estimated size of a request and its reply."""
-
-    tokens: int
-    usd: Decimal | None
-    """None if the price of the model is unknown."""
-
-
 class FamilyBudget:
     """The limits on tokens and cost that a session and its sub-agents share.
 
@@ -156,7 +140,7 @@ class FamilyBudget:
         self._parent = parent
         self._root: FamilyBudget = parent._root if parent is not None else self
         root = self._root._limits
-        self._shared = (parent is not None or shared) and (root.tokens is not None or root.usd is not None)
+        self.shared = (parent is not None or shared) and (root.tokens is not None or root.usd is not None)
 
     def exceeded(self, spent: Spent) -> LimitReached | None:
         """Return the limit that leaves no room for another turn, as far as the counts of this session tell."""
@@ -169,29 +153,40 @@ class FamilyBudget:
             )
         budget: FamilyBudget | None = self
         while budget is not None:
-            over = _exceeded_by(spent, budget._limits)
-            if over is not None:
-                return over
+            tokens, money = budget._limits.tokens, budget._limits.money
+            if tokens is not None and spent.tokens >= tokens:
+                return limit_reached("tokens", f"{spent.tokens} tokens of {tokens} are used")
+            if tokens is not None and spent.uncounted:
+                reason = f"the provider reported no token counts, so {tokens} tokens cannot be enforced"
+                return limit_reached("tokens", reason)
+            if money is not None and spent.usd >= money:
+                return limit_reached("usd", f"{spent.usd} USD of {money} are used")
+            if money is not None and spent.unpriced:
+                return limit_reached("usd", f"the cost of a reply is unknown, so {money} USD cannot be enforced")
             budget = budget._parent
         return None
 
     def change(
-        self, payloads: Iterable[EntryPayload], spent: Spent, reserve: Reservation | None, forget: Sequence[str]
+        self,
+        payloads: Iterable[EntryPayload],
+        spent: Spent,
+        reserve: tuple[int, Decimal | None] | None,
+        forget: Sequence[str],
     ) -> BudgetChange | None:
         """Return the change of the family's budget that goes with these entries; None if there is none.
 
-        `spent` includes the entries.
+        `spent` includes the entries. `reserve` is the estimate of a request: tokens, and the cost if it is known.
         """
         counted = (MessageAdded, ReplyReceived, RequestFailed, CallFinished, SteeringAdded)
-        if not self._shared or not (reserve or any(isinstance(payload, counted) for payload in payloads)):
+        if not (reserve or any(isinstance(payload, counted) for payload in payloads)):
             return None
         limits = self._root._limits
         return BudgetChange(
             root=self._root._session,
             spent_tokens=spent.tokens,
             spent_usd=str(spent.usd),
-            reserved_tokens=reserve.tokens if reserve is not None else 0,
-            reserved_usd=str(reserve.usd or 0) if reserve is not None else "0",
+            reserved_tokens=reserve[0] if reserve is not None else 0,
+            reserved_usd=str(reserve[1] or 0) if reserve is not None else "0",
             limit_tokens=limits.tokens if reserve is not None else None,
             limit_usd=str(limits.money) if reserve is not None and limits.money is not None else None,
             forget=tuple(forget),
@@ -205,22 +200,6 @@ class FamilyBudget:
             return None
         unit = "tokens" if error.limit_name == "tokens" else "USD"
         return limit_reached(error.limit_name, f"{error.spent} {unit} of {error.limit} are used")
-
-
-def _exceeded_by(spent: Spent, limits: Limits) -> LimitReached | None:
-    """Return the limit on tokens or cost that is reached."""
-    if limits.tokens is not None and spent.tokens >= limits.tokens:
-        return limit_reached("tokens", f"{spent.tokens} tokens of {limits.tokens} are used")
-    if limits.tokens is not None and spent.uncounted:
-        return limit_reached(
-            "tokens", f"the provider reported no token counts, so {limits.tokens} tokens cannot be enforced"
-        )
-    money = limits.money
-    if money is not None and spent.usd >= money:
-        return limit_reached("usd", f"{spent.usd} USD of {money} are used")
-    if money is not None and spent.unpriced:
-        return limit_reached("usd", f"the cost of a reply is unknown, so {money} USD cannot be enforced")
-    return None
 
 
 def limit_reached(limit: str, reason: str) -> LimitReached:

@@ -10,31 +10,12 @@ An entry that cannot follow the entries before it raises `InvalidTransition` and
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
 from enum import Enum
 from typing import TypeAlias
 
 import msgspec
 
-from tenuto.core.journal import (
-    ApprovalDecided,
-    ApprovalRequested,
-    CallFinished,
-    CallStarted,
-    Configured,
-    Entry,
-    EntryPayload,
-    HandedOver,
-    MessageAdded,
-    ReplyReceived,
-    RequestFailed,
-    RequestStarted,
-    RunEnded,
-    SteeringAdded,
-    SubSessionLinked,
-    UnknownPayload,
-    payload_kind,
-)
+from tenuto.core import journal
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import TenutoError
 
@@ -43,8 +24,6 @@ CANCELLED = "cancelled"
 
 
 class State(Enum):
-    """The state of a session."""
-
     CALLING_LLM = "calling_llm"
     WAITING_FOR_OPS = "waiting_for_ops"
     DRAINING_EVENTS = "draining_events"
@@ -54,8 +33,6 @@ class State(Enum):
 
 
 class Phase(Enum):
-    """The progress of a tool call."""
-
     PENDING = "pending"
     WAITING = "waiting"
     """It needs approval."""
@@ -91,10 +68,17 @@ class CallState(msgspec.Struct, frozen=True):
     session: str = ""
     """The session of the sub-agent that runs the call."""
 
-    @property
-    def open(self) -> bool:
-        """Whether it has no result yet."""
-        return self.phase is not Phase.RETURNED
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A tool call that needs approval."""
+
+    call: ToolCallView
+    ordinal: int
+    """The index of the call in its reply."""
+    session: str = ""
+    """The id of the sub-agent session that made the call; empty for the session itself."""
+    reply_seq: int = 0
+    """The sequence number of the reply with the call."""
 
 
 # --- next steps -------------------------------------------------------------------------------------------------------
@@ -102,9 +86,6 @@ class CallState(msgspec.Struct, frozen=True):
 
 class AskModel(msgspec.Struct, frozen=True):
     """Send a request to the model."""
-
-    attempt: int = 1
-    """The number of the attempt since the last reply."""
 
 
 class RunTools(msgspec.Struct, frozen=True):
@@ -121,17 +102,11 @@ class TurnBoundary(msgspec.Struct, frozen=True):
 
 
 class RetryRequest(msgspec.Struct, frozen=True):
-    """The last request failed."""
-
-    failed: RequestFailed
-    failures: int
-    """The number of failures in a row."""
+    """The last request failed: send it again, or hand over to another model."""
 
 
 class FinishCancel(msgspec.Struct, frozen=True):
-    """The run is being cancelled: write a result for these calls, then the end of the run."""
-
-    calls: tuple[CallState, ...]
+    """The run is being cancelled: write a result for each open call, then the end of the run."""
 
 
 NextStep: TypeAlias = AskModel | RunTools | TurnBoundary | RetryRequest | FinishCancel | None
@@ -139,58 +114,49 @@ NextStep: TypeAlias = AskModel | RunTools | TurnBoundary | RetryRequest | Finish
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-_REST = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded"))
+_REST = ("configured", "compacted", "handed_over", "loss_recorded")
 """Entries that are allowed in every state and do not change it."""
+
+
+def _stay(*events: str) -> dict[str, State | None]:
+    return dict.fromkeys((*_REST, *events))
+
 
 TABLE: dict[State, dict[str, State | None]] = {
     State.COMPLETED: {
-        **_REST,
+        **_stay("run_ended"),
         "message_added": State.CALLING_LLM,
         "steering_added": State.CALLING_LLM,
-        "run_ended": None,
     },
     State.CALLING_LLM: {
-        **_REST,
-        "message_added": None,
-        "steering_added": None,
-        "request_started": None,
+        **_stay("message_added", "steering_added", "request_started", "run_ended"),
         "reply_received": State.COMPLETED,
         "reply_received with calls": State.WAITING_FOR_OPS,
         "reply_received and paused": State.DRAINING_EVENTS,
         "request_failed": State.ERROR_RECOVERY,
-        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.WAITING_FOR_OPS: {
-        **_REST,
-        "approval_requested": None,
-        "approval_decided": None,
-        "sub_session_linked": None,
-        "call_started": None,
-        "call_finished": None,
+        **_stay(
+            "approval_requested", "approval_decided", "sub_session_linked", "call_started", "call_finished", "run_ended"
+        ),
         "call_finished last": State.DRAINING_EVENTS,
-        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.DRAINING_EVENTS: {
-        **_REST,
+        **_stay("steering_added", "run_ended"),
         "message_added": State.CALLING_LLM,
-        "steering_added": None,
         "request_started": State.CALLING_LLM,
-        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.ERROR_RECOVERY: {
-        **_REST,
+        **_stay("run_ended"),
         "message_added": State.CALLING_LLM,
         "request_started": State.CALLING_LLM,
-        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.CANCELLING: {
-        **_REST,
-        "call_finished": None,
-        "call_finished last": None,
+        **_stay("call_finished", "call_finished last"),
         "run_ended": State.DRAINING_EVENTS,
         "run_ended with a message": State.CALLING_LLM,
     },
@@ -202,19 +168,18 @@ An event that is not listed is invalid. `run_ended` does not change the next ste
 
 
 class Machine:
-    """The state of one session."""
-
     def __init__(self) -> None:
         self.state = State.COMPLETED
         self.calls: list[CallState] = []
         """The calls of the last reply."""
-        self.halted: RunEnded | None = None
+        self.halted: journal.RunEnded | None = None
         """The end of the last run, until the next entry that continues the work."""
         self.paused = False
         """Whether the provider paused its turn."""
+        self.attempt = 1
+        """The number of the next request since the last reply or message."""
         self._open = 0
-        self._requests = 0
-        self._failures: tuple[RequestFailed, ...] = ()
+        """The number of calls without a result."""
         self.failures = 0
         """The failed requests to the current model in this run, since the last reply or message."""
         self.tried: frozenset[str] = frozenset()
@@ -222,54 +187,49 @@ class Machine:
         self._unanswered = False
         """Whether the last message has no reply yet."""
 
-    def apply(self, entry: EntryPayload | UnknownPayload) -> None:
+    def apply(self, entry: journal.EntryPayload | journal.UnknownPayload) -> None:
         """Apply an entry. Raise `InvalidTransition`, and change nothing, if it cannot follow the entries before it."""
         event = self._event(entry)
         transitions = TABLE[self.state]
         if event not in transitions:
-            raise InvalidTransition(event, self.state, self._open_call_names(event))
+            names = ", ".join(f"{call.view.name} ({call.view.id})" for call in self.open_calls)
+            raise InvalidTransition(event, self.state, f"calls have no result yet: {names}" if names else "")
         self._update_calls(entry, event)
-        self.halted = entry if isinstance(entry, RunEnded) else self.halted if event in _REST else None
+        self.halted = entry if isinstance(entry, journal.RunEnded) else self.halted if event in _REST else None
         self._count(entry, event)
         self.state = transitions[event] or self.state
 
     def copy(self) -> Machine:
-        """Return an independent machine in the same state."""
         other = copy.copy(self)
         other.calls = self.calls.copy()
         return other
 
     @property
-    def attempt(self) -> int:
-        """The number of the next request since the last reply or message, from 1."""
-        return self._requests + 1
-
-    @property
     def open_calls(self) -> tuple[CallState, ...]:
         """The calls of the last reply that have no result yet, in order."""
-        return tuple(call for call in self.calls if call.open)
+        return tuple(call for call in self.calls if call.phase is not Phase.RETURNED)
 
     def next_step(self) -> NextStep:
         """Return the next step; None if no work is left."""
         if self.state is State.CALLING_LLM:
-            return AskModel(self.attempt)
+            return AskModel()
         if self.state is State.WAITING_FOR_OPS:
             return RunTools(self.open_calls)
         if self.state is State.DRAINING_EVENTS:
             return TurnBoundary(self.paused)
         if self.state is State.ERROR_RECOVERY:
-            return RetryRequest(self._failures[-1], len(self._failures))
-        return FinishCancel(self.open_calls) if self.state is State.CANCELLING else None
+            return RetryRequest()
+        return FinishCancel() if self.state is State.CANCELLING else None
 
-    def _event(self, entry: EntryPayload | UnknownPayload) -> str:
+    def _event(self, entry: journal.EntryPayload | journal.UnknownPayload) -> str:
         """Return the name of an entry in `TABLE`."""
-        if isinstance(entry, ReplyReceived):
+        if isinstance(entry, journal.ReplyReceived):
             if entry.message.has_tool_calls():
                 return "reply_received with calls"
             return "reply_received and paused" if entry.message.paused else "reply_received"
-        if isinstance(entry, CallFinished):
+        if isinstance(entry, journal.CallFinished):
             return "call_finished" if self._open > 1 else "call_finished last"
-        if isinstance(entry, RunEnded):
+        if isinstance(entry, journal.RunEnded):
             if entry.reason == CANCELLING:
                 return CANCELLING
             if self.state is not State.CANCELLING:
@@ -277,96 +237,70 @@ class Machine:
             if self._open:
                 return "run_ended with open calls"
             return "run_ended with a message" if self._unanswered else "run_ended"
-        return f"unknown {entry.kind}" if isinstance(entry, UnknownPayload) else payload_kind(entry)
+        return f"unknown {entry.kind}" if isinstance(entry, journal.UnknownPayload) else journal.payload_kind(entry)
 
-    def _open_call_names(self, event: str) -> str:
-        """Name the open calls if they are the reason that an event is invalid."""
-        events = ("message_added", "steering_added", "request_started", "run_ended with open calls")
-        if event not in events or not self.open_calls:
-            return ""
-        names = ", ".join(f"{call.view.name} ({call.view.id})" for call in self.open_calls)
-        return f"calls have no result yet: {names}"
-
-    def _update_calls(self, entry: EntryPayload | UnknownPayload, event: str) -> None:
+    def _update_calls(self, entry: journal.EntryPayload | journal.UnknownPayload, event: str) -> None:
         """Update the calls. Raise `InvalidTransition`, and change nothing, if an entry does not fit the phase of its call."""
-        if isinstance(entry, ReplyReceived):
+        if isinstance(entry, journal.ReplyReceived):
             self.calls = [CallState(view, ordinal) for ordinal, view in enumerate(entry.message.tool_calls())]
             self._open = len(self.calls)
-        elif isinstance(entry, MessageAdded | SteeringAdded):
+        elif isinstance(entry, journal.MessageAdded | journal.SteeringAdded):
             self.calls, self._open = [], 0
-        elif isinstance(entry, Configured):
-            self.calls = [*map(_without_approval, self.calls)]
-        elif isinstance(entry, ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished):
-            if not 0 <= entry.call_index < len(self.calls):
-                raise InvalidTransition(event, self.state, f"the last reply has no call {entry.call_index}")
-            before = self.calls[entry.call_index]
-            after = _next_call_state(before, entry)
-            if after is None:
-                detail = f"call {entry.call_index} ({before.view.name}) is {before.phase.value} already"
+        elif isinstance(entry, journal.Configured):
+            # An approval holds only for the tools that the session had when it was given.
+            self.calls = [
+                msgspec.structs.replace(call, phase=Phase.PENDING) if call.phase is Phase.ALLOWED else call
+                for call in self.calls
+            ]
+        elif isinstance(
+            entry,
+            journal.ApprovalRequested
+            | journal.ApprovalDecided
+            | journal.SubSessionLinked
+            | journal.CallStarted
+            | journal.CallFinished,
+        ):
+            index = entry.call_index
+            if not 0 <= index < len(self.calls):
+                raise InvalidTransition(event, self.state, f"the last reply has no call {index}")
+            call = self.calls[index]
+            before, after = CALL_STEPS[type(entry)]
+            if call.phase not in before:
+                detail = f"call {index} ({call.view.name}) is {call.phase.value} already"
                 raise InvalidTransition(event, self.state, detail)
-            self.calls[entry.call_index] = after
-            self._open -= isinstance(entry, CallFinished)
+            changes: dict[str, object] = {"phase": after or call.phase}
+            if isinstance(entry, journal.ApprovalDecided):
+                changes = {"phase": Phase.ALLOWED if entry.allowed else Phase.DENIED, "why": entry.reason}
+            elif isinstance(entry, journal.SubSessionLinked):
+                changes["session"] = entry.session
+            elif isinstance(entry, journal.CallStarted):
+                changes |= {"attempt": entry.attempt, "key": entry.idempotency_key, "effect": entry.effect}
+            self.calls[index] = msgspec.structs.replace(call, **changes)
+            self._open -= isinstance(entry, journal.CallFinished)
 
-    def _count(self, entry: EntryPayload | UnknownPayload, event: str) -> None:
-        if isinstance(entry, RequestStarted):
-            self._requests += 1
-        elif isinstance(entry, RequestFailed):
-            self._failures = (*self._failures, entry)
+    def _count(self, entry: journal.EntryPayload | journal.UnknownPayload, event: str) -> None:
+        if isinstance(entry, journal.RequestStarted):
+            self.attempt += 1
+        elif isinstance(entry, journal.RequestFailed):
             self.failures += 1
-        elif isinstance(entry, HandedOver):
+        elif isinstance(entry, journal.HandedOver):
             self.failures = 0
             if self.halted is None:
                 self.tried |= {entry.previous_model}
-        elif isinstance(entry, MessageAdded | SteeringAdded | ReplyReceived):
-            self._requests = 0
-            self._failures = ()
+        elif isinstance(entry, journal.MessageAdded | journal.SteeringAdded | journal.ReplyReceived):
+            self.attempt = 1
             self.failures, self.tried = 0, frozenset()
-            self._unanswered = not isinstance(entry, ReplyReceived)
+            self._unanswered = not isinstance(entry, journal.ReplyReceived)
             self.paused = event == "reply_received and paused"
-        elif isinstance(entry, RunEnded):
+        elif isinstance(entry, journal.RunEnded):
             self.failures, self.tried = 0, frozenset()
 
 
 CALL_STEPS = {
-    ApprovalRequested: ((Phase.PENDING, Phase.STARTED), Phase.WAITING),
-    SubSessionLinked: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), None),
-    CallStarted: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
-    CallFinished: ((Phase.PENDING, Phase.WAITING, Phase.ALLOWED, Phase.DENIED, Phase.STARTED), Phase.RETURNED),
+    journal.ApprovalRequested: ((Phase.PENDING, Phase.STARTED), Phase.WAITING),
+    journal.ApprovalDecided: ((Phase.WAITING,), None),
+    journal.SubSessionLinked: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), None),
+    journal.CallStarted: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
+    journal.CallFinished: ((Phase.PENDING, Phase.WAITING, Phase.ALLOWED, Phase.DENIED, Phase.STARTED), Phase.RETURNED),
 }
-"""For each entry about a call: the phases that it may follow, and the phase after it. None: the phase stays."""
-
-
-def _next_call_state(
-    call: CallState, entry: ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished
-) -> CallState | None:
-    """Return the call after an entry; None if the entry does not fit its phase."""
-    if isinstance(entry, ApprovalDecided):
-        phase = Phase.ALLOWED if entry.allowed else Phase.DENIED
-        return msgspec.structs.replace(call, phase=phase, why=entry.reason) if call.phase is Phase.WAITING else None
-    before, after = CALL_STEPS[type(entry)]
-    if call.phase not in before:
-        return None
-    if isinstance(entry, SubSessionLinked):
-        return msgspec.structs.replace(call, session=entry.session)
-    if isinstance(entry, CallStarted):
-        return msgspec.structs.replace(
-            call, phase=after, attempt=entry.attempt, key=entry.idempotency_key, effect=entry.effect
-        )
-    return msgspec.structs.replace(call, phase=after)
-
-
-def _without_approval(call: CallState) -> CallState:
-    """Revoke an approval. It holds only for the tools that the session had when it was given."""
-    return msgspec.structs.replace(call, phase=Phase.PENDING) if call.phase is Phase.ALLOWED else call
-
-
-def machine_of(entries: Iterable[Entry]) -> Machine:
-    """Apply the entries of a session to a new machine. Raise `InvalidTransition` with a note that names the entry."""
-    machine = Machine()
-    for entry in entries:
-        try:
-            machine.apply(entry.payload)
-        except InvalidTransition as exc:
-            exc.add_note(f"entry {entry.seq}")
-            raise
-    return machine
+"""For each entry about a call: the phases that it may follow, and the phase after it. None: it depends on the entry."""

@@ -4,42 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from functools import partial
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import msgspec
 
 import tenuto  # annotations load `tenuto.AsyncAgent` and `tenuto.Report` when they are evaluated
-from tenuto.agent.config import roots_text, stored_roots, tool_names
-from tenuto.agent.events import AgentEvent, ModelChanged, RunStarted, RunStopped
+from tenuto.agent.config import RunContext, admit, json_text, tool_names
+from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped, ToolProgress
 from tenuto.agent.handover import handover_entry
 from tenuto.agent.hooks import RunInfo, run_around
 from tenuto.agent.limits import FamilyBudget, limit_reached
-from tenuto.agent.machine import CANCELLED, Phase, State
-from tenuto.agent.run_context import Listener, PendingCall, RunContext
-from tenuto.agent.run_stream import AsyncRun, EventQueue
-from tenuto.agent.runner import Done, Runner, Step, cancel_entries, close_calls_for_new_input
+from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
+from tenuto.agent.runner import Done, Runner, Step, cancel_entries
 from tenuto.agent.session_log import SessionLog
 from tenuto.agent.sub_agents import AgentTool, SubAgents
 from tenuto.client.parameters import MessageInput
 from tenuto.client.reply import Reply
 from tenuto.client.request import check_newest, to_messages
+from tenuto.closable import AsyncClosable
+from tenuto.core import jsonio
 from tenuto.core.events import StreamEvent
 from tenuto.core.inbox import Cancel, Decision, InboxItem, PostedItem, Prompt, Steer
-from tenuto.core.journal import (
-    Compacted,
-    Configured,
-    Entry,
-    EntryPayload,
-    MessageAdded,
-    ReplyReceived,
-    TranscriptFold,
-    status_after,
-)
+from tenuto.core.journal import Compacted, Configured, Entry, RunEnded, TranscriptFold, status_after
 from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
@@ -52,18 +43,14 @@ from tenuto.core.messages import (
 )
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
-from tenuto.errors import (
-    MissingTool,
-    RunCancelled,
-    SessionInUse,
-    SessionNotFound,
-    StoreError,
-    TenutoError,
-)
+from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
 from tenuto.tools.toolbox import Toolbox
 
 logger = logging.getLogger("tenuto")
 T = TypeVar("T")
+
+MAX_QUEUED = 256
+"""The run waits while this number of events is unread. The events of one step that follow at once may exceed it."""
 
 
 def fork_point(entries: Iterable[Entry], count: int) -> int:
@@ -79,10 +66,10 @@ def fork_point(entries: Iterable[Entry], count: int) -> int:
             points, least = {}, len(fold)
         if not fold.open_calls():
             points.setdefault(len(fold), entry.seq)
-    if 0 < count <= len(fold) and count in points:
-        return points[count]
     if not 0 < count <= len(fold):
         raise ValueError(f"cannot fork after message {count}: choose 1 to {len(fold)}")
+    if count in points:
+        return points[count]
     if count < least:
         raise ValueError(f"cannot fork after message {count}: it was compacted since")
     near = sorted((point for point in points if point > 0), key=lambda point: abs(point - count))[:2]
@@ -91,8 +78,6 @@ def fork_point(entries: Iterable[Entry], count: int) -> int:
 
 
 class _ActiveRun:
-    """The run that is active in a session, and its task."""
-
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None  # coroutines run in tasks
@@ -122,7 +107,136 @@ class _ActiveRun:
         return self._cancelled and self.task.uncancel() <= self._cancels_before
 
 
-class AsyncSession:
+class EventQueue:
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[StreamEvent | AgentEvent | None] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self.closed = False
+
+    def put(self, event: StreamEvent | AgentEvent | None) -> None:
+        """Add an event; None ends the stream. Progress is omitted while the queue is full."""
+        if not (isinstance(event, ToolProgress) and self.is_full):
+            self._queue.put_nowait(event)
+
+    async def get(self) -> StreamEvent | AgentEvent | None:
+        event = await self._queue.get()
+        if not self.is_full:
+            self._room.set()
+        return event
+
+    @property
+    def is_full(self) -> bool:
+        return self._queue.qsize() >= MAX_QUEUED and not self.closed
+
+    async def wait_for_room(self) -> None:
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    def close(self) -> None:
+        """The reader is gone: the run does not wait for it any more."""
+        self.closed = True
+        self._room.set()
+
+
+class SessionProperties:
+    """The properties of a session that `AsyncSession` and `Session` share."""
+
+    _async: AsyncSession
+
+    @property
+    def reply(self) -> Reply | None:
+        """The last reply that this process received; None before."""
+        return self._async._reply
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._async._log.id
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the session has no entries yet."""
+        return self._async._log.head == 0
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation without the system prompt."""
+        return self._async._log.next.transcript()
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens used so far, failed attempts and sub-agents included."""
+        return self._async._log.usage
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
+        return self._async._log.cost
+
+    @property
+    def text(self) -> str:
+        """The text of the last reply, refusals included; empty before the first reply."""
+        last = self._async._log.last
+        return "".join(filter(None, map(display_text, last.blocks))) if last is not None else ""
+
+    @property
+    def last(self) -> AssistantMessage | None:
+        """The model's last message."""
+        return self._async._log.last
+
+    @property
+    def model(self) -> str:
+        """The model of the next request."""
+        return (self._async._log.next.configured or self._async._configured).model
+
+    @property
+    def status(self) -> str:
+        """`new`, `running` (here), `waiting`, `interrupted`, `completed`, `cancelled` or `failed`.
+
+        `interrupted`: work is pending and its run did not end. `waiting_for` has the reason of `waiting`.
+        """
+        if self._async._active is not None:
+            return "running"
+        machine = self._async._log.machine
+        if machine.halted is not None:
+            return status_after(machine.halted)[0]
+        if machine.state is not State.COMPLETED or self._async._log.background:
+            return "interrupted"
+        return "completed" if self._async._log.last is not None else "new"
+
+    @property
+    def waiting_for(self) -> str:
+        """`approval`, `input`, `limit` or `context` if the status is `waiting`; else empty."""
+        halted = self._async._log.machine.halted
+        return status_after(halted)[1] if halted is not None and self._async._active is None else ""
+
+    @property
+    def has_pending_work(self) -> bool:
+        """Whether `continue_()` has work to do that the journal shows; the inbox may have more."""
+        return self._async._log.has_work
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """The calls that need approval: `approve` or `deny` them. `send` denies them instead."""
+        own = tuple(
+            PendingCall(call.view, call.ordinal, reply_seq=self._async._log.reply_seq)
+            for call in self._async._log.machine.calls
+            if call.phase is Phase.WAITING
+        )
+        return (*own, *self._async._pending_below)
+
+    def on_event(self, listener: Listener) -> Callable[[], None]:
+        """Call a function for each event from now on, in the task or thread of the run. Return a function that ends this."""
+        listeners = self._async._listeners
+        listeners.append(listener)
+        return lambda: listeners.remove(listener) if listener in listeners else None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.status}>"
+
+
+class AsyncSession(SessionProperties, AsyncClosable):
     """A stored conversation. `AsyncAgent.session()` opens or creates one, `AsyncAgent.resume()` finds an existing one.
 
     Nothing is written before the first message. A run holds the session's lease, so no other process can write meanwhile,
@@ -136,29 +250,36 @@ class AsyncSession:
         log: SessionLog,
         context: RunContext,
         configured: Configured,
+        listeners: Iterable[Listener] = (),
         parent: AsyncSession | None = None,
     ) -> None:
+        self._async = self
         self._agent = agent
         self._log = log
-        self._context = context
         self._configured = configured
         self._parent = parent
-        self._listeners: list[Listener] = []
+        self._listeners = [*listeners]
         self._readers: list[EventQueue] = []
         self._active: _ActiveRun | None = None
         self._posted = asyncio.Event()
         """Set when the inbox has new items during a run."""
         self._early: list[InboxItem] = []
         """Items for a session that does not exist in the store yet."""
+        self._cancel_end = RunEnded(CANCELLED)
+        """The end of the run if its task is cancelled."""
         self._stop_record: asyncio.Future[None] | None = None
         self._releasing: asyncio.Future[None] | None = None
         self._pending_below: tuple[PendingCall, ...] = ()
         self._set_context(context)
-        self.reply: Reply | None = None
-        """The last reply that this process received; None before."""
+        self._own_settings: tuple[RunContext, Configured] | None = None
+        """The settings of the session while an override of its agent is in effect."""
+        self._own_model = ""
+        """The model of the session while an override uses another one."""
+        self._use_override()
+        self._reply: Reply | None = None
 
     def _set_context(self, context: RunContext) -> None:
-        """Use other tools, limits or an other approver from the next run on."""
+        """Use other tools, limits or another approver from the next run on."""
         parent = self._parent
         self._context = context
         self._budget: FamilyBudget = FamilyBudget(
@@ -167,97 +288,37 @@ class AsyncSession:
             parent._budget if parent is not None else None,
             shared=any(isinstance(context.toolbox.get(name), AgentTool) for name in context.toolbox.names()),
         )
-        self._log.budget = self._budget
+        self._log.budget = self._budget if self._budget.shared else None
         self._sub_agents = SubAgents(self)
 
     def _use_tools(self, toolbox: Toolbox, configured: Configured) -> None:
         """Use the tools of sources that were opened after the session."""
-        self._configured = msgspec.structs.replace(configured, model=self._configured.model)
-        self._set_context(msgspec.structs.replace(self._context, toolbox=toolbox))
+        context, own = self._own_settings or (self._context, self._configured)
+        context = msgspec.structs.replace(context, toolbox=toolbox)
+        own = msgspec.structs.replace(configured, model=own.model)
+        if self._own_settings:
+            self._own_settings = context, own  # the run starts with those of the override
+        else:
+            self._configured = own
+            self._set_context(context)
 
-    # --- properties ---
+    def _use_override(self) -> str:
+        """Use the settings of an override of the agent, or return to its own. Return the model to switch to, if any.
 
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self._log.id
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the session has no entries yet."""
-        return self._log.head == 0
-
-    @property
-    def transcript(self) -> Transcript:
-        """The conversation without the system prompt."""
-        return self._log.transcript()
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens used so far, failed attempts and sub-agents included."""
-        return self._log.usage
-
-    @property
-    def cost(self) -> Decimal | None:
-        """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
-        return self._log.cost
-
-    @property
-    def text(self) -> str:
-        """The text of the last reply, refusals included; empty before the first reply."""
-        last = self._log.last
-        return "".join(filter(None, map(display_text, last.blocks))) if last is not None else ""
-
-    @property
-    def last(self) -> AssistantMessage | None:
-        """The model's last message."""
-        return self._log.last
-
-    @property
-    def model(self) -> str:
-        """The model of the next request."""
-        return (self._log.configured or self._configured).model
-
-    @property
-    def status(self) -> str:
-        """`new`, `running` (here), `waiting`, `interrupted`, `completed`, `cancelled` or `failed`.
-
-        `interrupted`: work is pending and its run did not end. `waiting_for` has the reason of `waiting`.
+        The settings of a sub-agent are those of its own agent, from its start.
         """
-        if self._active is not None:
-            return "running"
-        machine = self._log.machine
-        if machine.halted is not None:
-            return status_after(machine.halted)[0]
-        if machine.state is State.COMPLETED:
-            return "interrupted" if self._log.background else "completed" if self._log.last is not None else "new"
-        return "interrupted"
-
-    @property
-    def waiting_for(self) -> str:
-        """`approval`, `input`, `limit` or `context` if the status is `waiting`; else empty."""
-        halted = self._log.machine.halted
-        return status_after(halted)[1] if halted is not None and self._active is None else ""
-
-    @property
-    def has_pending_work(self) -> bool:
-        """Whether `continue_()` has work to do that the journal shows; the inbox may have more."""
-        return self._log.has_work
-
-    @property
-    def pending(self) -> tuple[PendingCall, ...]:
-        """The calls that need approval: `approve` or `deny` them. `send` denies them instead."""
-        own = tuple(
-            PendingCall(call.view, call.ordinal, reply_seq=self._log.reply_seq)
-            for call in self._log.machine.calls
-            if call.phase is Phase.WAITING
-        )
-        return (*own, *self._pending_below)
-
-    def on_event(self, listener: Listener) -> Callable[[], None]:
-        """Call a function for each event from now on. Return a function that ends this."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+        agent = self._agent
+        if self._parent is not None or not (agent._overrides or self._own_settings):
+            return ""
+        model = agent._overrides[-1].model if agent._overrides else ""
+        previous, self._own_model = self._own_model, (self._own_model or self.model) if model else ""
+        system = self._effective_config().system  # of a stored session, also if the agent has none
+        own = self._own_settings or (msgspec.structs.replace(self._context, system=system), self._configured)
+        context, self._configured = agent._settings(*own)
+        self._own_settings = own if agent._overrides else None
+        if context != self._context:
+            self._set_context(context)
+        return model or previous
 
     # --- runs ---
 
@@ -292,16 +353,13 @@ class AsyncSession:
         """
         messages = () if message is None else _user_messages(message)
         async with self._working():
-            if self._known_run(messages, key):
+            if self._is_known(messages, key):
                 messages = ()
             if not messages and not await self._has_work():
                 halted = self._log.machine.halted
                 return Done(halted.reason if halted is not None else "completed")
             runner = await self._make_runner(messages, self._log.machine.failures)
-            try:
-                return await self._guard(runner, partial(self._step, runner, messages, key))
-            finally:
-                self.reply = runner.reply or self.reply
+            return await self._guard(runner, partial(runner.run_step, messages, key))
 
     async def enqueue(self, message: MessageInput, *, key: str = "") -> None:
         """Post a message that starts a run at rest: `continue_()` of any process runs it. It is stored when this returns.
@@ -343,7 +401,9 @@ class AsyncSession:
         await self._post(Cancel())
         with suppress(SessionInUse):  # the holder takes it from the inbox
             async with self._working():
-                await self._take_cancel(await self._log.read_inbox())
+                cancels = [item for item in await self._log.read_inbox() if isinstance(item.item, Cancel)]
+                entries = cancel_entries(self._log.machine) if cancels and self._log.has_work else ()
+                await self._log.append(*entries, taking=cancels, last=True)
 
     def cancel_local(self) -> bool:
         """Cancel the run of this object, from any thread. Return False if it has none."""
@@ -376,17 +436,26 @@ class AsyncSession:
         model that agents refuse.
         """
         model = self._context.client._full_name(model)
-        self._agent._check_model(model, allow_unverified=self._effective_config().allow_unverified)
+        self._check_model(model)
         if self.is_new and self._active is None:
             self._configured = msgspec.structs.replace(self._configured, model=model)
+            if self._own_settings:
+                context, own = self._own_settings
+                self._own_settings = context, msgspec.structs.replace(own, model=model)
             return ()
         async with self._working():
-            if model == self.model:  # another process may have switched meanwhile
-                return ()
-            entry = handover_entry(model, self._log, self._context.client._target, self._context.toolbox.definitions())
-            await self._log.append(*self._config_change(), entry)
-            self._emit(ModelChanged(entry.model, entry.previous_model, entry.losses))
-            return entry.losses
+            self._own_model = self._own_model and model
+            return await self._switch(model)
+
+    async def _switch(self, model: str) -> tuple[Loss, ...]:
+        """Write the entry of a handover. Return its losses."""
+        if model == self.model:  # another process may have switched meanwhile
+            return ()
+        entry = handover_entry(model, self._log, self._context.client._target, self._context.toolbox.definitions())
+        config = self._effective_config()
+        await self._log.append(*([] if config == self._log.next.configured else [config]), entry)
+        self._emit(ModelChanged(entry.model, entry.previous_model, entry.losses))
+        return entry.losses
 
     async def audit(self, model: str | None = None) -> tenuto.Report:
         """Report what a provider would refuse if the session were sent to its model (or another) now.
@@ -404,7 +473,7 @@ class AsyncSession:
 
     async def entries(self) -> list[Entry]:
         """Read the journal; a new session has no entries."""
-        return await self._log.entries()
+        return [] if self.is_new else await self._log.store.read(self.id)
 
     async def close(self) -> None:
         """Cancel the run, if there is one, and release the lease. The session can be used again."""
@@ -422,14 +491,6 @@ class AsyncSession:
         await self.load()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id} {self.status}>"
-
     async def load(self) -> None:
         """Read the entries that other processes have written. Every run does this first."""
         if self._active is None:
@@ -438,194 +499,177 @@ class AsyncSession:
 
     # --- configuration ---
 
-    async def _take_over(self) -> None:
-        """Acquire the lease from the process that holds it, which stops at its next write; then release it."""
-        await self._log.acquire(takeover=True)
-        await self._log.release()
-
     async def _configure(self, **changes: str) -> None:
         """Write a changed configuration: `parameters`, for example."""
         async with self._working():
             await self._log.append(msgspec.structs.replace(self._effective_config(), **changes))
-
-    async def _refresh_pending(self) -> None:
-        """Find the calls of sub-agents that need approval."""
-        self._pending_below = await self._sub_agents.pending()
 
     def _effective_config(self) -> Configured:
         """Return the configuration of the next request.
 
         Instructions and tools are those of this agent (instructions only if it has any); everything else is the session's.
         """
-        stored = self._log.configured
+        stored, context = self._log.next.configured, self._context
         if stored is None:
             return self._configured
-        system = stored.system if self._context.system is None else self._context.system
-        roots = self._context.toolbox.roots()
-        if self._context.keep_roots:
-            roots |= {name: root for name, root in stored_roots(stored).items() if name in roots}
-        return msgspec.structs.replace(stored, system=system, tools=self._configured.tools, roots=roots_text(roots))
+        system = stored.system if context.system is None else context.system
+        roots = context.toolbox.roots
+        if roots and stored.roots and context.keep_roots:
+            roots = {**roots, **{name: root for name, root in jsonio.parse(stored.roots).items() if name in roots}}
+        text = json_text(dict(sorted(roots.items()))) if roots else ""
+        return msgspec.structs.replace(stored, system=system, tools=self._configured.tools, roots=text)
 
-    def _config_change(self) -> list[EntryPayload]:
-        """Return the configuration of the next request if it differs from the stored one."""
+    def _check_model(self, model: str = "") -> Configured:
+        """Raise `UnsupportedModel` if agents refuse the session's model, or this one. Return the next configuration."""
         config = self._effective_config()
-        return [] if config == self._log.configured else [config]
-
-    def _check_tools(self) -> None:
-        """Raise `MissingTool` if an open call needs a tool that was offered before and is gone."""
-        stored = self._log.configured
-        gone = {*tool_names(stored)} - {*self._context.toolbox.names()} if stored is not None else set()
-        for call in self._log.machine.open_calls:
-            if call.view.name in gone and call.phase is not Phase.DENIED:
-                raise MissingTool(call.view.name)
+        model = model or config.model
+        allow_unverified = config.allow_unverified or self._configured.allow_unverified
+        target = self._context.client._target(model)
+        admit(model, target, allow_unverified=allow_unverified, tools=bool(config.tools))
+        return config
 
     # --- the run ---
 
-    async def _run(self, messages: tuple[Message, ...], key: str = "") -> Reply | None:
-        """Add messages, if any, and do the pending work. Return the last reply of this run."""
-        async with self._working():
-            return await self._run_held(messages, key)
+    async def _run(self, messages: tuple[Message, ...], key: str = "", *, is_new: bool = False) -> Reply | None:
+        """Add messages, if any, and do the pending work. Return the last reply of this run.
 
-    async def _run_held(self, messages: tuple[Message, ...], key: str = "") -> Reply | None:
-        known = self._known_run(messages, key)
-        if (known or not messages) and not await self._has_work():
-            return self._keyed_reply(key) if known else None
-        info = RunInfo(
-            session_id=self.id,
-            agent=self._configured.agent,
-            model=self.model,
-            resumed=self.has_pending_work and (known or not messages),
-            parent=self._parent.id if self._parent is not None else "",
-        )
-        if known:
-            messages = ()
-        runner = await self._make_runner(messages)
-        work = partial(run_around, self._context.hooks, "around_run", info, partial(self._work, runner, messages, key))
-        self._emit(RunStarted(info.model, info.resumed))
-        try:
-            await self._guard(runner, work)
-        finally:
-            self.reply = runner.reply or self.reply
-        await self._refresh_pending()
-        return self._keyed_reply(key) if known else runner.reply
+        `is_new`: the pending work is a message that no run has received yet.
+        """
+        async with self._working():
+            known = self._is_known(messages, key)
+            if known:
+                messages = ()
+            if not messages and not await self._has_work():
+                return self._keyed_reply(key) if known else None
+            runner = await self._make_runner(messages)
+            info = RunInfo(
+                session_id=self._log.id,
+                agent=self._configured.agent,
+                model=self._effective_config().model,
+                resumed=not messages and not is_new and self._log.has_work,
+                parent=self._parent.id if self._parent is not None else "",
+            )
+            work = partial(runner.run, messages, key)
+            self._emit(RunStarted(info.model, info.resumed))
+            await self._guard(runner, partial(run_around, self._context.hooks, "around_run", info, work))
+            self._pending_below = await self._sub_agents.pending()
+            return self._keyed_reply(key) if known else runner.reply
 
     async def _has_work(self) -> bool:
-        return bool(self.has_pending_work or self._early or await self._log.read_inbox())
+        return bool(self._log.has_work or self._early or await self._log.read_inbox())
 
     async def _make_runner(self, messages: tuple[Message, ...], failures: int = 0) -> Runner:
         """Check that the work can be done, and return a runner for it."""
-        if not messages:
-            self._check_tools()
-        self._agent._check_model(self.model, allow_unverified=self._effective_config().allow_unverified)
-        if self.is_new:
-            await self._context.client.check_key(self.model, self._context.headers)
+        model = self._use_override()
+        if model and self._log.next.configured is not None:
+            await self._switch(model)
+        stored, context = self._log.next.configured, self._context
+        if not messages and stored is not None:
+            gone = tool_names(stored) - {*context.toolbox.names()}
+            for call in self._log.machine.open_calls:
+                if call.view.name in gone and call.phase is not Phase.DENIED:
+                    raise MissingTool(call.view.name)
+        config = self._check_model()
+        if not self._log.head:
+            await context.client.check_key(config.model, context.headers)
+        if config.roots:
+            try:
+                toolbox = context.toolbox.at_roots(jsonio.parse(config.roots))
+            except NotADirectoryError as exc:
+                raise TenutoError(
+                    f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
+                ) from exc
+            context = msgspec.structs.replace(context, toolbox=toolbox)
         self._pending_below = ()
-        toolbox = _at_stored_roots(self._context.toolbox, stored_roots(self._effective_config()))
-        return Runner(self, msgspec.structs.replace(self._context, toolbox=toolbox), failures=failures)
+        return Runner(self, context, failures=failures)
 
-    async def _work(self, runner: Runner, messages: tuple[Message, ...], key: str) -> None:
-        await self._begin(runner, messages, key)
-        await runner.run()
-
-    async def _step(self, runner: Runner, messages: tuple[Message, ...], key: str) -> Step:
-        await self._begin(runner, messages, key)
-        step = await runner.step()
-        while self._sub_agents.has_tasks:
-            await self._sub_agents.wait_for_one()
-        return step
-
-    async def _begin(self, runner: Runner, messages: tuple[Message, ...], key: str) -> None:
-        """Write the entries before the first step."""
-        items = await self._log.read_inbox()
-        entries = self._config_change()
-        if not messages:
-            await runner.check_cancel(items)
-            if entries:
-                await self._log.append(*entries)
-        else:
-            entries += [*close_calls_for_new_input(self._log.machine), *(MessageAdded(one, key) for one in messages)]
-            # A cancel in the inbox was meant for the work before this message.
-            await self._log.append(*entries, taking=[item for item in items if isinstance(item.item, Cancel)])
-        early, self._early = self._early, []
-        for item in early:
-            await self._log.post(item)
-
-    def _known_run(self, messages: tuple[Message, ...], key: str) -> bool:
+    def _is_known(self, messages: tuple[Message, ...], key: str) -> bool:
         """Return whether messages with this key were added before. Raise `ValueError` if those were others."""
         run = self._log.keyed_runs.get(key) if key else None
-        if run is None:
-            return False
-        if run.messages != messages:
+        if run is not None and run.messages != messages:
             raise ValueError(f"session {self.id!r} has another message with the key {key!r}: use a new key")
-        return True
+        return run is not None
 
     def _keyed_reply(self, key: str) -> Reply | None:
         """Return the reply of an earlier run, as the journal has it."""
-        run = self._log.keyed_runs[key]
-        return _stored_reply(run.reply, run.replied_at, self.transcript) if run.reply is not None else None
+        run, messages = self._log.keyed_runs[key], self.transcript.messages
+        received = run.reply
+        if received is None:
+            return None
+        end = next((index for index, message in enumerate(messages, 1) if message is received.message), len(messages))
+        origin = received.message.origin
+        response = ChatResponse(
+            id=received.response_id,
+            model=origin.model if origin is not None else "",
+            provider=origin.provider if origin is not None else "",
+            choices=(Choice(received.message),),
+            usage=received.usage,
+            losses=received.losses,
+        )
+        id, transcript = received.request_id or None, Transcript(messages[:end])
+        return Reply(response=response, transcript=transcript, asked_at=run.replied_at, request_id=id)
 
     async def _guard(self, runner: Runner, work: Callable[[], Awaitable[T]]) -> T:
-        """Do the work of a run or a step. Record a cancellation, a timeout or an error that ends it."""
+        """Do the work of a run or a step. Record a cancellation, a timeout or an error that ends it.
+
+        Background sub-agents that still run are stopped for the same reason as the run. Only those of a cancelled run are
+        cancelled; the next run continues the others.
+        """
         seconds = self._context.limits.seconds
-        watcher = self._agent._inbox_watcher
-        watcher.add(self)
+        self._cancel_end = RunEnded(CANCELLED)
+        end = RunEnded("failed", "the run of the calling session failed")
         try:
-            async with asyncio.timeout(seconds) as limit:
-                return await work()
+            with self._agent._watching_inbox(self):
+                async with asyncio.timeout(seconds) as limit:
+                    try:
+                        return await work()
+                    except StoreError:
+                        raise
+                    except Exception as exc:
+                        end = RunEnded(CANCELLED) if isinstance(exc, RunCancelled) else end
+                        await runner.fail(exc)
+                        raise
         except TimeoutError:
             if not limit.expired():
                 raise
-            await self._record_stop("limit", "seconds", f"the limit of {seconds:g} s is reached")
+            end = RunEnded("waiting", "seconds", "limit")
+            await self._record_stop(end, f"the limit of {seconds:g} s is reached")
             raise limit_reached("seconds", f"the run took more than {seconds:g} s") from None
         except asyncio.CancelledError:
-            await self._record_stop(CANCELLED, "", "the run was cancelled")
-            raise
-        except StoreError:
-            raise
-        except Exception as exc:
-            await runner.fail(exc)
+            end = self._cancel_end
+            await self._record_stop(end, "the run was cancelled")
             raise
         finally:
-            watcher.remove(self)
-            await self._sub_agents.cancel()
+            self._reply = runner.reply or self._reply
+            if self._sub_agents.tasks:
+                await self._sub_agents.cancel(end)
 
-    async def _record_stop(self, reason: str, detail: str, why: str) -> None:
+    async def _record_stop(self, end: RunEnded, why: str) -> None:
         """Record that the run was ended from outside. It is recorded even if the caller does not wait."""
-        self._stop_record = asyncio.ensure_future(self._write_stop(reason, detail, why))
+        self._stop_record = asyncio.ensure_future(self._write_stop(end, why))
         await asyncio.shield(self._stop_record)
 
-    async def _write_stop(self, reason: str, detail: str, why: str) -> None:
+    async def _write_stop(self, end: RunEnded, why: str) -> None:
+        log = self._log
         try:
-            await self._log.settle()
-            await self._log.flush()
-            machine = self._log.machine
+            await log.append()  # finish the writes that were interrupted
+            machine = log.machine
             at_rest = machine.state is State.COMPLETED
-            if not self._log.held or (at_rest and (machine.halted is not None or self._log.last is None)):
+            if not log.held or (at_rest and (machine.halted is not None or log.last is None)):
                 return  # the run has ended, or it has not started
-            cancels = [item for item in await self._log.read_inbox() if isinstance(item.item, Cancel)]
-            await self._log.append(*cancel_entries(machine, reason, detail, why), taking=cancels, last=True)
+            cancels = [item for item in await log.read_inbox() if isinstance(item.item, Cancel)]
+            await log.append(*cancel_entries(machine, end, why), taking=cancels, last=True)
         except StoreError as exc:  # a later run continues from the entries that are there
             logger.warning("session %s was ended, and that could not be recorded: %s", self.id, exc)
             return
-        halted = self._log.machine.halted
-        assert halted is not None  # it was just written
-        self._emit(RunStopped(halted.reason, halted.detail, halted.waiting_for))
-
-    async def _take_cancel(self, items: list[PostedItem]) -> None:
-        """Cancel the pending work of a session without a run."""
-        cancels = [item for item in items if isinstance(item.item, Cancel)]
-        if not cancels:
-            return
-        entries: tuple[EntryPayload, ...] = ()
-        if self.has_pending_work:
-            entries = cancel_entries(self._log.machine, CANCELLED, "", "the run was cancelled")
-        await self._log.append(*entries, taking=cancels, last=True)
+        self._emit(RunStopped(end.reason, end.detail, end.waiting_for))
 
     async def _add_message(self, prompt: str) -> None:
-        """Write the first message of a background sub-agent; `continue_()` runs it."""
+        """Write the first message of a background sub-agent, without a run."""
         messages = _user_messages(prompt)
         async with self._working():
-            await self._begin(await self._make_runner(messages), messages, "")
+            runner = await self._make_runner(messages)
+            await runner.begin(messages)
 
     # --- inbox ---
 
@@ -659,37 +703,28 @@ class AsyncSession:
     ) -> Reply | None:
         """Post decisions; then continue the run, unless another process or another task holds the session."""
         await self.load()
-        await self._refresh_pending()
-        for one in self._choose(calls):
-            await self._post(
-                Decision(
-                    one.call.id,
-                    one.ordinal,
-                    allowed=allowed,
-                    reason=reason,
-                    reply_seq=one.reply_seq,
-                    session=one.session,
-                )
-            )
+        self._pending_below = await self._sub_agents.pending()
+        waiting = self.pending
+        chosen: list[PendingCall] = [] if calls else [*waiting]
+        for call in calls:
+            id = call if isinstance(call, str) else call.id if isinstance(call, ToolCallView) else call.call.id
+            matches = [one for one in waiting if one.call.id == id]
+            if isinstance(call, PendingCall):
+                matches = [one for one in matches if (one.ordinal, one.session) == (call.ordinal, call.session)]
+            if not matches:
+                names = ", ".join(f"{one.call.name} ({one.call.id})" for one in waiting)
+                others = f"these do: {names}" if names else "no call does"
+                raise ValueError(f"no call {id!r} waits for approval; {others}")
+            chosen += [one for one in matches if one not in chosen]
+        for one in chosen:
+            call_id, index = one.call.id, one.ordinal
+            await self._post(Decision(call_id, index, allowed, reason, one.reply_seq, one.session))
         if self._active is not None and not self._active.ending:
             return None
         try:
             return await self._run(())
         except SessionInUse:
             return None
-
-    def _choose(self, calls: tuple[PendingCall | ToolCallView | str, ...]) -> list[PendingCall]:
-        waiting = list(self.pending)
-        if not calls:
-            return waiting
-        chosen: list[PendingCall] = []
-        for call in calls:
-            id = call if isinstance(call, str) else call.id if isinstance(call, ToolCallView) else call.call.id
-            matches = [one for one in waiting if _is_same_call(one, call, id)]
-            if not matches:
-                raise ValueError(f"no call {id!r} waits for approval{_call_list(waiting)}")
-            chosen += [one for one in matches if one not in chosen]
-        return chosen
 
     # --- events ---
 
@@ -707,17 +742,13 @@ class AsyncSession:
             except Exception:
                 logger.exception("a listener of session %s failed", self.id)
 
-    def _is_behind(self) -> bool:
-        """Return whether a reader of this session, or of one above it, has too many unread events."""
-        above = self._parent
-        return any(reader.is_full() for reader in self._readers) or (above is not None and above._is_behind())
-
     async def _wait_for_readers(self) -> None:
         """Wait until the readers of this session, and of those above it, have read enough events."""
-        for reader in tuple(self._readers):
-            await reader.wait_for_room()
-        if self._parent is not None:
-            await self._parent._wait_for_readers()
+        session: AsyncSession | None = self
+        while session is not None:
+            for reader in tuple(session._readers):
+                await reader.wait_for_room()
+            session = session._parent
 
     # --- lease ---
 
@@ -758,14 +789,91 @@ class AsyncSession:
             logger.warning("session %s: the lease could not be released: %s", self.id, exc)
 
 
-def _at_stored_roots(toolbox: Toolbox, roots: Mapping[str, str]) -> Toolbox:
-    """Return the tools for the directories of a session. Raise `TenutoError` if one does not exist any more."""
+class AsyncRun(AsyncClosable):
+    """A run as a stream of its events. Use it in `async with`, and iterate over it.
+
+    Leaving early cancels the run and records that. After `Retrying`, discard the events of the failed reply. The run waits
+    while `MAX_QUEUED` events are not read.
+    """
+
+    def __init__(self, session: AsyncSession, messages: tuple[Message, ...], key: str = "") -> None:
+        self._session = session
+        self._messages = messages
+        self._key = key
+        self._events = EventQueue()
+        self._task: asyncio.Task[Reply | None] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamEvent | AgentEvent:
+        task = self._task or self._start()
+        try:
+            event = await self._events.get()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        if event is not None:
+            return event
+        self._events.put(None)  # for another reader, and for the next call
+        await self.close()
+        if not task.cancelled():  # after close() by another task, the events just end
+            task.result()
+        raise StopAsyncIteration
+
+    def _start(self) -> asyncio.Task[Reply | None]:
+        if self._events.closed:
+            raise TenutoError("the run is closed")
+        events = self._events
+        self._session._readers.append(events)
+        self._task = task = asyncio.create_task(self._session._run(self._messages, self._key))
+
+        def end(task: asyncio.Task[Reply | None]) -> None:
+            if not task.cancelled():
+                task.exception()  # a reader that left early does not read it
+            events.put(None)
+
+        task.add_done_callback(end)
+        weakref.finalize(self, _abandon, asyncio.get_running_loop(), task, events).atexit = False
+        return task
+
+    @property
+    def reply(self) -> Reply:
+        """The last reply; it is available once the run has ended."""
+        task = self._task
+        if task is None or not task.done():
+            raise TenutoError("the run has not ended: read on")
+        if task.cancelled():
+            raise TenutoError("the run was closed before it ended: the session has the events until then")
+        reply = task.result() or self._session.reply
+        if reply is None:
+            raise TenutoError("no work was pending, so no request was sent")
+        return reply
+
+    async def cancel(self) -> None:
+        """Cancel the run; its results so far are saved."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel the run, if it has not ended."""
+        self._events.close()
+        task = self._task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
+def _abandon(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Reply | None], events: EventQueue) -> None:
+    """Cancel a run whose stream was dropped. The garbage collector may call this in any thread."""
+    events.closed = True
     try:
-        return toolbox.at_roots(roots)
-    except NotADirectoryError as exc:
-        raise TenutoError(
-            f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
-        ) from exc
+        here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        here = False
+    if here:  # at once, so that the next `send` sees that the run is ending
+        task.cancel()
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)
 
 
 def _user_messages(content: MessageInput) -> tuple[Message, ...]:
@@ -778,36 +886,3 @@ def _user_messages(content: MessageInput) -> tuple[Message, ...]:
         if isinstance(message, AssistantMessage | ToolResults | SystemMessage):
             raise TypeError(f"expected a user message, got {type(message).__name__}")
     return messages
-
-
-def _stored_reply(received: ReplyReceived, replied_at: float, transcript: Transcript) -> Reply:
-    """Build a reply from its journal entry."""
-    messages = transcript.messages
-    end = next((index for index, message in enumerate(messages, 1) if message is received.message), len(messages))
-    origin = received.message.origin
-    response = ChatResponse(
-        id=received.response_id,
-        model=origin.model if origin is not None else "",
-        provider=origin.provider if origin is not None else "",
-        choices=(Choice(received.message),),
-        usage=received.usage,
-        losses=received.losses,
-    )
-    return Reply(
-        response=response,
-        transcript=Transcript(messages[:end]),
-        asked_at=replied_at,
-        request_id=received.request_id or None,
-    )
-
-
-def _is_same_call(pending: PendingCall, call: PendingCall | ToolCallView | str, id: str) -> bool:
-    if isinstance(call, PendingCall):
-        return (pending.call.id, pending.ordinal, pending.session) == (id, call.ordinal, call.session)
-    return pending.call.id == id
-
-
-def _call_list(waiting: list[PendingCall]) -> str:
-    if not waiting:
-        return "; no call does"
-    return f"; these do: {', '.join(f'{one.call.name} ({one.call.id})' for one in waiting)}"

@@ -1,8 +1,6 @@
-"""What would the provider say? An audit tells it beforehand, without any network."""
+"""Predict what a provider does with a request, without the network."""
 
-from __future__ import annotations
+from tenuto.audit.api import Auditable, audit, audit_body
+from tenuto.audit.report import BlockOutcome, Finding, OutcomeKind, Report, Severity
 
-from tenuto.audit.auditing import Auditable, audit, audit_body
-from tenuto.audit.report import BlockFate, Fate, Finding, Report, Severity
-
-__all__ = ["Auditable", "BlockFate", "Fate", "Finding", "Report", "Severity", "audit", "audit_body"]
+__all__ = ["Auditable", "BlockOutcome", "Finding", "OutcomeKind", "Report", "Severity", "audit", "audit_body"]

@@ -1,4 +1,4 @@
-"""What an audit comes to: a verdict on each block, and what the provider would find fault with."""
+"""The result of an audit: an outcome for each block, and the rules that the request breaks."""
 
 from __future__ import annotations
 
@@ -7,142 +7,140 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["BlockFate", "Fate", "Finding", "Report", "Severity"]
+from tenuto.core.loss import Location
 
 Severity: TypeAlias = Literal["refused", "changed", "lost", "warned"]
-"""The provider answers with an error; what was sent before cannot be made again; it takes it and spoils it; it takes it,
-and there is something to know."""
-Fate: TypeAlias = Literal["kept", "translated", "stripped", "dropped", "refused"]
-"""It goes as it is; in another form; without its token or a part of it; not at all; and the provider would refuse it."""
-
-
-_PLACES = 5
-"""How many places of the same finding are named in a text."""
+"""`refused`: the provider returns an error; `changed`: a past request is no longer reproduced byte for byte; `lost`:
+accepted, but content is dropped; `warned`: accepted with a caveat, or possibly refused."""
+OutcomeKind: TypeAlias = Literal["kept", "translated", "stripped", "dropped", "refused"]
+"""Sent unchanged; in another form; without its token or a part; not sent; sent, and the provider refuses it."""
+_MAX_PLACES = 5
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One rule that the request breaks.
-
-    `rule` is its id in the book (`tenuto.core.rules`). `pointer` is a JSON pointer into the request's body, `place` says
-    where that stands in the transcript, as far as it stands there (`messages[3].blocks[1]`). `says` is what the provider
-    would answer, as far as its words are known; `source` is where the rule is known from.
-    """
+    """One rule that the request breaks, or a past request that changed."""
 
     rule: str
+    """The id of the rule (docs/rules.md)."""
     severity: Severity
     pointer: str = ""
-    place: str = ""
+    """JSON pointer into the body."""
+    location: Location | None = None
+    """The block of the transcript at the pointer, if there is one."""
+    entry: int | None = None
+    """The number of the journal entry, for a past request."""
     says: str = ""
+    """The provider's error message."""
     remedy: str = ""
     source: str = ""
+    certain: bool = True
+    """Whether the provider is known to refuse. Otherwise the severity is `warned`."""
+    verbatim: bool = True
+    """Whether `says` is the provider's own text."""
 
 
-class BlockFate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What becomes of one block of the transcript.
+class BlockOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happens to one block of the transcript."""
 
-    `place` is where it stands (`messages[3].blocks[1]`, `messages[0].content[2]`, `messages[4].results[0]`), `kind` what
-    it is, `pointer` where it goes in the request. `token` says that it has a token of its issuer's, and keeps it. Where
-    it does not go as it is, `rule` names the reason, `why` says it in words, and `remedy` what can be done about it.
-    """
-
-    place: str
+    location: Location
     kind: str
-    fate: Fate
+    """The type of the block."""
+    outcome: OutcomeKind
     pointer: str = ""
+    """JSON pointer into the body; empty if the block is not sent."""
+    loss: str = ""
+    """The kind of the loss, if the block is not kept."""
     rule: str = ""
-    why: str = ""
+    """The rule that refuses the block, or that the loss avoids to break."""
+    reason: str = ""
     remedy: str = ""
     source: str = ""
     token: bool = False
+    """Whether the block has a token of its issuer and keeps it."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What would become of a conversation that is sent to a target.
-
-    `target` is `provider/model`. `compared` counts the requests of the journal that were made again and compared with
-    what was sent; each that differs is a finding `changed`.
-    """
+    """What happens to a conversation that is sent to a target."""
 
     target: str
+    """`provider/model`."""
     dialect: str
-    blocks: tuple[BlockFate, ...] = ()
+    blocks: tuple[BlockOutcome, ...] = ()
     findings: tuple[Finding, ...] = ()
     compared: int = 0
+    """The number of past requests of the journal that were written again and compared with their digests."""
 
     @property
     def clean(self) -> bool:
-        """Whether the provider would take it, and what was sent before can be made again byte for byte."""
+        """Whether the provider accepts the request, and all past requests are reproduced byte for byte."""
         return not any(finding.severity in ("refused", "changed") for finding in self.findings)
 
     @property
     def refused(self) -> tuple[Finding, ...]:
-        """What the provider would refuse."""
+        """The findings for which the provider returns an error."""
         return tuple(finding for finding in self.findings if finding.severity == "refused")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        listed = {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
-        return {"clean": self.clean, "fates": self.fates(), **listed}
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+        return {"clean": self.clean, "outcomes": self.outcomes(), **values}
 
-    def fates(self) -> dict[str, int]:
-        """Count the blocks by what becomes of them."""
+    def outcomes(self) -> dict[str, int]:
+        """Count the blocks by outcome."""
         counts: dict[str, int] = {}
         for block in self.blocks:
-            counts[block.fate] = counts.get(block.fate, 0) + 1
+            counts[block.outcome] = counts.get(block.outcome, 0) + 1
         return counts
 
-    def _changed(self) -> int:
-        return sum(finding.severity == "changed" for finding in self.findings)
-
     def __str__(self) -> str:
-        """The report in words, a line for each thing there is to say."""
+        """The report as text, one line per block that is not kept and a few per finding."""
         tokens = sum(block.token for block in self.blocks)
-        signed = f" ({tokens} with {'its token' if tokens == 1 else 'their tokens'})" if tokens else ""
-        counts = [f"{count} {fate}{signed if fate == 'kept' else ''}" for fate, count in self.fates().items()]
-        counted = ", ".join(counts) or "no blocks"
-        verdict = "would be taken" if not self.refused else "would be refused"
-        lines = [f"{self.target} ({self.dialect}): {verdict}; {counted}"]
+        signed = f" ({tokens} signed)" if tokens else ""
+        counts = [
+            f"{count} {outcome}{signed if outcome == 'kept' else ''}" for outcome, count in self.outcomes().items()
+        ]
+        verdict = "refused" if self.refused else "accepted"
+        lines = [f"{self.target} ({self.dialect}): {verdict}; blocks: {', '.join(counts) or 'none'}"]
         if self.compared:
-            again = "request" if self.compared == 1 else "requests"
-            lines.append(f"{self.compared} earlier {again} made again, {self._changed() or 'none'} with other bytes")
-        lines += _told(self.findings)
-        lines += [_fate_line(block) for block in self.blocks if block.fate != "kept"]
+            changed = sum(finding.severity == "changed" for finding in self.findings)
+            requests = "1 past request" if self.compared == 1 else f"{self.compared} past requests"
+            lines.append(f"{requests} written again: {changed or 'none'} with other bytes")
+        lines += _finding_lines(self.findings)
+        lines += [_block_line(block) for block in self.blocks if block.outcome != "kept"]
         return "\n".join(lines)
 
 
-def _told(findings: Iterable[Finding]) -> list[str]:
-    """Say what was found; the same of several places in one breath."""
-    alike: dict[tuple[str, str, str], list[Finding]] = {}
+def _finding_lines(findings: Iterable[Finding]) -> list[str]:
+    """Describe the findings; equal findings at several places once."""
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
-        alike.setdefault(
-            (finding.severity, finding.rule, finding.says if finding.severity != "warned" else ""), []
-        ).append(finding)
-    return [_line(found[0], found[1:]) for found in alike.values()]
+        text = finding.says if finding.severity != "warned" else ""
+        groups.setdefault((finding.severity, finding.rule, text), []).append(finding)
+    return [_describe(*group) for group in groups.values()]
 
 
-def _line(finding: Finding, more: list[Finding]) -> str:
-    where = " ".join(filter(None, (finding.pointer, finding.place and f"({finding.place})")))
-    parts = [f"{finding.severity}  {finding.rule}  {where}".rstrip()]
-    if more:
-        others = ", ".join(found.pointer or found.place for found in more[:_PLACES])
-        rest = f" and {len(more) - _PLACES} more" if len(more) > _PLACES else ""
-        parts.append(f"    also at: {others}{rest}")
-    if finding.says:
-        parts.append(f"    it says: {_flat(finding.says)}")
-    if finding.remedy:
-        parts.append(f"    do: {finding.remedy}")
-    if finding.source:
-        parts.append(f"    known from: {finding.source}")
-    return "\n".join(parts)
+def _describe(finding: Finding, *others: Finding) -> str:
+    lines = [f"{finding.severity}  {finding.rule}  {_place(finding)}".rstrip()]
+    if others:
+        places = ", ".join(other.pointer or _place(other) for other in others[:_MAX_PLACES])
+        rest = f" and {len(others) - _MAX_PLACES} more" if len(others) > _MAX_PLACES else ""
+        lines.append(f"    also at: {places}{rest}")
+    if not finding.certain:
+        lines.append("    may be refused: not confirmed for this provider")
+    for name, text in (("message", finding.says), ("remedy", finding.remedy), ("source", finding.source)):
+        if text:
+            lines.append(f"    {name}: {' '.join(text.split())}")
+    return "\n".join(lines)
 
 
-def _fate_line(block: BlockFate) -> str:
-    rule = f" [{block.rule}]" if block.rule else ""
-    text = f"{block.fate}  {block.place}  {block.kind}: {_flat(block.why)}{rule}"
+def _place(finding: Finding) -> str:
+    if finding.entry is not None:
+        return f"entry {finding.entry}"
+    return f"{finding.pointer} ({finding.location})" if finding.location else finding.pointer
+
+
+def _block_line(block: BlockOutcome) -> str:
+    name = block.loss or block.rule
+    text = f"{block.outcome}  {block.location}  {block.kind}: {' '.join(block.reason.split())}{f' [{name}]' if name else ''}"
     return f"{text}\n    {block.remedy}" if block.remedy else text
-
-
-def _flat(said: str) -> str:
-    """Return in one line what somebody else said: a line of the report is the report's."""
-    return " ".join(said.split())

@@ -32,9 +32,12 @@ _ALIASES = {alias: row.name for row in ROWS for alias in row.aliases}
 
 
 def add_provider(row: Provider) -> None:
-    """Add a provider row in this process, or replace the row of the same name."""
+    """Add a provider row in this process, or replace the row of the same name. The simulator can imitate it."""
     PROVIDERS[row.name] = row
     _ALIASES.update(dict.fromkeys(row.aliases, row.name))
+    for name, other in list(PROVIDERS.items()):
+        if other.plays and not row.plays and row.name not in other.plays:
+            PROVIDERS[name] = replace(other, plays=(*other.plays, row.name))
 
 
 def is_known_provider(name: str) -> bool:

@@ -1,311 +1,281 @@
-"""`tenuto config`: what is set once for all."""
+"""Settings of the config file, its profiles and the environment.
+
+Precedence: option, environment, profile, file, default.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tenuto import settings
+from tenuto.cli.terminal.text import closest_names
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tenuto.cli.configuring import Config, Held
-
-__all__ = ["command"]
-
-_EXAMPLES = """\b
-Examples:
-  tenuto config show
-  tenuto config set model anthropic/claude-sonnet-5-5
-  tenuto config set profiles.work.tools read_file shell
-  tenuto --profile work run "What is left to do?"
-"""
-_SHOW_EXAMPLES = """\b
-Examples:
-  tenuto config show
-  tenuto --profile work config show
-  tenuto config show --json | jq .settings.model
-"""
-_PATH_EXAMPLES = """\b
-Examples:
-  tenuto config path
-  $EDITOR "$(tenuto config path)"
-"""
-_SET_EXAMPLES = """\b
-Examples:
-  tenuto config set model openai/gpt-6.1-sol
-  tenuto config set tools read_file list_files     # a list: value after value
-  tenuto config set options.temperature 0.2
-  tenuto config set profiles.work.approve never
-  tenuto config set profile work                   # what holds without --profile
-  tenuto config set providers.mine.base_url http://localhost:8000/v1
-  tenuto config set --unset tools
-"""
-_HEADS = ("KEY", "VALUE", "FROM")
-_WIDE = 100
+    from tenuto.client.parameters import ProviderConfig
 
 
-@click.group("config", epilog=_EXAMPLES)
-def command() -> None:
-    """Show and change what is set once for all.
-
-    It is kept in config.toml, whose keys are called like the options of run, chat and resume. [profiles.NAME] holds the
-    same keys for a profile, which --profile NAME, TENUTO_PROFILE, or profile = "NAME" in the file turns on.
-    [providers.NAME] is a server of your own: base_url, dialect, headers, key_env.
-
-    An option that is typed wins over the environment, that over the profile, that over the rest of the file. Keys are not
-    kept here: see tenuto keys.
-    """
+_NEW = ("run", "chat")
+_RUN = ("run", "chat", "resume")
 
 
-@command.command("path", epilog=_PATH_EXAMPLES)
-def path_command() -> int:
-    """Print where the file is, or would be."""
-    from tenuto.cli.configuring import config_path
-    from tenuto.cli.screen import write_text
+class Key(NamedTuple):
+    """A setting that stands for an option."""
 
-    write_text(f"{config_path()}\n")
-    return 0
-
-
-# --- show -------------------------------------------------------------------------------------------------------------
-
-
-@command.command("show", epilog=_SHOW_EXAMPLES)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-@click.pass_context
-def show_command(ctx: click.Context, as_json: bool) -> int:
-    """Show what holds where no option is typed, and who says so: a variable, the profile, the file, or nobody.
-
-    Passwords in addresses and the values of headers are not shown. If something is wrong with the file, that is said, the
-    rest is shown, and the exit code is 2.
-    """
-    from tenuto.cli.configuring import held
-    from tenuto.cli.escaping import one_line
-    from tenuto.cli.screen import write_document, write_text
-    from tenuto.core import jsonio
-
-    config, wrong = _readable()
-    asked = ctx.find_root().params.get("profile")
-    profile, holds = config.profile(asked), _settled(held(config, asked))
-    for fault in wrong:
-        click.echo(f"error: {one_line(fault, 600)}", err=True)
-    if as_json:
-        write_document(jsonio.encode(_document(config, profile, holds)))
-    else:
-        write_text(_page(config, profile, holds), escape=True)
-    return 2 if wrong else 0
+    commands: tuple[str, ...] = ()
+    """The commands with the option; empty for all that have it."""
+    parameter: str = ""
+    """The parameter of the option if it has another name."""
+    variable: str = ""
+    """The environment variable that overrides the setting."""
+    default: object = None
 
 
-def _readable() -> tuple[Config, list[str]]:
-    """Return the file as far as it can be used, and what is wrong with it."""
-    from tenuto.cli.config_keys import faults, fitting
-    from tenuto.cli.configuring import Config, Misconfigured, config_path, own_providers, read_toml, text_of
+KEYS = {
+    "model": Key(_NEW, variable="TENUTO_MODEL"),
+    "system": Key(_NEW),
+    "effort": Key(_NEW),
+    "max_tokens": Key(_NEW),
+    "options": Key(_NEW, "option"),
+    "allow_unverified": Key(_NEW, default=False),
+    "fallback": Key(_RUN),
+    "tools": Key(_RUN, "tool"),
+    "root": Key(_RUN, default="."),
+    "approve": Key(_RUN, default="ask"),
+    "allow": Key(_RUN),
+    "deny": Key(_RUN),
+    "max_turns": Key(_RUN, default=100),
+    "max_usd": Key(_RUN),
+    "max_tokens_total": Key(_RUN),
+    "timeout": Key(_RUN),
+    "quiet": Key(_RUN, default=False),
+    "hide_thinking": Key(_RUN, default=False),
+    "usage": Key(_RUN, default=False),
+    "store": Key(variable="TENUTO_STORE"),
+    "color": Key(default="auto"),
+}
+"""The settings of the file and of each profile; `config_schema` has their types."""
 
-    path = config_path()
+BOM = "\ufeff"
+"""The byte order mark that some editors write at the start of a UTF-8 file."""
+_BY_HAND = "fix it in an editor"
+WORKS_WITH_BROKEN_CONFIG = ("config", "keys", "doctor", "completion")
+"""Commands that work with a broken file: they report or fix its problems."""
+
+
+class ConfigError(click.UsageError):
+    """A setting cannot be used. `hint` says what to do."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint or "run tenuto config edit, tenuto config set or tenuto config show"
+
+
+class Setting(NamedTuple):
+    """A value and its source: `environment`, `profile`, `file` or `default`; `where` is the name of the source."""
+
+    value: Any
+    source: str
+    where: str = ""
+
+
+class Config(NamedTuple):
+    """The content of the file; empty if there is no file."""
+
+    path: Path
+    document: dict[str, Any]
+    exists: bool
+
+    def profile(self, asked: str | None) -> str:
+        """Return the profile to use: `asked`, else `TENUTO_PROFILE`, else the default of the file; empty if none."""
+        name = asked
+        if name is None:
+            name = settings.getenv("TENUTO_PROFILE") or str(self.document.get("profile", ""))
+        profiles = self.document.get("profiles", {})
+        if name and name not in profiles:
+            known = closest_names(name, profiles) if self.exists else "the file does not exist"
+            raise ConfigError(f"{self.path} has no profile {name[:60]!r}: {known}")
+        return name
+
+
+def config_path() -> Path:
+    """Return the path of the file. Raise `ConfigError` if there is no home directory."""
     try:
-        text = text_of(path)
-        document = read_toml(text or "", path)
-    except Misconfigured as exc:
-        return Config(path, {}, exists=True), [exc.message]
-    wrong = [f"{path}: {fault}" for fault in faults(document)]
-    if not wrong:
-        try:
-            own_providers()
-        except Misconfigured as exc:
-            wrong = [exc.message]
-    return Config(path, fitting(document), exists=text is not None), wrong
+        return settings.config_home() / "config.toml"
+    except RuntimeError as exc:
+        raise ConfigError(str(exc), hint="set HOME or TENUTO_HOME to your own directory") from None
 
 
-def _settled(holds: Mapping[str, Held]) -> dict[str, Held]:
-    """What holds, with what comes of nothing being said: the model that is asked then, and where sessions are kept."""
-    from tenuto import settings
-    from tenuto.cli.choosing import chosen
-    from tenuto.cli.configuring import Held, Misconfigured
+def parse_config(text: str, path: Path) -> dict[str, Any]:
+    """Read and check the text of a file. Raise `ConfigError` with its first problem."""
+    document = read_toml(text, path)
+    if document:
+        from tenuto.cli.config_schema import find_problems
 
-    found = dict(holds)
-    if found["store"].source == "default":
-        found["store"] = Held(settings.store(), "default")
-    if found["model"].source == "default":
-        with suppress(Misconfigured):  # which one that is may depend on what cannot be read
-            found["model"] = Held(chosen(None).model, "default")
-    found["store"] = found["store"]._replace(value=_address(found["store"].value))
-    if isinstance(options := found["options"].value, dict):
-        found["options"] = found["options"]._replace(value=_covered(options, "extra_headers"))
-    return found
+        for _, problem in find_problems(document):
+            raise ConfigError(f"{path}: {problem}")
+    return document
 
 
-def _covered(table: Mapping[str, Any], headers: str) -> dict[str, Any]:
-    """A table without the values of its headers, which may be secrets."""
-    held = table.get(headers)
-    return {**table, headers: dict.fromkeys(held, "***")} if isinstance(held, dict) else dict(table)
+def read_toml(text: str, path: Path) -> dict[str, Any]:
+    """Parse the text of a file. Raise `ConfigError`, with the line and column, if it is invalid TOML."""
+    import tomllib
+
+    try:
+        return tomllib.loads(text.removeprefix(BOM))
+    except tomllib.TOMLDecodeError as exc:
+        end = f"(at line {text.count(chr(10)) + 1}, column {len(text) - text.rfind(chr(10))}, the end of the file)"
+        said = str(exc).replace("(at end of document)", end)
+        raise ConfigError(f"{path} cannot be read as TOML: {said}", hint=_BY_HAND) from None
+    except RecursionError:
+        raise ConfigError(f"{path} cannot be read as TOML: it is nested too deeply", hint=_BY_HAND) from None
 
 
-def _address(place: str) -> str:
-    from tenuto.client.http import safe_url
+def read_once(name: str, read: Callable[[], Any]) -> Any:
+    """Return the result of `read`, which is called once per command: files may change while it runs."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return read()
+    meta = context.find_root().meta
+    if name not in meta:
+        meta[name] = read()
+    return meta[name]
 
-    return safe_url(place) if "://" in place else place
+
+def load_config() -> Config:
+    """Return the config file; empty if there is none. Raise `ConfigError` if it cannot be used. Do not change the result."""
+    config: Config = read_once("tenuto.config", _read_config)
+    return config
 
 
-def _servers(config: Config) -> dict[str, dict[str, Any]]:
-    """The servers of one's own, without what may be a secret."""
+def _read_config() -> Config:
+    path = config_path()
+    text = read_config_text(path)
+    return Config(path, {}, exists=False) if text is None else Config(path, parse_config(text, path), exists=True)
+
+
+def read_config_text(path: Path) -> str | None:
+    """Return the text of the file with its byte order mark and line ends; None if there is no file."""
+    try:
+        return path.read_bytes().decode()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror or exc}", hint=_BY_HAND) from None
+    except UnicodeDecodeError as exc:
+        raise ConfigError(f"{path} cannot be read: not UTF-8 text (byte {exc.start})", hint=_BY_HAND) from None
+
+
+def effective_settings(config: Config, profile: str | None) -> dict[str, Setting]:
+    """Return the value of every setting without command-line options, and its source."""
+    name = config.profile(profile)
+    own = config.document.get("profiles", {}).get(name, {}) if name else {}
     found = {}
-    for name, table in config.document.get("providers", {}).items():
-        found[name] = _covered(table, "headers")
-        if "base_url" in table:
-            found[name]["base_url"] = _address(table["base_url"])
+    for key, of in KEYS.items():
+        variable = settings.getenv(of.variable) if of.variable else ""
+        if variable:
+            found[key] = Setting(variable, "environment", of.variable)
+        elif key in own:
+            found[key] = Setting(own[key], "profile", name)
+        elif key in config.document:
+            found[key] = Setting(config.document[key], "file", str(config.path))
+        else:
+            found[key] = Setting(of.default, "default")
     return found
 
 
-def _document(config: Config, profile: str, holds: Mapping[str, Held]) -> dict[str, Any]:
+def default_options(verb: str, profile: str | None = None) -> dict[str, Any]:
+    """Return the configured values of a command's options by parameter name.
+
+    Raise `ConfigError` for an invalid file or an unknown profile, except for `WORKS_WITH_BROKEN_CONFIG`: these get the
+    values of the environment.
+    """
+    try:
+        config = load_config()
+        holds = effective_settings(config, profile)
+    except ConfigError:
+        if verb not in WORKS_WITH_BROKEN_CONFIG:
+            raise
+        from pathlib import Path
+
+        holds = effective_settings(Config(Path("config.toml"), {}, exists=False), "")
     return {
-        "path": str(config.path),
-        "exists": config.exists,
-        "profile": profile or None,
-        "profiles": list(config.document.get("profiles", {})),
-        "settings": {
-            key: {"value": one.value, "source": one.source, "where": one.where or None} for key, one in holds.items()
-        },
-        "providers": _servers(config),
+        of.parameter or key: _option_value(key, holds[key].value)
+        for key, of in KEYS.items()
+        if holds[key].source != "default" and (not of.commands or verb in of.commands)
     }
 
 
-def _page(config: Config, profile: str, holds: Mapping[str, Held]) -> str:
-    from tenuto.cli.columns import columns
-    from tenuto.cli.escaping import one_line
-    from tenuto.cli.toml_lines import written
+def _option_value(key: str, value: Any) -> Any:
+    """Convert a setting to the value of its option."""
+    match key:
+        case "options":
+            import json
 
-    others = ", ".join(name for name in config.document.get("profiles", {}) if name != profile)
-    head = [
-        ("file", f"{config.path}{'' if config.exists else ' (there is none)'}"),
-        ("profile", f"{profile or '-'}{f' (others: {others})' if others else ''}"),
-    ]
-    rows = [_HEADS]
-    for key, one in holds.items():
-        source = {"environment": one.where, "profile": f"profile {one.where}", "file": config.path.name}
-        value = "-" if one.value is None else one_line(written(one.value), _WIDE)
-        rows.append((key, value, one_line(source.get(one.source, one.source), _WIDE)))
-    for name, table in _servers(config).items():
-        rows += [
-            (one_line(f"providers.{name}.{key}", _WIDE), one_line(written(value), _WIDE), config.path.name)
-            for key, value in table.items()
-        ]
-    lines = [(name, one_line(said, 4 * _WIDE)) for name, said in head]
-    return f"{columns(lines)}\n{columns(rows)}"
+            return tuple(f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in value.items())
+        case "fallback":
+            return ",".join(value)
+        case "max_usd":
+            return str(value)
+        case _:
+            return tuple(value) if isinstance(value, list) else value
 
 
-# --- set --------------------------------------------------------------------------------------------------------------
+def default_map(command: click.Command, verb: str, profile: str | None) -> dict[str, Any]:
+    """Return click's `default_map` for a command and its subcommands."""
+    return _command_defaults(command, default_options(verb, profile))
 
 
-@command.command("set", epilog=_SET_EXAMPLES)
-@click.argument("key")
-@click.argument("value", nargs=-1)
-@click.option("--unset", is_flag=True, help="Take KEY out of the file; a table goes with all that is in it.")
-def set_command(key: str, value: tuple[str, ...], unset: bool) -> int:
-    """Set KEY to VALUE in the file; a list takes several. Nothing else in the file is touched, no comment lost.
+def _command_defaults(command: click.Command, values: Mapping[str, Any]) -> dict[str, Any]:
+    names = {option.name for option in command.params if isinstance(option, click.Option)}
+    found = {name: value for name, value in values.items() if name in names}
+    if isinstance(command, click.Group):
+        found |= {name: _command_defaults(below, values) for name, below in command.commands.items()}
+    return found
 
-    KEY is an option's name with _ for -, or profiles.NAME.KEY, providers.NAME.KEY, options.NAME. A VALUE that begins with
-    - stands behind --. The file is written whole or not at all, and only its owner can read it.
+
+def configured_providers() -> dict[str, ProviderConfig]:
+    """Return `providers=` of a client: custom servers and changes to known providers.
+
+    Raise `ConfigError` for an unknown provider without `base_url`.
     """
-    from tenuto.cli.configuring import config_path
-    from tenuto.cli.escaping import one_line
-    from tenuto.cli.keeping import alone
-
-    path, steps = config_path(), _steps(key)
-    if unset and value:
-        raise click.UsageError("--unset takes a key and no value")
-    wanted = None if unset else _value(steps, value)
-    with alone(path):
-        done = _change(path, steps, wanted)
-    click.echo(one_line(f"{key} is {done} {path}", 600), err=True)
-    if not unset:
-        _note_winner(steps)
-    return 0
+    config = load_config()
+    tables: Mapping[str, Mapping[str, Any]] = config.document.get("providers", {})
+    return {name: _provider_config(config.path, name, table) for name, table in tables.items()}
 
 
-def _steps(key: str) -> tuple[str, ...]:
-    from tenuto.cli.toml_lines import key_path
+def _provider_config(path: Path, name: str, table: Mapping[str, Any]) -> ProviderConfig:
+    from tenuto.catalog import PROVIDERS, is_known_provider
 
-    try:
-        return key_path(key)
-    except ValueError:  # signs that would want quotes in the file
-        return tuple(key.split("."))
-
-
-def _value(steps: tuple[str, ...], words: Sequence[str]) -> object:
-    """Make a value of what was typed. Raise `click.UsageError` if it is none for this key."""
-    from tenuto.cli.config_keys import kind_of, unfit
-
-    try:
-        kind = kind_of(steps)
-    except LookupError as exc:
-        raise click.UsageError(exc.args[0]) from None
-    name = ".".join(steps)
-    if not words:
-        raise click.UsageError(f"nothing is said of what {name} should be: {kind.says}; --unset takes it out")
-    if len(words) > 1 and not kind.many:
-        raise click.UsageError(
-            f"{name} should be {kind.says}, not {len(words)} values: quote one that has spaces in it"
+    if not is_known_provider(name) and "base_url" not in table:
+        raise ConfigError(
+            f"{path}: providers.{name} is an unknown provider and has no base_url: {closest_names(name, PROVIDERS)}"
         )
-    try:
-        value = list(words) if kind.many else kind.read(words[0])
-    except ValueError:
-        raise click.UsageError(f"{name} should be {kind.says}, not {words[0][:60]!r}") from None
-    if not kind.fits(value):
-        raise click.UsageError(unfit(name, kind, value))
-    if steps[-1] in ("model", "fallback"):
-        _check_models(value if isinstance(value, list) else [value])
-    return value
+    made: ProviderConfig = {}
+    if "base_url" in table:
+        made["base_url"] = table["base_url"]
+    if "dialect" in table:
+        made["dialect"] = table["dialect"]
+    if "headers" in table:
+        made["headers"] = dict(table["headers"])
+    variable = table.get("key_env", "")
+    if key := variable and settings.getenv(variable):
+        made["api_key"] = key
+    elif variable and not is_known_provider(name):
+        made["api_key"] = _missing_key(name, variable)
+    return made
 
 
-def _check_models(models: Sequence[Any]) -> None:
-    """Refuse a model name without a known provider when it is set, not when it is used."""
-    from tenuto.catalog import qualify_model
-    from tenuto.cli.choosing import split_effort
-    from tenuto.cli.keyring import provider_name
+def _missing_key(name: str, variable: str) -> Any:
+    """Return a key function that raises `MissingKey`: only a request to this provider needs the key."""
 
-    for model in filter(None, models):
-        name, _, rest = qualify_model(split_effort(model)[0]).partition("/")
-        if not rest:
-            raise click.UsageError(f"{model[:80]!r} is not a model name: use provider/model")
-        provider_name(name)
+    def key() -> str:
+        from tenuto.errors import MissingKey
 
+        raise MissingKey(name, (variable,))
 
-def _change(path: Path, steps: tuple[str, ...], value: object) -> str:
-    """Change the file; return what was done. Raise `click.UsageError` for what cannot be, and leave it as it was then."""
-    from tenuto.cli.config_keys import faults
-    from tenuto.cli.configuring import MARK, Misconfigured, read_toml, text_of
-    from tenuto.cli.keeping import write
-    from tenuto.cli.toml_lines import Unchangeable, changed, removed
-
-    held = text_of(path) or ""
-    text = held.removeprefix(MARK)
-    before = read_toml(text, path)
-    try:
-        made = removed(text, steps) if value is None else changed(text, steps, value)
-        after = read_toml(made, path)
-        worse = [fault for fault in faults(after) if fault not in set(faults(before))]
-        if worse:
-            raise click.UsageError(f"{worse[0]}; nothing was changed")
-        write(path, held[: len(held) - len(text)] + made)
-    except (KeyError, TypeError):
-        raise click.UsageError(f"{'.'.join(steps)} is not set in {path}") from None
-    except Unchangeable:
-        raise Misconfigured(
-            f"{'.'.join(steps)} stands in {path} in a way that is not changed here; nothing was changed",
-            hint="edit the file by hand",
-        ) from None
-    except UnicodeEncodeError:
-        raise click.UsageError("the value is no text in UTF-8") from None
-    return "taken out of" if value is None else "set in"
-
-
-def _note_winner(steps: tuple[str, ...]) -> None:
-    from tenuto import settings
-    from tenuto.cli.config_keys import KEYS
-
-    variable = KEYS[steps[-1]].variable if steps[-1] in KEYS and steps[0] != "providers" else ""
-    if variable and settings.getenv(variable):
-        click.echo(f"note: {variable} is set in the environment, and wins", err=True)
+    return key

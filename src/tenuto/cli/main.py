@@ -1,6 +1,6 @@
-"""The command itself: finds the verb, loads its file, and makes of whatever goes wrong one message and an exit code.
+"""The command line: find the subcommand, import its module, turn errors into a message and an exit code.
 
-What is not needed to say what there is, is not loaded: `--help` and `--version` cost little more than click.
+A command's module is imported only when that command runs: `--help` and `--version` cost little more than click.
 """
 
 from __future__ import annotations
@@ -15,37 +15,38 @@ from typing import Any
 import click
 
 import tenuto
-from tenuto.cli.pipe import Unread, left, settled
+from tenuto.cli.complete import complete_profile
+from tenuto.cli.group import CommandGroup
+from tenuto.cli.terminal.output import BrokenOutput, flush_output, silence_stdout
+from tenuto.cli.terminal.text import escape_control
 
-__all__ = ["COMMANDS", "main"]
-
-_VERBS = (
-    ("tenuto.cli.run", "Say something to a model, with tools if you like; the session is kept."),
-    ("tenuto.cli.chat", "Talk with a model, line by line."),
-    ("tenuto.cli.resume", "Go on with a session, wherever it stopped or was killed."),
-    ("tenuto.cli.fork", "Branch a session off, and leave it as it is."),
-    ("tenuto.cli.sessions", "List, search, name, put away, remove and check the sessions that are kept."),
-    ("tenuto.cli.show", "Show what was said and done in a session."),
-    ("tenuto.cli.export", "Write a session as Markdown, JSONL, or messages of the OpenAI shape."),
-    ("tenuto.cli.import_", "Bring an exported session in."),
-    ("tenuto.cli.audit", "Say what a provider would refuse of a session, before it is asked."),
-    ("tenuto.cli.handover", "Have a session go on with another model."),
-    ("tenuto.cli.models", "List models: what they take, and what they cost."),
-    ("tenuto.cli.providers", "List providers, and for which of them there is a key."),
-    ("tenuto.cli.embed", "Embed files or lines, and find what is alike."),
-    ("tenuto.cli.tools", "List the tools that a model may be given."),
-    ("tenuto.cli.keys", "Keep API keys in a file that only you can read."),
-    ("tenuto.cli.config", "Show and change what is set once for all."),
-    ("tenuto.cli.sim", "Serve the simulator: every dialect, the real rules, no key."),
-    ("tenuto.cli.doctor", "Look whether everything here is as it should be."),
-    ("tenuto.cli.completion", "Print what a shell needs to complete commands."),
-)
-COMMANDS = {module.rpartition(".")[2].rstrip("_"): (module, says) for module, says in _VERBS}
-"""Each verb: the file it is in, which is loaded when it is called, and what it does."""
+_COMMANDS = """
+run        Send a prompt, run tools, print the answer.
+chat       Start an interactive chat.
+resume     Continue a session, even one that was killed.
+fork       Copy a session to a new branch.
+sessions   List, search and manage sessions.
+show       Show a session's transcript.
+export     Export sessions as JSONL, Markdown or OpenAI messages.
+import     Import exported sessions.
+audit      Check whether a provider would accept a session, without sending it.
+handover   Switch a session to another model.
+store      Check, back up and clean up the session database.
+models     List models with limits and prices.
+providers  List providers and whether a key is set.
+tools      List the tools a model can use.
+embed      Embed files and search them by meaning.
+sim        Serve the simulator: all API dialects, real validation, no key.
+keys       Store API keys (file mode 0600).
+config     View and edit settings.
+doctor     Check the installation.
+completion Print a shell completion script.
+"""
+COMMANDS = dict(line.split(maxsplit=1) for line in _COMMANDS.splitlines() if line)
 
 _EXAMPLES = """\b
 Examples:
-  tenuto run "What is 27 * 453?" -m sim/anthropic
+  tenuto run "Hello" -m sim/anthropic
   git diff | tenuto run "Write the commit message" -q
   tenuto run "Tidy up the notes" -T read_file -T edit_file
   tenuto resume
@@ -53,145 +54,147 @@ Examples:
 
 \b
 Exit codes:
-  0 done               5 a limit was reached
-  1 the run failed     6 a call waits for approval, or was denied
-  2 usage, settings    7 the session or the store cannot be used
-  3 no key, bad key    8 audit has findings; answer without its schema
-  4 provider is busy   129, 130, 143 stopped by a signal; saved
+  0 done                        5 limit reached
+  1 the run failed              6 approval pending or denied
+  2 usage or settings           7 session or store unusable
+  3 API key missing or rejected 8 audit findings or schema mismatch
+  4 rate limited or overloaded  129, 130, 143 stopped by signal; session saved
 """
 
 
-class _Verbs(click.Group):
-    """Loads a verb's file when the verb is called."""
+class LazyGroup(CommandGroup):
+    """The main command, which imports the module of a subcommand when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
         if cmd_name not in COMMANDS:
             return None
-        found = importlib.import_module(COMMANDS[cmd_name][0]).command
-        assert isinstance(found, click.Command)
-        if ctx.resilient_parsing:  # a shell asks what may be typed
-            from tenuto.cli.completing import fitted
-
-            return fitted(found, cmd_name)
-        return found
+        command = importlib.import_module(module_of(cmd_name)).command
+        assert isinstance(command, click.Command)
+        return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Name the verbs from the table: none of their files is loaded."""
-        from tenuto.cli.completing import named
+        """Complete subcommands from the table, without importing them."""
+        from click.shell_completion import CompletionItem
 
-        found = named({name: says for name, (_, says) in COMMANDS.items()}, incomplete)
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        names = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] == ["help"]:
+            args = [*args[1:], "--help"]
+        elif args[:1] == ["version"]:
+            args = ["--version"]
+        elif not args and not ctx.resilient_parsing:
+            args = ["--help"]
+        return super().parse_args(ctx, _move_profile_first(args))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Find the verb; say which ones are spelt alike if there is none."""
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            import difflib
+        resolved = super().resolve_command(ctx, args)
+        if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not _asks_for_help(ctx, args):
+            from tenuto.cli.config import default_map
 
-            near = difflib.get_close_matches(name, COMMANDS, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(COMMANDS)}"
-            raise click.UsageError(f"there is no command {name!r}: {hint}", ctx)
-        found = super().resolve_command(ctx, args)
-        if isinstance(found[1], click.Command) and not ctx.resilient_parsing and not _asks_for_help(ctx, args):
-            from tenuto.cli.configuring import default_map
-
-            ctx.default_map = {name: default_map(found[1], name, ctx.params.get("profile"))}
-        return found
+            ctx.default_map = {args[0]: default_map(resolved[1], args[0], ctx.params.get("profile"))}
+        return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs from the table: none of their files is loaded."""
         del ctx
         with formatter.section("Commands"):
-            formatter.write_dl([(name, says) for name, (_, says) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def module_of(name: str) -> str:
+    """Return the module of a subcommand: `tenuto.cli.commands.import_` for `import`."""
+    return f"tenuto.cli.commands.{name}{'_' if name == 'import' else ''}"
+
+
+def _move_profile_first(args: list[str]) -> list[str]:
+    """Accept `--profile` after the subcommand too."""
+    options = args[: args.index("--")] if "--" in args else args
+    for at, arg in enumerate(options):
+        if arg == "--profile" or arg.startswith("--profile="):
+            end = at + 1 + (arg == "--profile")
+            return [*args[at:end], *args[:at], *args[end:]]
+    return args
 
 
 def _asks_for_help(ctx: click.Context, args: list[str]) -> bool:
-    """Whoever wants help gets it, whatever is set and however wrong that is."""
+    """Show help even if the config file is invalid."""
     options = args[: args.index("--")] if "--" in args else args
     return any(option in ctx.help_option_names for option in options)
 
 
-def _profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    from tenuto.cli.completing import values
-
-    return values(param.name or "", ctx, incomplete)
-
-
-@click.group(cls=_Verbs, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(tenuto.__version__, "-V", "--version", prog_name="tenuto")
 @click.option(
     "--profile",
     metavar="NAME",
-    help='The profile of the configuration that holds; "" for none.  [default: TENUTO_PROFILE]',
-    shell_complete=_profiles,
+    help='Config profile to use ("" for none).  [default: TENUTO_PROFILE]',
+    shell_complete=complete_profile,
 )
 def _tenuto(profile: str | None) -> None:
-    """Talk to any language model, and keep what was said so that nothing is lost.
+    """Chat with any LLM. Every session is saved and can be resumed, even after a crash.
 
-    A session can be killed at any moment and resumed. `tenuto COMMAND --help` says more about each command. No key is
-    needed for the models of the simulator, such as sim/anthropic.
+    Run `tenuto COMMAND --help` for details. No key needed for simulator models (sim/anthropic).
     """
-    del profile  # it is looked at when the verb is found, before the verb's own options are
+    del profile  # read by LazyGroup.resolve_command, before the options of the subcommand
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit code. Nothing is raised, and no traceback shown unless `TENUTO_DEBUG` is set."""
-    if arguments is None:  # it is all that this process does: what is loaded by now is never looked through for garbage
+    """Run the command line and return its exit code. Tracebacks are shown only with `TENUTO_DEBUG`."""
+    if arguments is None:  # the whole process: modules loaded by now are never garbage
         gc.freeze()
     try:
-        code = _called(arguments)
-    except (BrokenPipeError, Unread):
-        code = left()
+        code = _run_command(arguments)
+    except (BrokenPipeError, BrokenOutput):
+        code = silence_stdout()
     finally:
-        settled()
+        flush_output()
     return code
 
 
-def _called(arguments: Sequence[str] | None) -> int:
+def _run_command(arguments: Sequence[str] | None) -> int:
     out = sys.stdout
     try:
-        done = _tenuto.main(args=arguments, prog_name="tenuto", standalone_mode=False)
+        code = _tenuto.main(args=arguments, prog_name="tenuto", standalone_mode=False)
         if sys.stdout is not None and not sys.stdout.closed:
-            sys.stdout.flush()  # now, and not when it is too late to say anything
+            sys.stdout.flush()  # at exit, an error could no longer be reported
     except click.ClickException as exc:
-        return _misused(exc)
+        return _report_usage_error(exc, sys.argv[1:] if arguments is None else arguments)
     except click.exceptions.Exit as exc:
         return exc.exit_code
-    except (KeyboardInterrupt, click.Abort):  # before or after the run: while it is under way, it is written down
+    except (KeyboardInterrupt, click.Abort):  # before or after a run, which handles signals itself
         return 130
-    except (BrokenPipeError, Unread):
+    except (BrokenPipeError, BrokenOutput):
         raise
     except SystemExit:
-        if sys.stdout is not out:  # nobody reads click's own help: it puts something else in its place then
-            raise Unread from None
+        if sys.stdout is not out:  # click replaces stdout if its help goes to a closed pipe
+            raise BrokenOutput from None
         raise
     except Exception as exc:
-        from tenuto.cli.exits import explained
-        from tenuto.cli.screen import complain
+        from tenuto.cli.errors import explain_error
+        from tenuto.cli.terminal.output import print_error
 
-        told = explained(exc)
-        complain(told, exc)
-        raise SystemExit(int(told.code)) from exc  # the interpreter shows nothing more of it
-    return done if isinstance(done, int) else 0
+        explanation = explain_error(exc)
+        print_error(explanation, exc)
+        raise SystemExit(int(explanation.code)) from exc  # the interpreter prints no traceback for it
+    return code if isinstance(code, int) else 0
 
 
-def _misused(exc: click.ClickException) -> int:
-    """What was typed cannot be meant: say what is wrong, and where to look."""
-    from tenuto.cli.escaping import shown
-
+def _report_usage_error(exc: click.ClickException, arguments: Sequence[str]) -> int:
     context = getattr(exc, "ctx", None)
-    if isinstance(context, click.Context) and context.resilient_parsing:  # who presses a key did not ask for an error
+    if isinstance(context, click.Context) and context.resilient_parsing:  # shell completion prints no errors
         return 1
     path = context.command_path if isinstance(context, click.Context) else "tenuto"
-    message = exc.format_message()
-    if isinstance(exc, click.exceptions.NoArgsIsHelpError):
-        click.echo(message, err=True)
-        return 2
+    hint = getattr(exc, "hint", "") or f"see: {path} --help"
+    if isinstance(exc, click.NoSuchOption) and any(
+        " " in argument and argument.startswith(exc.option_name) for argument in arguments
+    ):
+        hint = "put -- before a prompt that starts with -"
     with suppress(OSError):
-        hint = getattr(exc, "hint", "") or f"see: {path} --help"
-        click.echo(f"error: {shown(message)}\n  {shown(hint)}", err=True)
+        click.echo(f"error: {escape_control(exc.format_message())}\n  {escape_control(hint)}", err=True)
     return 2

@@ -1,322 +1,363 @@
-"""The options that several verbs have, and what becomes of them.
-
-`run`, `chat` and `resume` share them by groups. What a verb is called with comes to it as `Given`, made sense of once: what
-cannot be meant together is refused, `-c` is a session like any other, and what is only configured does not concern a
-session that goes on.
-"""
+"""Click options that several commands share, and their values as `RunOptions`."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, TypeVar, cast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from tenuto.cli.config_keys import EFFORTS
-
-__all__ = [
-    "AskingCommand",
-    "Given",
-    "asking_options",
-    "color_option",
-    "fixed_options",
-    "input_options",
-    "model_option",
-    "model_options",
-    "printing_options",
-    "session_options",
-    "store_option",
-]
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Given(TypedDict, total=False):
-    """What was typed to `run`, `chat` or `resume`, with what is configured behind it: by the names of click's parameters."""
-
-    session: str
-    """Which one goes on; empty: one begins. `-c` stands here as `last`."""
-    resume_last: bool
-    name: str | None
-    ephemeral: bool
-    prompt: str | None
-    attach: tuple[str, ...]
-    model: str | None
-    """Of a session that goes on: whom it is handed over to."""
-    system: str | None
-    effort: str | None
-    max_tokens: int | None
-    allow_unverified: bool
-    option: tuple[str, ...]
-    fallback: str | None
-    schema: str | None
-    tool: tuple[str, ...]
-    root: str
-    approve: str
-    allow: tuple[str, ...]
-    deny: tuple[str, ...]
-    max_turns: int | None
-    max_usd: str | None
-    max_tokens_total: int | None
-    timeout: float | None
-    store: str | None
-    quiet: bool
-    hide_thinking: bool
-    json: bool
-    jsonl: bool
-    usage: bool
-    out: str | None
-    color: str
-    take: bool
-    typed: frozenset[str]
-    """Which of these were typed: the others are configured, or stand there by default."""
-
-
-# --- what cannot be meant ---------------------------------------------------------------------------------------------
-
-_APART = (
-    ("resume_last", "session", "-c goes on with the last session, --session with the one that it names"),
-    ("ephemeral", "resume_last", "--ephemeral keeps nothing, and -c goes on with what is kept"),
-    ("ephemeral", "session", "--ephemeral keeps nothing, and --session goes on with what is kept"),
-    ("ephemeral", "name", "--ephemeral keeps nothing, so there is nothing to name"),
-    ("ephemeral", "store", "--ephemeral keeps nothing, and --store says where it is kept"),
-    ("json", "jsonl", "--json prints one document, --jsonl a line for each event and the document last"),
-    ("out", "jsonl", "--out writes the answer once it is whole, --jsonl a line as it happens: use --jsonl > FILE"),
+from tenuto.cli.complete import (
+    complete_directory,
+    complete_fallback,
+    complete_file,
+    complete_model,
+    complete_session,
+    complete_tool,
 )
-_FIXED = {
-    "system": "-s",
-    "effort": "--effort",
-    "option": "-o",
-    "max_tokens": "--max-tokens",
-    "allow_unverified": "--allow-unverified",
-}
-"""What a session is begun with, and keeps."""
-_NAMES = ("session", "which", "name", "model", "fallback", "schema", "out", "root", "store")
-"""What names something."""
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""The values of `core.request.Effort`, which would load msgspec for a help page."""
+SESSION_HELP = "ID or unique prefix, name, `last`, or `~N` (N sessions ago)"
 
 
-def _meant(given: dict[str, Any]) -> dict[str, Any]:
-    """Make sense of what was typed. Raise `click.UsageError` for what cannot be meant."""
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of `run`, `chat` and `resume`: typed ones, else configured ones, else these defaults."""
+
+    session: str = ""
+    """The session to continue; empty for a new one. `-c` is `last`."""
+    name: str | None = None
+    ephemeral: bool = False
+    takeover: bool = False
+    store: str | None = None
+    prompt: str | None = None
+    attach: tuple[str, ...] = ()
+    schema: str | None = None
+    model: str | None = None
+    """For a continued session, the model to switch to."""
+    no_key: bool = False
+    """Whether the model is the simulator's because no API key is set."""
+    system: str | None = None
+    effort: str | None = None
+    option: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    allow_unverified: bool = False
+    fallback: str | None = None
+    tool: tuple[str, ...] = ()
+    root: str = "."
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    approve: str = "ask"
+    max_turns: int | None = None
+    max_usd: str | None = None
+    max_tokens_total: int | None = None
+    timeout: float | None = None
+    json: bool = False
+    jsonl: bool = False
+    out: str | None = None
+    usage: bool = False
+    hide_thinking: bool = False
+    quiet: bool = False
+    color: str = "auto"
+    explicit: frozenset[str] = frozenset()
+    """The names of the options that were typed."""
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+CONFLICTS = (
+    ("resume_last", "session"),
+    ("resume_last", "which"),
+    ("session", "which"),
+    ("ephemeral", "resume_last"),
+    ("ephemeral", "session"),
+    ("ephemeral", "which"),
+    ("ephemeral", "name"),
+    ("ephemeral", "store"),
+    ("json", "jsonl"),
+    ("out", "jsonl"),
+)
+"""Options that contradict each other. `which` is the argument of `chat`."""
+FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")
+"""Options that only a new session takes: it stores them."""
+MUST_NOT_BE_EMPTY = ("session", "which", "name", "model", "fallback", "schema", "out", "root", "store")
+
+
+def parse_run_options(values: dict[str, Any]) -> RunOptions:
+    """Check the values of a command's parameters. Raise `click.UsageError` for options that contradict each other."""
     context = click.get_current_context()
-    typed = frozenset(name for name in given if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
-    for one, other, why in _APART:
-        if one in typed and other in typed:
-            raise click.UsageError(f"{why}: give one of them")
-    _refuse_empty(context)
-    meant = {**given, "typed": typed}
-    if meant.pop("resume_last", False):
-        meant["session"] = "last"
-    if not meant.get("session"):
-        if "take" in typed:
-            raise click.UsageError("--take is for a session that goes on: say which one, with -c or --session")
-        return meant
-    for name, flag in _FIXED.items():
-        if name in typed:
-            raise click.UsageError(
-                f"{flag} cannot be changed: a session that goes on keeps what it was begun with; begin one with tenuto run"
-            )
-    beginning = ("ephemeral",) if "model" in typed else ("ephemeral", "model")
-    return {name: value for name, value in meant.items() if name not in beginning}
+    explicit = frozenset(name for name in values if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    labels = {param.name or "": _label(param) for param in context.command.params}
+    for first, second in CONFLICTS:
+        if {first, second} <= explicit and values[first] is not None and values[second] is not None:
+            raise click.UsageError(f"use either {labels[first]} or {labels[second]}")
+    reject_empty_values(values, explicit, labels)
+    values["session"] = values.pop("which", None) or values.get("session") or ""
+    if values.pop("resume_last", False):
+        values["session"] = "last"
+    if values["session"]:
+        for name in FIXED_AT_START:
+            if name in explicit:
+                raise click.UsageError(f"{labels[name]} only applies to new sessions")
+        # configured values are for new sessions too
+        values["ephemeral"] = False
+        values["model"] = values.get("model") if "model" in explicit else None
+    elif "takeover" in explicit:
+        raise click.UsageError("--takeover needs a session: add -c or --session")
+    known = {field.name for field in fields(RunOptions)}
+    return RunOptions(explicit=explicit, **{name: value for name, value in values.items() if name in known})
 
 
-def _refuse_empty(context: click.Context) -> None:
-    """Refuse a name that is empty, such as that of a variable which is not set: it would mean another than was meant."""
-    for given in context.command.params:
-        name = given.name or ""
-        source = context.get_parameter_source(name)
-        if name in _NAMES and source is ParameterSource.COMMANDLINE and context.params.get(name) == "":
-            label = given.opts[-1] if isinstance(given, click.Option) else "SESSION"
-            raise click.UsageError(f"{label} is empty: say what it is to be, or leave it out")
+def _label(param: click.Parameter) -> str:
+    if not isinstance(param, click.Option):
+        return "SESSION"
+    short = {"resume_last": "-c", "system": "-s", "option": "-o"}
+    return short.get(param.name or "", param.opts[-1])
 
 
-# --- the options ------------------------------------------------------------------------------------------------------
+def reject_empty_values(values: dict[str, Any], explicit: frozenset[str], labels: dict[str, str]) -> None:
+    """Reject empty option values.
 
-Options = Sequence[Callable[[F], F]]
+    `--session "$UNSET"` would otherwise silently start a new session.
+    """
+    for name in MUST_NOT_BE_EMPTY:
+        if name in explicit and values[name] == "":
+            raise click.UsageError(f"{labels[name]} is empty")
 
 
-def _all(options: Options[F]) -> Callable[[F], F]:
-    return lambda command: functools.reduce(lambda made, option: option(made), reversed(options), command)
+# --- options ----------------------------------------------------------------------------------------------------------
 
-
-_WHOLE = click.IntRange(min=1)
+_POSITIVE = click.IntRange(min=1)
 store_option = click.option(
     "--store",
     metavar="PLACE",
-    help="Where sessions are kept: a file, or postgresql://...  [default: TENUTO_STORE, or a file in the data folder]",
+    shell_complete=complete_file,
+    help="Session database: file or postgresql:// URL.  [default: TENUTO_STORE, or a file in the data directory]",
 )
 color_option = click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     default="auto",
-    help="Whether there is color; auto: on a terminal, unless NO_COLOR is set.",
+    help="When to use color (auto: on a terminal, unless NO_COLOR is set).",
 )
-_take_option = click.option("--take", is_flag=True, help="Take the session from a process that has it; that one stops.")
-model_option = click.option(
-    "-m",
-    "--model",
-    metavar="MODEL",
-    help="Whom to ask: provider/model, or provider/model:EFFORT. A session that goes on is handed over to it.",
-)
-_handover_option = click.option(
-    "-m", "--model", metavar="MODEL", help="Hand the session over to this one first: provider/model."
-)
-_fallback_option = click.option(
-    "--fallback",
-    metavar="MODELS",
-    help="Whom to go on with where the model does not answer: provider/model, several with commas between.",
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+takeover_option = click.option("--takeover", is_flag=True, help="Take over a session in use; its process is stopped.")
 
-_SESSION: Options[Any] = (
-    click.option("-c", "--continue", "resume_last", is_flag=True, help="Go on with the last session."),
+
+def session_argument(name: str = "session", **settings: Any) -> Decorator:
+    """Return the argument for one session, or for several with `nargs=-1`."""
+    return click.argument(name, shell_complete=complete_session, **settings)
+
+
+_SESSION = (
+    click.option("-c", "--continue", "resume_last", is_flag=True, help="Continue the last session."),
     click.option(
         "--session",
         default="",
         metavar="SESSION",
-        help="Go on with this one: an id, how one begins, a name, last, or ~N for the N-th before the last.",
+        shell_complete=complete_session,
+        help="Continue this session (ID, name, last, ~N).",
     ),
-    click.option("-n", "--name", metavar="NAME", help="What the session is called."),
-    click.option("--ephemeral", is_flag=True, help="Keep nothing: the session is gone when the command ends."),
-    _take_option,
+    click.option("-n", "--name", metavar="NAME", help="Session name."),
+    click.option("--ephemeral", is_flag=True, help="Do not save the session."),
+    takeover_option,
+)
+_FALLBACK = click.option(
+    "--fallback",
+    metavar="MODELS",
+    shell_complete=complete_fallback,
+    help="Models to try, in order, if the first fails (comma-separated).",
 )
 
 
-def _fixed(*, hidden: bool = False) -> Options[Any]:
+def _model_options(model_help: str, *, hidden: bool) -> tuple[Decorator, ...]:
+    """Return `-m` and the options that a session stores; `hidden` for commands that only reject them."""
     return (
-        click.option(
-            "-s",
-            "--system",
-            metavar="TEXT",
-            hidden=hidden,
-            help="What the model is told before anything else; @FILE reads it from a file.",
-        ),
-        click.option("--effort", type=click.Choice(EFFORTS), hidden=hidden, help="How much the model is to think."),
+        click.option("-m", "--model", metavar="MODEL", shell_complete=complete_model, help=model_help),
+        click.option("-s", "--system", metavar="TEXT", hidden=hidden, help="System prompt (@FILE reads a file)."),
+        click.option("--effort", type=click.Choice(EFFORTS), hidden=hidden, help="Reasoning effort."),
         click.option(
             "-o",
             "--option",
             multiple=True,
             metavar="KEY=VALUE",
             hidden=hidden,
-            help="A parameter of the model, as often as you like: -o temperature=0.2 -o 'stop=[\"END\"]'.",
+            help="Model parameter; repeatable: -o temperature=0.2 -o 'stop=[\"END\"]'.",
         ),
-        click.option(
-            "--max-tokens", type=_WHOLE, metavar="N", hidden=hidden, help="How long one reply may be, in tokens."
-        ),
+        click.option("--max-tokens", type=_POSITIVE, metavar="N", hidden=hidden, help="Maximum tokens per reply."),
         click.option(
             "--allow-unverified",
             is_flag=True,
             hidden=hidden,
             help="Allow a model that agents refuse. Stored with the session.",
         ),
+        _FALLBACK,
     )
 
 
-_INPUT: Options[Any] = (
+_INPUT = (
     click.option(
         "-a",
         "--attach",
         multiple=True,
         metavar="FILE",
-        help="A picture, a sound or a document that goes along: a file, an address, or - for stdin. As often as you like.",
+        shell_complete=complete_file,
+        help="Attach an image, audio file, document, URL, or - (stdin). Repeatable.",
     ),
     click.option(
         "--schema",
         metavar="FILE",
-        help="The answer is JSON of this schema: a file with a JSON Schema, or a type as MODULE:TYPE. One that does not "
-        "fit ends with exit code 8.",
+        shell_complete=complete_file,
+        help="Require JSON matching a schema: file or MODULE:TYPE (exit 8 if it does not match).",
     ),
 )
-_PRINTING: Options[Any] = (
-    click.option("--json", is_flag=True, help="One JSON document at the end, instead of the answer."),
-    click.option("--jsonl", is_flag=True, help="A line of JSON for each thing that happens, and the document last."),
-    click.option("--out", metavar="FILE", help="Write the answer to a file, whole or not at all."),
+_OUTPUT = (
+    click.option("--json", is_flag=True, help="Print one JSON document instead of the answer."),
+    click.option("--jsonl", is_flag=True, help="Stream events as JSON lines, result last."),
+    click.option("--out", metavar="FILE", shell_complete=complete_file, help="Write the answer to FILE atomically."),
 )
-_ASKING: Options[Any] = (
+_RUN = (
     click.option(
         "-T",
         "--tool",
         multiple=True,
         metavar="NAME",
-        help="A tool the model may call, as often as you like: read_file, write_file, edit_file, list_files, "
-        "search_files, shell, or your own as MODULE:FUNCTION.",
+        shell_complete=complete_tool,
+        help="Tool the model may call; repeatable: read_file, write_file, edit_file, list_files, search_files, shell, "
+        "or MODULE:FUNCTION.",
     ),
     click.option(
-        "--root", default=".", metavar="DIR", help="The folder that the tools work in.  [default: the current one]"
+        "--root",
+        default=".",
+        metavar="DIR",
+        shell_complete=complete_directory,
+        help="Working directory for tools.  [default: the current one]",
     ),
     click.option(
         "--allow",
         multiple=True,
         metavar="PATTERN",
-        help="Calls that need nobody's word, as often as you like: a tool, or 'shell(git *)'.",
+        shell_complete=complete_tool,
+        help="Run matching tool calls without asking. Repeatable. Example: 'shell(git *)'.",
     ),
     click.option(
         "--deny",
         multiple=True,
         metavar="PATTERN",
-        help="Calls that are never run, whatever else is allowed, as often as you like.",
+        shell_complete=complete_tool,
+        help="Never run matching calls. Repeatable. Best effort for shell; not a sandbox.",
     ),
     click.option(
         "--approve",
         type=click.Choice(["ask", "auto", "never"]),
         default="ask",
         show_default=True,
-        help="What becomes of other calls that need somebody's word: ask on the terminal (without one the session "
-        "waits), allow all, or deny all.",
+        help="Other calls that need approval: ask (without a terminal: wait), auto (allow all), never (deny all).",
     ),
-    click.option("--max-turns", type=_WHOLE, metavar="N", help="Stop after so many replies.  [default: 100]"),
-    click.option("--max-usd", metavar="USD", help="Stop when so much is spent."),
-    click.option("--max-tokens-total", type=_WHOLE, metavar="N", help="Stop when so many tokens are used."),
-    click.option("--timeout", type=float, metavar="SECONDS", help="Stop after so long."),
-    store_option,
+    click.option("--max-turns", type=_POSITIVE, metavar="N", help="Stop after N replies.  [default: 100]"),
+    click.option("--max-usd", metavar="USD", help="Stop when this much is spent (checked after each reply)."),
     click.option(
-        "--usage", is_flag=True, help="Say what was used and what it cost; on a terminal that is said anyway."
+        "--max-tokens-total",
+        type=_POSITIVE,
+        metavar="N",
+        help="Stop after N tokens in total (checked after each reply).",
     ),
-    click.option("--hide-thinking", is_flag=True, help="Do not show what the model thinks."),
-    click.option("-q", "--quiet", is_flag=True, help="The answer only."),
+    click.option("--timeout", type=float, metavar="SECONDS", help="Stop after SECONDS."),
+    store_option,
+    click.option("--usage", is_flag=True, help="Print token usage and cost (default on a terminal)."),
+    click.option("--hide-thinking", is_flag=True, help="Hide the model's thinking."),
+    click.option("-q", "--quiet", is_flag=True, help="Print only the answer."),
     color_option,
 )
 
 
-def session_options(command: F) -> F:
-    """Give a command the options that say which session it is: a new one, or one that goes on."""
-    return _all(cast("Options[F]", _SESSION))(command)
+def _apply(*options: Decorator) -> Decorator:
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def model_options(command: F) -> F:
-    """Give a command the options that say whom a session asks, and how."""
-    return _all(cast("Options[F]", (model_option, *_fixed(), _fallback_option)))(command)
+session_options = _apply(*_SESSION)
+model_options = _apply(
+    *_model_options("Model, as provider/model[:effort]. Switches a continued session.", hidden=False)
+)
+resume_options = _apply(*_model_options("Switch to this model first.", hidden=True), takeover_option)
+input_options = _apply(*_INPUT)
+output_options = _apply(*_OUTPUT)
 
 
-def fixed_options(command: F) -> F:
-    """Give a command that only goes on with sessions its choice of a model, and words for what cannot be changed."""
-    return _all(cast("Options[F]", (_handover_option, *_fixed(hidden=True), _fallback_option, _take_option)))(command)
-
-
-def input_options(command: F) -> F:
-    """Give a command the options for what goes along with a prompt, and what is to come back."""
-    return _all(cast("Options[F]", _INPUT))(command)
-
-
-def printing_options(command: F) -> F:
-    """Give a command the options of one that prints an answer and ends."""
-    return _all(cast("Options[F]", _PRINTING))(command)
-
-
-def asking_options(command: F) -> F:
-    """Give a command the options of whatever asks a model: tools, limits, and how much is told. It is called with `Given`."""
+def run_options(command: Callable[[RunOptions], Any]) -> Callable[..., Any]:
+    """Add the options of a command that runs a session, and call it with `RunOptions`."""
 
     @functools.wraps(command)
-    def called(**given: Any) -> Any:
-        return command(**_meant(given))
+    def call(**values: Any) -> Any:
+        return command(parse_run_options(values))
 
-    return _all(cast("Options[F]", _ASKING))(cast("F", called))
+    return _apply(*_RUN)(call)
 
 
-# --- the help ---------------------------------------------------------------------------------------------------------
+# --- -o KEY=VALUE -----------------------------------------------------------------------------------------------------
+
+OWN_OPTIONS = {"effort": "--effort", "max_tokens": "--max-tokens", "system": "-s", "tools": "-T", "model": "-m"}
+"""Parameters that `-o` does not take, because they have their own option."""
+
+
+def parse_parameters(options: Iterable[str]) -> dict[str, Any]:
+    """Return model parameters from `KEY=VALUE` texts; the last one of a key wins.
+
+    A value is read as JSON if that is valid and fits, else as text. Raise `click.UsageError` for an unknown key or a value
+    of the wrong type.
+    """
+    import msgspec
+
+    from tenuto.client.parameters import ModelParameters
+    from tenuto.core.request import ChatRequest
+
+    types = {field.name: field.type for field in msgspec.structs.fields(ChatRequest)}
+    known = [name for name in ModelParameters.__annotations__ if name not in OWN_OPTIONS]
+    parameters: dict[str, Any] = {}
+    for option in options:
+        key, equals, text = option.partition("=")
+        name = key.strip().replace("-", "_")
+        if not equals:
+            raise click.UsageError(f"-o expects KEY=VALUE, such as temperature=0.2: got {option!r}")
+        if name in OWN_OPTIONS:
+            raise click.UsageError(f"-o {key}: use {OWN_OPTIONS[name]}")
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
+            raise click.UsageError(f"-o: unknown parameter {key!r}; {hint}")
+        parameters[name] = _parameter_value(name, text, types[name])
+    return parameters
+
+
+def _parameter_value(name: str, text: str, type_: Any) -> Any:
+    import msgspec
+
+    from tenuto.core import jsonio
+
+    readings: list[Any] = [text]
+    if not jsonio.problem(text):
+        readings.insert(0, jsonio.parse(text))
+    problems: list[str] = []
+    for reading in readings:
+        try:
+            return msgspec.convert(reading, type_)
+        except msgspec.ValidationError as exc:
+            problems.append(str(exc).replace("`", ""))
+    raise click.UsageError(f"-o {name}={text[:80]}: {problems[0]}")
+
+
+# --- help -------------------------------------------------------------------------------------------------------------
 
 _SECTIONS = {
-    "Session": ("resume_last", "session", "name", "ephemeral", "take", "store"),
+    "Session": ("resume_last", "session", "name", "ephemeral", "takeover", "store"),
     "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified"),
     "Input": ("attach", "schema"),
     "Tools": ("tool", "root", "allow", "deny", "approve"),
@@ -325,17 +366,19 @@ _SECTIONS = {
 }
 
 
-class AskingCommand(click.Command):
-    """A command whose many options stand in its help by what they are about."""
+class GroupedHelpCommand(click.Command):
+    """A command whose help lists its options by subject."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, section by section; what has none stands at the end."""
-        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        lines = {option.name or "": option.get_help_record(ctx) for option in options}
-        known = {name for names in _SECTIONS.values() for name in names}
-        rest = tuple(name for name in lines if name not in known)
-        for title, names in (*_SECTIONS.items(), ("Other", rest)):
-            found = [line for name in names if (line := lines.get(name)) is not None]
-            if found:
+        records = {
+            option.name or "": record
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option) and (record := option.get_help_record(ctx))
+        }
+        grouped = {name for names in _SECTIONS.values() for name in names}
+        other = tuple(name for name in records if name not in grouped)
+        for title, names in (*_SECTIONS.items(), ("Other", other)):
+            rows = [records[name] for name in names if name in records]
+            if rows:
                 with formatter.section(title):
-                    formatter.write_dl(found)
+                    formatter.write_dl(rows)

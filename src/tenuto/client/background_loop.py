@@ -1,4 +1,4 @@
-"""An event loop in a background thread, for code that does not await.
+"""An event loop in a background thread, for code that does not await, and the streams that it reads.
 
 Any thread may run coroutines on it, also a thread with a running loop. It ends when its owner is closed or garbage
 collected, or at the end of the program. A forked process gets its own loop.
@@ -12,35 +12,31 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, InvalidStateError, wait
 from contextlib import suppress
 from contextvars import Context, copy_context
-from typing import Any, Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, Protocol, TypeVar
 
-from tenuto.errors import ClosedError, ConnectionFailed
+from tenuto.client.reply import Reply
+from tenuto.client.stream import AsyncStream
+from tenuto.closable import Closable
+from tenuto.core.events import ContentDelta, StreamEvent, TextDelta
+from tenuto.errors import ClosedError, ConnectionFailed, TenutoError
 
 T = TypeVar("T")
-POLL = 0.2 if sys.platform == "win32" else None
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+_POLL = 0.2 if sys.platform == "win32" else None
 """Windows: Ctrl-C does not interrupt a wait without a timeout, so waits are repeated."""
-CANCEL_GRACE = 5.0
+_CANCEL_GRACE = 5.0
 """Seconds that a cancelled coroutine may take to close its connection."""
 _CLOSE_GRACE = 1.0
 """Seconds that a call may take to end by itself when its client is closed."""
-
-
-class _ExitCarrier(Exception):
-    """Wrap SystemExit or KeyboardInterrupt, so that it reaches the calling thread and does not end the loop."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-
-async def _wrap_exit(coroutine: Coroutine[Any, Any, T]) -> T:
-    try:
-        return await coroutine
-    except (SystemExit, KeyboardInterrupt) as exc:
-        raise _ExitCarrier(exc) from None
+_MAX_AHEAD = 4096
+"""The number of events that may wait for the reader before the loop stops reading."""
 
 
 class Submitted(Generic[T]):
@@ -50,13 +46,22 @@ class Submitted(Generic[T]):
         self._loop = loop
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
+        self._exit: BaseException | None = None
         self.future: Future[T] = Future()
         loop.call_soon_threadsafe(self._start, copy_context())
 
     def cancel(self) -> None:
         """Cancel the coroutine. Do not wait for its end."""
-        with suppress(RuntimeError):  # the loop is closed, so the coroutine has ended
-            self._loop.call_soon_threadsafe(lambda: self._task is not None and self._task.cancel())
+        _call_soon(self._loop, lambda: self._task is not None and self._task.cancel())
+
+    def stop(self) -> None:
+        """Cancel the coroutine, unless it has ended, and wait for its end unless this is the thread of its loop."""
+        if not self.future.done():
+            self.cancel()
+            with suppress(RuntimeError):  # no loop runs in this thread
+                if asyncio.get_running_loop() is self._loop:
+                    return
+            wait((self.future,), _CANCEL_GRACE)
 
     def abandon(self) -> None:
         """End the future of a coroutine whose loop has ended."""
@@ -69,16 +74,23 @@ class Submitted(Generic[T]):
         if self.future.done():
             self._coroutine.close()
             return
-        self._task = self._loop.create_task(_wrap_exit(self._coroutine), context=context)
+        self._task = self._loop.create_task(self._run(), context=context)
         self._task.add_done_callback(self._on_done)
 
+    async def _run(self) -> T:
+        try:
+            return await self._coroutine
+        except (SystemExit, KeyboardInterrupt) as exc:  # raised in the calling thread: it must not end the loop
+            self._exit = exc
+            raise asyncio.CancelledError from None
+
     def _on_done(self, task: asyncio.Task[T]) -> None:
-        error = CancelledError() if task.cancelled() else task.exception()
+        error = self._exit or CancelledError() if task.cancelled() else task.exception()
         with suppress(InvalidStateError):  # abandoned
             if error is None:
                 self.future.set_result(task.result())
             else:
-                self.future.set_exception(error.error if isinstance(error, _ExitCarrier) else error)
+                self.future.set_exception(error)
 
 
 class BackgroundLoop:
@@ -109,20 +121,21 @@ class BackgroundLoop:
         An interrupt cancels the coroutine and is raised after it has ended; a second interrupt is raised at once.
         """
         submitted = self.submit(coroutine)
-        try:
-            return wait_for_result(submitted.future)
-        except CancelledError:
-            if self.closed:
-                raise self.closed_error() from None
-            raise
-        except BaseException:
-            if not submitted.future.done():
-                submitted.cancel()
-                wait((submitted.future,), CANCEL_GRACE)
-            raise
+        while True:
+            try:
+                return submitted.future.result(_POLL)
+            except TimeoutError:
+                if submitted.future.done():
+                    raise
+            except CancelledError:
+                if self.closed:
+                    raise self.closed_error() from None
+                raise
+            except BaseException:
+                submitted.stop()
+                raise
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Submitted[T]:
-        """Run a coroutine in the background."""
         owner = self._owner
         if self.is_own_thread():
             coroutine.close()
@@ -144,11 +157,9 @@ class BackgroundLoop:
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call a function on the loop, if it runs."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(function)
+            _call_soon(self._loop, function)
 
     def closed_error(self) -> ConnectionFailed:
-        """Return the error of a call that ended because the owner was closed."""
         return ConnectionFailed(f"the {self._owner.lower()} was closed", retryable=False)
 
     def close(self) -> None:
@@ -158,12 +169,12 @@ class BackgroundLoop:
         """
         with self._lock:
             self.closed = True
-        if self._finalizer is not None and self._finalizer.detach() is not None:
-            _stop(self._loop)  # only once: a second stop would interrupt the close
+        if self._loop is not None and self._finalizer is not None and self._finalizer.detach() is not None:
+            _call_soon(self._loop, self._loop.stop)  # only once: a second stop would interrupt the close
         thread = self._thread
         if thread is None or self._pid != os.getpid() or self.is_own_thread():
             return
-        thread.join(CANCEL_GRACE)
+        thread.join(_CANCEL_GRACE)
         if not thread.is_alive():
             for submitted in tuple(self._live.values()):
                 submitted.abandon()
@@ -184,16 +195,6 @@ class BackgroundLoop:
                 self, _on_collected, loop, thread, pid, self._owner if self._warn else ""
             )
         return self._loop
-
-
-def wait_for_result(future: Future[T]) -> T:
-    """Wait for a future in a way that Ctrl-C can interrupt."""
-    while True:
-        try:
-            return future.result(POLL)
-        except TimeoutError:
-            if future.done():
-                raise
 
 
 def _run_loop(
@@ -221,10 +222,9 @@ async def _close_all(close_owner: Callable[[], Coroutine[Any, Any, None]], error
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _stop(loop: asyncio.AbstractEventLoop | None) -> None:
-    if loop is not None:
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(loop.stop)
+def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop is closed, so its coroutines have ended
+        loop.call_soon_threadsafe(function)
 
 
 def _on_collected(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int, owner: str) -> None:
@@ -235,6 +235,188 @@ def _on_collected(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid
         if owner:
             warnings.warn(f"a {owner} was not closed", ResourceWarning, stacklevel=2)
     finally:
-        _stop(loop)
+        _call_soon(loop, loop.stop)
         if thread is not threading.current_thread():
-            thread.join(CANCEL_GRACE)
+            thread.join(_CANCEL_GRACE)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+class EventSource(Protocol[E_co]):
+    """What a background loop can read: a stream, or the run of an agent."""
+
+    def __aiter__(self) -> AsyncIterator[E_co]: ...
+    @property
+    def reply(self) -> Reply: ...
+    async def close(self) -> None: ...
+
+
+class _EventPump(Generic[E]):
+    """Reads a stream on the loop and puts its events into a queue; an empty batch is the end.
+
+    The events of one iteration of the loop are one batch: a batch costs a wake-up. The pump does not refer to the
+    `SyncStream`, which is closed when it is garbage collected.
+    """
+
+    def __init__(self, stream: EventSource[E]) -> None:
+        self._stream = stream
+        self._has_room: asyncio.Event | None = None
+        self._read = self._taken = 0  # each is written by one thread only
+        self.queue: SimpleQueue[list[E]] = SimpleQueue()
+
+    def take(self, loop: BackgroundLoop) -> list[E]:
+        """Wait for the next batch. Continue to read if there is room then."""
+        batch: list[E] | None = None
+        while batch is None:
+            with suppress(Empty):
+                batch = self.queue.get(timeout=_POLL)
+        self._taken += len(batch)
+        if self._has_room is not None and self._read - self._taken < _MAX_AHEAD:
+            loop.call_soon(self._has_room.set)
+        return batch
+
+    async def run(self) -> None:
+        loop, batch = asyncio.get_running_loop(), list[E]()
+
+        def flush() -> None:
+            if batch:
+                self.queue.put(batch.copy())
+                batch.clear()
+
+        try:
+            async for event in self._stream:
+                if not batch:
+                    loop.call_soon(flush)
+                batch.append(event)
+                self._read += 1
+                if self._read - self._taken > _MAX_AHEAD:
+                    self._has_room = asyncio.Event()
+                    if self._read - self._taken > _MAX_AHEAD:  # the reader may have taken some before it saw the event
+                        await self._has_room.wait()
+                    self._has_room = None
+        finally:
+            flush()
+
+
+class SyncStream(Closable, Generic[E]):
+    """Events while they happen: use it in a `with`, and iterate over it.
+
+    It starts when the first event is requested. Leaving the `with` early ends it.
+    """
+
+    def __init__(self, loop: BackgroundLoop, stream: EventSource[E]) -> None:
+        self._loop = loop
+        self._stream = stream
+        self._pump = _EventPump(stream)
+        self._submitted: Submitted[None] | None = None
+        self._pending: deque[E] = deque()
+        self._ended = self._closed = False
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+
+    def __iter__(self) -> Iterator[E]:
+        return self
+
+    def __next__(self) -> E:
+        while True:
+            with suppress(IndexError):  # another thread may take the event that this thread waited for
+                return self._pending.popleft()
+            self._fill()
+
+    def text_deltas(self) -> Iterator[str]:
+        """Yield only the text of the first choice, delta by delta."""
+        for event in self:
+            if isinstance(event, ContentDelta) and type(event.delta) is TextDelta and event.choice_index == 0:
+                yield event.delta.text
+
+    def drain(self) -> Reply:
+        """Read the remaining events and return the reply."""
+        for _ in self:
+            pass
+        return self.reply
+
+    @property
+    def reply(self) -> Reply:
+        """The reply, after the last event; the part that arrived, if the stream was cancelled or closed.
+
+        Raise `TenutoError` before the end, and if the stream failed.
+        """
+        return self._stream.reply
+
+    def close(self) -> None:
+        """Close the connection. A second call has no effect."""
+        self._closed = True
+        submitted = self._submitted
+        is_running = submitted is not None and not submitted.future.done() and not self._loop.closed
+        if is_running and self._pid == os.getpid():  # in a forked process, the connection belongs to the parent
+            self._loop.run(self._stop(self._stream.close))
+
+    def _fill(self) -> None:
+        """Wait for the next batch. At the end, raise the error of the stream or `StopIteration`."""
+        if self._ended:
+            raise StopIteration
+        submitted = self._start()
+        try:
+            batch = self._pump.take(self._loop)
+        except BaseException:  # an interrupt; without a `with`, nothing else closes the stream
+            self._closed = True
+            submitted.stop()
+            raise
+        if batch:
+            self._pending.extend(batch)
+            return
+        self._ended = True
+        self._pump.queue.put([])  # another thread may wait for the end, too
+        try:
+            submitted.future.result()
+        except CancelledError:
+            if not self._closed:
+                cancelled = TenutoError("a middleware cancelled the stream")
+                raise (self._loop.closed_error() if self._loop.closed else cancelled) from None
+        raise StopIteration
+
+    def _start(self) -> Submitted[None]:
+        self._check_process()
+        with self._lock:
+            if self._submitted is None:
+                if self._closed:
+                    raise ClosedError("the stream is closed")
+                self._submitted = submitted = self._loop.submit(self._pump.run())
+                queue = self._pump.queue
+                submitted.future.add_done_callback(lambda _: queue.put([]))
+                weakref.finalize(self, submitted.stop).atexit = False
+            return self._submitted
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise TenutoError("the stream belongs to the parent of this forked process")
+
+    async def _stop(self, stop: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        result = await stop()
+        if self._submitted is not None:
+            self._submitted.cancel()
+        return result
+
+
+class Stream(SyncStream[StreamEvent]):
+    """A reply while it arrives: use it in a `with`, and iterate over its events.
+
+    The request is sent when the first event is requested. Leaving the `with` early closes the connection.
+    """
+
+    _stream: AsyncStream
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the provider's response, as soon as it starts."""
+        return self._stream.headers
+
+    def cancel(self) -> Reply:
+        """Stop and return the part that has arrived: an incomplete reply whose unfinished blocks have no signature.
+
+        Any thread may call it. A thread that iterates over the stream at that moment sees it end.
+        """
+        self._check_process()
+        self._closed = True
+        return self._loop.run(self._stop(self._stream.cancel))

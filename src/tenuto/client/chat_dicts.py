@@ -7,19 +7,19 @@ role or part raises `TranscriptError`. A field that is null counts as absent.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio, media_types
 from tenuto.core.blocks import Audio, Block, Document, Image, Refusal, Text, ToolUse
-from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolResult, UserMessage
+from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, UserMessage
 from tenuto.core.stored import dump_block, dump_message, load_block, load_message
 from tenuto.errors import TranscriptError
+from tenuto.wire.decoder import new_id
 
 T = TypeVar("T")
-Fields = Mapping[str, Any]
 
 _EXPECTED = "messages must have the form of Chat Completions"
 _OTHER_FORMS = {
@@ -30,52 +30,15 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _AUDIO_TYPES = {"mp3": "audio/mpeg"}
 _CACHE_TIMES = ("5m", "1h")
 _TEXT_FIELDS = ("type", "text", "cache", "cache_control")
-_TYPE_NAMES: dict[type, str] = {str: "a string", dict: "an object", list: "a list", bool: "true or false"}
+_KINDS: dict[str, Any] = {"a string": str, "an object": Mapping, "a list": list | tuple, "true or false": bool}
 
 
 def _fail(path: str, problem: str) -> NoReturn:
     raise TranscriptError(f"{path}: {problem}")
 
 
-def _get(document: Fields, name: str, kind: type[T], path: str) -> T | None:
-    """Return a field, or None if it is absent or null. Raise `TranscriptError` for a value of another type."""
-    value = document.get(name)
-    if value is not None and not isinstance(value, kind):
-        _fail(f"{path}.{name}", f"expected {_type_name(kind)}, got {_type_name(type(value))}")
-    return value
-
-
-def _get_string(document: Fields, name: str, path: str) -> str:
-    value = _get(document, name, str, path)
-    return _fail(f"{path}.{name}", "a string is missing") if value is None else value
-
-
-def _get_text(document: Fields, name: str, path: str) -> str:
-    return _get_string(document, name, path) or _fail(f"{path}.{name}", "must not be empty")
-
-
-def _get_list(document: Fields, name: str, path: str) -> list[Any]:
-    value = document.get(name)
-    if value is not None and not isinstance(value, list | tuple):
-        _fail(f"{path}.{name}", f"expected a list, got {_type_name(type(value))}")
-    return list(value or ())
-
-
-def _get_object(document: Fields, name: str, path: str) -> Fields | None:
-    value = document.get(name)
-    if value is not None and not isinstance(value, Mapping):
-        _fail(f"{path}.{name}", f"expected an object, got {_type_name(type(value))}")
-    return value
-
-
-def _type_name(kind: type) -> str:
-    return _TYPE_NAMES.get(kind, kind.__name__)
-
-
-def _check_fields(document: Fields, known: Collection[str], what: str, path: str) -> None:
-    for name, value in document.items():
-        if name not in known and value is not None:
-            _fail(f"{path}.{name}", f"unknown field of {what}; known fields: {', '.join(known)}")
+def _kind_of(value: object) -> str:
+    return next((kind for kind, types in _KINDS.items() if isinstance(value, types)), type(value).__name__)
 
 
 def _encode(value: object, path: str) -> Raw:
@@ -85,34 +48,114 @@ def _encode(value: object, path: str) -> Raw:
         _fail(path, f"cannot be written as JSON: {exc}")
 
 
-def _extra(rest: Fields, path: str) -> str:
-    return jsonio.object_text({name: _encode(value, f"{path}.{name}") for name, value in rest.items()})
+class _Fields(dict[str, Any]):
+    """The fields of an object that are not null, and the path of the object. `take` removes the field that it returns."""
+
+    def __init__(self, document: Mapping[str, Any], path: str) -> None:
+        super().__init__({name: value for name, value in document.items() if value is not None})
+        self.path = path
+
+    def fail(self, name: str, problem: str) -> NoReturn:
+        _fail(f"{self.path}.{name}", problem)
+
+    def read(self, name: str, kind: str = "a string") -> Any:
+        """Return a field, or None if it is absent. Raise `TranscriptError` for a value of another kind."""
+        value = self.get(name)
+        if value is not None and not isinstance(value, _KINDS[kind]):
+            self.fail(name, f"expected {kind}, got {_kind_of(value)}")
+        return value
+
+    def take(self, name: str, kind: str = "a string") -> Any:
+        value = self.read(name, kind)
+        self.pop(name, None)
+        return value
+
+    def take_text(self, name: str, *, empty: bool = False) -> str:
+        """Return a string that must be there and, unless `empty`, must not be empty."""
+        text: str | None = self.take(name)
+        if text is None:
+            self.fail(name, "a string is missing")
+        return text if text or empty else self.fail(name, "must not be empty")
+
+    def take_object(self, name: str, known: Collection[str]) -> _Fields:
+        """Return the fields of an inner object, none if it is absent. Other fields than the known ones are refused."""
+        inner = _Fields(self.take(name, "an object") or {}, f"{self.path}.{name}")
+        inner.refuse_others(known, f"{'an' if name[0] in 'aeiou' else 'a'} {name}")
+        return inner
+
+    def refuse_others(self, known: Collection[str], what: str) -> None:
+        for name in self:
+            if name not in known:
+                self.fail(name, f"unknown field of {what}; known fields: {', '.join(known)}")
+
+    def extra(self) -> str:
+        return jsonio.object_text({name: _encode(value, f"{self.path}.{name}") for name, value in self.items()})
 
 
-def parse_role(document: Fields, path: str) -> str:
-    """Return the role. Raise `TranscriptError` if it is missing or unknown."""
-    if "parts" in document and "content" not in document:
-        _fail(f"{path}.parts", f"a message in the form of Gemini; {_EXPECTED}")
-    role = _get(document, "role", str, path)
+def parse_message(document: Mapping[str, Any], index: int, calls: dict[str, ToolUse]) -> Message | ToolResult:
+    """Read a message or a tool result. `calls` are the earlier calls by id; a result may need the name of its call."""
+    fields = _Fields(document, f"messages[{index}]")
+    if "parts" in fields and "content" not in fields:
+        fields.fail("parts", f"a message in the form of Gemini; {_EXPECTED}")
+    role = fields.take("role")
     if role is None:
-        kind = document.get("type")
+        kind = fields.get("type")
         item = f"; an item {kind!r} has the form of Responses" if isinstance(kind, str) else ""
-        _fail(f"{path}.role", f"the role is missing: use {', '.join(_ROLES)}{item}")
+        fields.fail("role", f"the role is missing: use {', '.join(_ROLES)}{item}")
     if role not in _ROLES:
-        _fail(f"{path}.role", f"unknown role {role!r}: use {', '.join(_ROLES)}")
-    return role
+        fields.fail("role", f"unknown role {role!r}: use {', '.join(_ROLES)}")
+    if role == "assistant":
+        return _parse_assistant(fields, lambda call: new_id("messages", str(index), 0, call))
+    if role in ("tool", "function"):
+        return _parse_result(fields, calls, has_id=role == "tool")
+    known = ("role", "content", "name") if role == "user" else ("role", "content")
+    fields.refuse_others(known, "a user message" if role == "user" else "a system message")
+    content = _take_content(fields)
+    if content is None:
+        fields.fail("content", "expected a string or a list of parts")
+    if role == "user":
+        return UserMessage(content, fields.take("name") or "")
+    for number, part in enumerate(() if isinstance(content, str) else content):
+        if not isinstance(part, Text):
+            fields.fail(f"content[{number}]", f"a system message must be text, not {type(part).__name__}")
+    return SystemMessage(cast("str | tuple[Text, ...]", content))
+
+
+def _parse_result(fields: _Fields, calls: dict[str, ToolUse], *, has_id: bool) -> ToolResult:
+    """Read a tool result. A `name` that repeats the name of the call is dropped.
+
+    A result of the role `function` has no id: it belongs to the first call of the last reply with its name.
+    """
+    id = fields.take("tool_call_id")
+    if has_id:
+        if not id:
+            fields.fail("tool_call_id", "the id of the call is missing")
+        call = calls.get(id)
+    else:
+        name = fields.read("name")
+        call = next((call for call in calls.values() if call.id_generated and call.name == name), None)
+        if call is None:
+            fields.fail("name", f"no earlier function_call of {name!r}")
+        id = call.id
+        del calls[id]
+    content, failed = _take_content(fields), fields.take("is_error", "true or false")
+    if fields.get("name") == (call.name if call is not None else ""):
+        fields.pop("name", None)
+    return ToolResult(id, content or "", failed or False, fields.extra())
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _parse_content(document: Fields, path: str) -> str | tuple[Content, ...] | None:
+def _take_content(fields: _Fields) -> str | tuple[Content, ...] | None:
     """Return the content: a string or parts; None if it is absent."""
-    content = document.get("content")
+    content = fields.get("content")
+    if isinstance(content, Content):
+        fields["content"] = [content]
     if content is None or isinstance(content, str):
-        return content
-    parts = [content] if isinstance(content, Content) else _get_list(document, "content", path)
-    return tuple(_parse_part(part, f"{path}.content[{index}]") for index, part in enumerate(parts))
+        return cast("str | None", fields.take("content"))
+    path, parts = f"{fields.path}.content", fields.take("content", "a list")
+    return tuple(_parse_part(part, f"{path}[{index}]") for index, part in enumerate(parts))
 
 
 def _parse_part(part: object, path: str) -> Content:
@@ -120,45 +163,41 @@ def _parse_part(part: object, path: str) -> Content:
         return part
     rest, parse = _split_type(part, _PARTS, path)
     if parse is None:
-        block = load_block(_encode(part, path))
-        return (
-            block
-            if isinstance(block, Content)
-            else _fail(path, f"a block {type(block).__name__} is not allowed in this message")
-        )
+        stored = load_block(_encode(part, path))
+        if not isinstance(stored, Content):
+            _fail(path, f"a block {type(stored).__name__} is not allowed in this message")
+        return stored
     try:
-        block = parse(rest, path)
+        block = parse(rest)
     except ValueError as exc:
         _fail(path, str(exc))
-    if not isinstance(block, Audio) and (cache_time := _take_cache_time(rest, path)):
+    if not isinstance(block, Audio) and (cache_time := _take_cache_time(rest)):
         block = msgspec.structs.replace(block, cache=cache_time)
     if isinstance(block, Text):
-        _check_fields(rest, _TEXT_FIELDS, "a text part", path)
+        rest.refuse_others(_TEXT_FIELDS, "a text part")
         return block
-    return msgspec.structs.replace(block, extra=_extra(rest, path)) if rest else block
+    return msgspec.structs.replace(block, extra=rest.extra()) if rest else block
 
 
-def _take_cache_time(rest: dict[str, Any], path: str) -> str:
+def _take_cache_time(rest: _Fields) -> str:
     """Remove the cache time from a part: `cache`, or `cache_control` as in Anthropic's API."""
-    cache, control = _get(rest, "cache", str, path), _get_object(rest, "cache_control", path)
-    for name in ("cache", "cache_control"):
-        rest.pop(name, None)
+    cache = rest.take("cache")
     if cache is not None and cache not in _CACHE_TIMES:
-        _fail(f"{path}.cache", f"unknown time {cache!r}: use {', '.join(_CACHE_TIMES)}")
-    if control is None:
+        rest.fail("cache", f"unknown time {cache!r}: use {', '.join(_CACHE_TIMES)}")
+    if "cache_control" not in rest:
         return cache or ""
-    _check_fields(control, ("type", "ttl"), "a cache_control", f"{path}.cache_control")
+    control = rest.take_object("cache_control", ("type", "ttl"))
     ttl = control.get("ttl") or _CACHE_TIMES[0]
     if control.get("type") != "ephemeral" or ttl not in _CACHE_TIMES:
-        _fail(f"{path}.cache_control", f"the type must be ephemeral, the ttl {' or '.join(_CACHE_TIMES)}")
+        rest.fail("cache_control", f"the type must be ephemeral, the ttl {' or '.join(_CACHE_TIMES)}")
     return cache or str(ttl)
 
 
-def _split_type(part: object, known: Mapping[str, T], path: str) -> tuple[dict[str, Any], T | None]:
+def _split_type(part: object, known: Mapping[str, T], path: str) -> tuple[_Fields, T | None]:
     """Return the fields of a part, and the entry of `known` for its type; None for a block in its stored form."""
     if not isinstance(part, Mapping):
-        _fail(path, f"expected a part, an object with a type; got {_type_name(type(part))}")
-    rest = dict(part)
+        _fail(path, f"expected a part, an object with a type; got {_kind_of(part)}")
+    rest = _Fields(part, path)
     kind = rest.pop("type", None)
     if kind is None and "block_type" in rest:
         return rest, None
@@ -172,169 +211,92 @@ def _other_form(kind: object) -> str:
     return next((f"{kind!r} has the form of {api}" for api, kinds in _OTHER_FORMS.items() if kind in kinds), "")
 
 
-def _parse_text(rest: dict[str, Any], path: str) -> Text:
-    text = Text(_get_string(rest, "text", path))
-    del rest["text"]
-    return text
-
-
-def _parse_image(rest: dict[str, Any], path: str) -> Image:
-    inner = rest.pop("image_url", None)
-    inner, path = {"url": inner} if isinstance(inner, str) else inner, f"{path}.image_url"
-    if not isinstance(inner, Mapping):
-        _fail(path, "expected an object with a url")
-    _check_fields(inner, ("url", "detail"), "an image_url", path)
-    url, detail = _get_text(inner, "url", path), _get(inner, "detail", str, path) or ""
+def _parse_image(rest: _Fields) -> Image:
+    if isinstance(rest.get("image_url"), str):
+        rest["image_url"] = {"url": rest["image_url"]}
+    inner = rest.take_object("image_url", ("url", "detail"))
+    url, detail = inner.take_text("url"), inner.take("detail")
     content = media_types.parse_data_url(url)
     image = Image(url=url) if content is None else Image.from_bytes(*content)
     return msgspec.structs.replace(image, detail=detail) if detail else image
 
 
-def _parse_audio(rest: dict[str, Any], path: str) -> Audio:
-    inner, path = _get_object(rest, "input_audio", path) or {}, f"{path}.input_audio"
-    rest.pop("input_audio", None)
-    _check_fields(inner, ("data", "format"), "an input_audio", path)
-    kind = _get_text(inner, "format", path)
-    data = _get_text(inner, "data", path)
+def _parse_audio(rest: _Fields) -> Audio:
+    inner = rest.take_object("input_audio", ("data", "format"))
+    kind, data = inner.take_text("format"), inner.take_text("data")
     content = media_types.parse_data_url(data)
     return Audio(data, _AUDIO_TYPES.get(kind, f"audio/{kind}")) if content is None else Audio.from_bytes(*content)
 
 
-def _parse_file(rest: dict[str, Any], path: str) -> Document:
-    inner, path = _get_object(rest, "file", path) or {}, f"{path}.file"
-    rest.pop("file", None)
-    _check_fields(inner, ("file_data", "filename", "file_id"), "a file", path)
-    file_data, title = _get(inner, "file_data", str, path) or "", _get(inner, "filename", str, path) or ""
-    file_id = _get(inner, "file_id", str, path) or ""
-    if not (file_data or file_id):
-        _fail(path, "file_data or file_id is missing")
-    content = media_types.parse_data_url(file_data)
-    if content is None:
-        mime = media_types.type_from_name(title) if file_data else ""
-        return Document(file_data, mime, file_id=file_id, title=title)
-    data, mime = content
-    mime = mime or media_types.detect_type(data) or media_types.type_from_name(title)
-    return Document(media_types.to_base64(data), mime, file_id=file_id, title=title)
+def _parse_file(rest: _Fields) -> Document:
+    names = ("file_data", "filename", "file_id")
+    inner = rest.take_object("file", names)
+    data, title, file_id = (inner.take(name) or "" for name in names)
+    if not (data or file_id):
+        rest.fail("file", "file_data or file_id is missing")
+    mime = ""
+    content = media_types.parse_data_url(data)
+    if content is not None:
+        mime, data = content[1] or media_types.detect_type(content[0]) or "", media_types.to_base64(content[0])
+    return Document(data, mime or (media_types.type_from_name(title) if data else ""), file_id=file_id, title=title)
 
 
-_PARTS: dict[str, Callable[[dict[str, Any], str], Text | Image | Audio | Document]] = {
-    "text": _parse_text,
+_PARTS: dict[str, Callable[[_Fields], Text | Image | Audio | Document]] = {
+    "text": lambda rest: Text(rest.take_text("text", empty=True)),
     "image_url": _parse_image,
     "input_audio": _parse_audio,
     "file": _parse_file,
 }
 
 
-# --- input messages ---------------------------------------------------------------------------------------------------
-
-
-def parse_system(document: Fields, path: str) -> SystemMessage:
-    _check_fields(document, ("role", "content"), "a system message", path)
-    content = _parse_content(document, path)
-    if content is None:
-        _fail(f"{path}.content", "expected a string or a list of parts")
-    if isinstance(content, str):
-        return SystemMessage(content)
-    for index, part in enumerate(content):
-        if not isinstance(part, Text):
-            _fail(f"{path}.content[{index}]", f"a system message must be text, not {type(part).__name__}")
-    return SystemMessage(tuple(part for part in content if isinstance(part, Text)))
-
-
-def parse_user(document: Fields, path: str) -> UserMessage:
-    _check_fields(document, ("role", "content", "name"), "a user message", path)
-    content = _parse_content(document, path)
-    if content is None:
-        _fail(f"{path}.content", "expected a string or a list of parts")
-    return UserMessage(content, _get(document, "name", str, path) or "")
-
-
-def parse_result(
-    document: Fields, names: Mapping[str, str], calls_without_id: list[ToolUse] | None, path: str
-) -> ToolResult:
-    """Read a tool result.
-
-    `names`: the names of the earlier calls by id; a `name` that repeats one is dropped. `calls_without_id`: for a result of
-    the role `function`, which has no id and belongs to the first of these calls with its name.
-    """
-    if calls_without_id is None:
-        id = _get(document, "tool_call_id", str, path)
-        if not id:
-            _fail(f"{path}.tool_call_id", "the id of the call is missing")
-    else:
-        id = _find_call(document, calls_without_id, path)
-    content = _parse_content(document, path)
-    known = ("role", "content", "tool_call_id", "is_error")
-    rest = {key: value for key, value in document.items() if key not in known and value is not None}
-    if rest.get("name") == names.get(id, ""):
-        rest.pop("name", None)
-    failed = _get(document, "is_error", bool, path) or False
-    return ToolResult(id, "" if content is None else content, failed, _extra(rest, path))
-
-
-def _find_call(document: Fields, calls: list[ToolUse], path: str) -> str:
-    name = _get(document, "name", str, path)
-    call = next((call for call in calls if call.name == name), None)
-    if call is None:
-        _fail(f"{path}.name", f"no earlier function_call of {name!r}")
-    calls.remove(call)
-    return call.id
-
-
 # --- replies ----------------------------------------------------------------------------------------------------------
 
 
-def parse_assistant(document: Fields, path: str, new_id: Callable[[int], str]) -> AssistantMessage:
+def _parse_assistant(fields: _Fields, new_id: Callable[[int], str]) -> AssistantMessage:
     """Read a reply. `new_id` makes the id of a `function_call`, which has none, from the index of the call."""
-    fields = {name: value for name, value in document.items() if value is not None}
+    fields.pop("role", None)
     if "blocks" in fields or "stored" in fields:
-        return _parse_stored(fields, path)
-    if fields.keys() <= {"role", "content"} and isinstance(fields.get("content"), str):
+        return _parse_stored(fields)
+    if fields.keys() <= {"content"} and isinstance(fields.get("content"), str):
         return AssistantMessage((Text(fields["content"]),) if fields["content"] else ())
     try:
-        return _AssistantReader(fields, path, new_id).message()
+        return _AssistantReader(fields, new_id).message()
     except ValueError as exc:
-        _fail(path, str(exc))
+        _fail(fields.path, str(exc))
 
 
 class _AssistantReader:
     """Reads one reply: checks it, so that each error has its path, and decodes it like the reply of a provider."""
 
-    def __init__(self, fields: dict[str, Any], path: str, new_id: Callable[[int], str]) -> None:
+    def __init__(self, fields: _Fields, new_id: Callable[[int], str]) -> None:
         from tenuto.core.loss import Loss
         from tenuto.wire.assembler import ChoiceBuilder
         from tenuto.wire.chat.choice import ChoiceDecoder
 
         self._fields = fields
-        self._path = path
         self._new_id = new_id
         self._losses: list[Loss] = []
         self._parts = ChoiceBuilder([], self._losses)
         self._state = ChoiceDecoder(self._parts, {}, new_id)
 
     def message(self) -> AssistantMessage:
-        fields, path = self._fields, self._path
-        fields.pop("role", None)
+        fields = self._fields
         for name in ("reasoning_content", "reasoning", "refusal"):
-            _get(fields, name, str, path)
-        self._take(fields, "reasoning_content", "reasoning", "reasoning_details")
+            fields.read(name)
+        self._decode(fields, "reasoning_content", "reasoning", "reasoning_details")
         self._content()
-        calls = [
-            self._call(call, index, f"{path}.tool_calls[{index}]")
-            for index, call in enumerate(_get_list(fields, "tool_calls", path))
-        ]
-        fields.pop("tool_calls", None)
-        legacy = _get_object(fields, "function_call", path)
-        fields.pop("function_call", None)
+        given = fields.take("tool_calls", "a list") or ()
+        calls = [self._call(call, index) for index, call in enumerate(given)]
+        legacy = fields.take("function_call", "an object")
         if legacy is not None:
-            function = self._function(legacy, "function", f"{path}.function_call")
+            function = self._function(_Fields(legacy, f"{fields.path}.function_call"), "function")
             calls.append({"id": self._new_id(len(calls)), "type": "function", "function": function})
-        self._take({"tool_calls": calls} if calls else {}, "tool_calls")
-        self._take(fields, *fields)
+        self._decode({"tool_calls": calls} if calls else {}, "tool_calls")
+        self._decode(fields, *fields)
         self._state.close()
         for loss in self._losses:
             if loss.kind != "broken-arguments":  # the call itself has this error
-                _fail(path, f"{loss.kind}: {loss.detail}")
+                _fail(fields.path, f"{loss.kind}: {loss.detail}")
         blocks: list[Block] = list(self._parts.assembler.finalize())
         for index, block in enumerate(blocks):
             if legacy is not None and isinstance(block, ToolUse) and block.id == calls[-1]["id"]:
@@ -344,61 +306,56 @@ class _AssistantReader:
         unknown.pop("content", None)  # present only because the content was empty or a list
         return AssistantMessage(tuple(blocks), extra=jsonio.object_text(unknown))
 
-    def _take(self, fields: dict[str, Any], *names: str) -> None:
-        encoded = {name: _encode(fields.pop(name), f"{self._path}.{name}") for name in names if name in fields}
+    def _decode(self, fields: dict[str, Any], *names: str) -> None:
+        path = self._fields.path
+        encoded = {name: _encode(fields.pop(name), f"{path}.{name}") for name in names if name in fields}
         self._state.take({"role": Raw(b'"assistant"'), **encoded}, whole=True)
 
     def _content(self) -> None:
         if isinstance(self._fields.get("content"), str):
-            self._take(self._fields, "content", "annotations")
+            self._decode(self._fields, "content", "annotations")
             return
-        parts = _get_list(self._fields, "content", self._path)
-        self._fields.pop("content", None)
-        for index, part in enumerate(parts):
-            path = f"{self._path}.content[{index}]"
+        for index, part in enumerate(self._fields.take("content", "a list") or ()):
+            path = f"{self._fields.path}.content[{index}]"
             if isinstance(part, Block):
                 self._parts.add(part)
                 continue
             rest, kind = _split_type(part, {"text": "text", "refusal": "refusal", "thinking": "thinking"}, path)
             if kind is None:
-                self._parts.add(load_block(_encode(rest, path)))
+                self._parts.add(load_block(_encode(part, path)))
             elif kind == "refusal":
-                text = _get_text(rest, "refusal", path)
-                del rest["refusal"]
-                self._parts.add(Refusal(text, extra=_extra(rest, path)))
-            elif kind == "text":
-                _get_string(rest, "text", path)
-                self._take({"content": [part]}, "content")
-            elif isinstance(rest.get("thinking"), str):
-                _fail(f"{path}.type", f"{_other_form(kind)}; {_EXPECTED}")
+                self._parts.add(Refusal(rest.take_text("refusal"), extra=rest.extra()))
+            elif kind == "thinking" and isinstance(rest.get("thinking"), str):
+                rest.fail("type", f"{_other_form(kind)}; {_EXPECTED}")
             else:
-                self._take({"content": [part]}, "content")
+                if kind == "text":
+                    rest.take_text("text", empty=True)
+                self._decode({"content": [part]}, "content")
 
-    def _call(self, call: object, index: int, path: str) -> dict[str, Any]:
+    def _call(self, call: object, index: int) -> dict[str, Any]:
         """Return a call in its strict form: with an id, a type, and arguments as text."""
+        path = f"{self._fields.path}.tool_calls[{index}]"
         if not isinstance(call, Mapping):
-            _fail(path, f"expected a call, an object; got {_type_name(type(call))}")
-        rest = {name: value for name, value in call.items() if value is not None}
-        id, kind = _get_text(rest, "id", path), _get(rest, "type", str, path) or "function"
+            _fail(path, f"expected a call, an object; got {_kind_of(call)}")
+        rest = _Fields(call, path)
+        id, kind = rest.take_text("id"), rest.take("type") or "function"
         if kind not in ("function", "custom"):
-            _fail(f"{path}.type", f"unknown type {kind!r}: use function or custom")
-        inner = _get_object(rest, kind, path)
+            rest.fail("type", f"unknown type {kind!r}: use function or custom")
+        inner = rest.take(kind, "an object")
         if inner is None:
-            _fail(f"{path}.{kind}", "expected an object with the name and arguments of the call")
+            rest.fail(kind, "expected an object with the name and arguments of the call")
         if rest.get("index") == index:
             del rest["index"]
-        return {**rest, "id": id, "type": kind, kind: self._function(inner, kind, f"{path}.{kind}")}
+        return {**rest, "id": id, "type": kind, kind: self._function(_Fields(inner, f"{path}.{kind}"), kind)}
 
-    def _function(self, inner: Fields, kind: str, path: str) -> dict[str, Any]:
-        fields = {name: value for name, value in inner.items() if value is not None}
-        _get_text(fields, "name", path)
+    def _function(self, fields: _Fields, kind: str) -> dict[str, Any]:
+        name = fields.take_text("name")
         field = "input" if kind == "custom" else "arguments"
         args = fields.get(field, "")
         if isinstance(args, Mapping) and kind == "function":  # some hosts write the object itself
-            fields[field] = jsonio.as_text(_encode(args, f"{path}.{field}"))
-        elif not isinstance(args, str):
-            _fail(f"{path}.{field}", f"expected a string, got {_type_name(type(args))}")
-        return fields
+            fields[field] = jsonio.as_text(_encode(args, f"{fields.path}.{field}"))
+        fields.read(field)
+        return {"name": name, **fields}
 
 
 # --- stored form ------------------------------------------------------------------------------------------------------
@@ -414,7 +371,7 @@ def to_message(message: AssistantMessage) -> dict[str, Any]:
     stored = dump_message(message)
     document = {**jsonio.parse(stored), **_chat_fields(message)}
     try:
-        is_exact = parse_assistant(document, "", str) == message
+        is_exact = _parse_assistant(_Fields(document, ""), str) == message
     except (TranscriptError, ValueError):
         is_exact = False
     return document if is_exact else {**document, "stored": jsonio.as_text(stored)}
@@ -426,43 +383,39 @@ def _chat_fields(message: AssistantMessage) -> dict[str, Any]:
     refusals = [block.text for block in message.blocks if isinstance(block, Refusal)]
     if refusals:
         fields["refusal"] = "".join(refusals)
-    calls = [_call_fields(block) for block in message.blocks if isinstance(block, ToolUse)]
+    calls = []
+    for block in message.blocks:
+        if isinstance(block, ToolUse):
+            function = {"name": block.name, "input" if block.kind == "custom" else "arguments": block.args}
+            calls.append({"id": block.id, "type": block.kind, block.kind: function})
     return {**fields, "tool_calls": calls} if calls else fields
 
 
-def _call_fields(block: ToolUse) -> dict[str, Any]:
-    args = "input" if block.kind == "custom" else "arguments"
-    return {"id": block.id, "type": block.kind, block.kind: {"name": block.name, args: block.args}}
-
-
-def _parse_stored(fields: dict[str, Any], path: str) -> AssistantMessage:
+def _parse_stored(fields: _Fields) -> AssistantMessage:
     """Read a reply from its blocks. The other fields must agree with them."""
     chat_fields = {name: fields.pop(name) for name in ("content", "refusal", "tool_calls") if name in fields}
-    stored = _get(fields, "stored", str, path)
+    stored = fields.read("stored")
     try:
-        message = load_message(_stored_text(fields, path) if stored is None else stored)
+        message = load_message(_stored_text(fields) if stored is None else stored)
         stored_fields = fields if stored is None else jsonio.parse(stored)
     except ValueError as exc:
-        _fail(path, f"invalid stored form: {exc}")
+        _fail(fields.path, f"invalid stored form: {exc}")
     if not isinstance(message, AssistantMessage):
-        _fail(f"{path}.stored", f"expected a reply, got a {type(message).__name__}")
+        fields.fail("stored", f"expected a reply, got a {type(message).__name__}")
     expected = {**stored_fields, "stored": stored, **_chat_fields(message)}
     for name, value in (fields | chat_fields).items():
         if expected.get(name) != value and value not in ("", []):
-            _fail(f"{path}.{name}", "differs from the stored form next to it: change that, or omit it")
+            fields.fail(name, "differs from the stored form next to it: change that, or omit it")
     return message
 
 
-def _stored_text(fields: dict[str, Any], path: str) -> Raw:
-    blocks = [
-        _block_text(block, f"{path}.blocks[{index}]") for index, block in enumerate(_get_list(fields, "blocks", path))
-    ]
-    return _encode({**fields, "role": "assistant", "blocks": blocks}, path)
-
-
-def _block_text(block: object, path: str) -> Raw:
-    if isinstance(block, Block):
-        return Raw(dump_block(block))
-    if not isinstance(block, Mapping) or not isinstance(block.get("block_type"), str):
-        _fail(path, "expected a block in its stored form: an object with a block_type")
-    return _encode(block, path)
+def _stored_text(fields: _Fields) -> Raw:
+    blocks = []
+    for index, block in enumerate(fields.read("blocks", "a list") or ()):
+        if isinstance(block, Block):
+            blocks.append(Raw(dump_block(block)))
+        elif isinstance(block, Mapping) and isinstance(block.get("block_type"), str):
+            blocks.append(_encode(block, f"{fields.path}.blocks[{index}]"))
+        else:
+            fields.fail(f"blocks[{index}]", "expected a block in its stored form: an object with a block_type")
+    return _encode({**fields, "role": "assistant", "blocks": blocks}, fields.path)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import sys
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+from typing import TypeVar
 
 from tenuto import settings
-from tenuto.client.deadlines import Deadlines, StreamIdleAfterEnd
-from tenuto.client.http import HttpReply, HttpRequest, Transport, safe_url, secrets_of, wrap_secrets
-from tenuto.client.losses import LossReporter
-from tenuto.client.options import OnLoss, Timeouts
+from tenuto.client.http import HttpReply, HttpRequest, Transport, protect_headers, safe_url
+from tenuto.client.parameters import OnLoss, Timeouts
 from tenuto.client.routing import Endpoint, Router
+from tenuto.core.loss import Loss
 from tenuto.core.provider import Target, WireRequest
-from tenuto.errors import ConnectionFailed, LLMError, ProtocolError, TimedOut
+from tenuto.errors import ConnectionFailed, LLMError, LossError, ProtocolError, TimedOut
 from tenuto.wire.provider_errors import classify_error
 
+T = TypeVar("T")
 MAX_REPLY = 64 * 1024 * 1024
 MAX_STREAM = 256 * 1024 * 1024
 MAX_ERROR = 256 * 1024
@@ -29,10 +30,19 @@ _MAX_INFLATED = 256 * 1024
 """The maximum number of bytes that are decompressed at a time."""
 _MAX_MESSAGE = 2000
 """The maximum number of characters of an error message: a server may respond with a whole page."""
+_MAX_LOSSES = 5
+_MAX_DETAIL = 100
+"""The number of characters of one loss in a message."""
+_MAX_REMEMBERED = 1000
+"""The number of losses that are remembered in order to report them once."""
 _END_WAIT = 0.25
 """Seconds to wait for the end of a complete stream, so that its connection can be used again."""
 
 log = logging.getLogger("tenuto")
+
+
+class StreamIdleAfterEnd(Exception):
+    """The answer is complete, and the rest of the stream did not arrive in time."""
 
 
 class Sender:
@@ -44,91 +54,138 @@ class Sender:
         self.router = router
         self.transport = transport
         self.now = now
-        self.losses = LossReporter(on_loss)
         self.closed = False
+        self._on_loss = on_loss
+        self._reported: set[tuple[str, Loss]] = set()
         self.logs_bytes = settings.debug("wire")
         if self.logs_bytes:
             log.setLevel(logging.DEBUG)
             if not log.hasHandlers():
                 log.addHandler(logging.StreamHandler(sys.stderr))
 
-    def close(self) -> None:
-        """Send no more requests."""
-        self.closed = True
-
     async def ask(self, target: Target, wire: WireRequest, timeouts: Timeouts, total_at: float | None) -> bytes:
         """Send a request that is not a chat. Return the body of the response; raise the typed error of a refusal."""
+        self.report_losses(target, wire.losses, once=True)
         endpoint = await self.router.endpoint(target, wire.headers)
-        with Attempt(self, target.provider.name, timeouts, total_at) as attempt:
+        attempt = Attempt(self, target.provider.name, timeouts, total_at)
+        try:
             await attempt.send(endpoint, wire)
             await attempt.check_status()
             return attempt.redact_bytes(await attempt.read_all())
+        except LLMError as error:
+            attempt.annotate(error)
+            raise
+        finally:
+            attempt.close()
+
+    def report_losses(self, target: Target, losses: Sequence[Loss], *, once: bool) -> None:
+        """Report what a request cannot carry: as one WARNING, as `LossError`, or not at all.
+
+        With `once`, losses that were reported before are not reported again: an agent sends its conversation with
+        every turn.
+        """
+        if not losses or self._on_loss == "keep":
+            return
+        model = f"{target.provider.name}/{target.model}"
+        if self._on_loss == "raise":
+            raise LossError(model, tuple(losses))
+        new = [loss for loss in losses if not once or (model, loss) not in self._reported]
+        if len(self._reported) > _MAX_REMEMBERED:
+            self._reported.clear()
+        self._reported.update((model, loss) for loss in losses)
+        if new:
+            details = [loss.detail[:_MAX_DETAIL] + ("..." if len(loss.detail) > _MAX_DETAIL else "") for loss in new]
+            lines = [f"{loss.location}: {detail} ({loss.kind})" for loss, detail in zip(new, details, strict=True)]
+            more = [f"and {len(new) - _MAX_LOSSES} more"] if len(new) > _MAX_LOSSES else []
+            log.warning("%s cannot take all of the request: %s", model, "; ".join([*lines[:_MAX_LOSSES], *more]))
 
 
 class Attempt:
-    """One HTTP exchange. Leaving the `with` closes it and completes an error with provider and request id."""
+    """One HTTP exchange within its deadlines. Close it at the end.
+
+    Time passes only while the exchange waits for the network: deadlines are paused while the caller is not reading. Only
+    `total_at` is a fixed time.
+    """
 
     def __init__(self, sender: Sender, provider: str, timeouts: Timeouts, total_at: float | None) -> None:
         self._sender = sender
         self._provider = provider
-        self._connect_timeout = timeouts.connect
+        self._timeouts = timeouts
+        self._total_at = total_at
         self._secrets: tuple[str, ...] = ()
         self._reply: HttpReply | None = None
         self._inflater: _Inflater | None = None
         self._size = 0
         self._unlogged = b""
-        self.deadlines = Deadlines(timeouts, total_at)
+        self.event_left = timeouts.event
+        """Seconds to wait for the head of the response, then for the next event. The reader of the events resets it:
+        events come from the model, other bytes may come from its server alone."""
+        self.end_left: float | None = None
+        """Seconds to wait for the rest of the stream, whatever arrives, after the answer is complete."""
         self.max_size = MAX_REPLY
-        """The maximum number of bytes of the body."""
         self.status = 0
+        """The status of the response; 0 before it arrives."""
         self.headers: Mapping[str, str] = {}
         """The headers of the response without the keys that it quotes."""
+        self.request_id: str | None = None
+        """The provider's id of the request."""
         self.raw: bytes | None = None
         """The body of a response that was not streamed."""
 
-    def __enter__(self) -> Self:
-        return self
+    async def wait(self, operation: Awaitable[T]) -> T:
+        """Await an operation. If a deadline passes, cancel it and raise `TimedOut` or `StreamIdleAfterEnd`."""
+        now = asyncio.get_running_loop().time
+        start = now()
+        limits = (
+            ("end", self.end_left),
+            ("total", None if self._total_at is None else self._total_at - start),
+            ("read", self._timeouts.read if self.status else None),
+            ("event", self.event_left),
+        )
+        name, seconds = min(limits, key=lambda limit: math.inf if limit[1] is None else limit[1])
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                return await operation
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise self._timed_out(name) from None
+        finally:
+            elapsed = now() - start
+            if self.event_left is not None:
+                self.event_left -= elapsed
+            if self.end_left is not None:
+                self.end_left -= elapsed
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-        if isinstance(error, LLMError):
-            self.annotate(error)
-
-    @property
-    def request_id(self) -> str | None:
-        """The provider's id of the request."""
-        return self.headers.get("request-id") or self.headers.get("x-request-id")
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the response is a stream, even if none was requested."""
-        return self.headers.get("content-type", "").lower().startswith("text/event-stream")
+    def _timed_out(self, limit: str) -> Exception:
+        timeouts = self._timeouts
+        if limit == "end":
+            return StreamIdleAfterEnd()
+        if limit == "total":
+            return out_of_time(timeouts)
+        if limit == "read":
+            return TimedOut(f"no data for {timeouts.read:g} s")
+        return TimedOut(f"no {'event' if self.status else 'response'} within {timeouts.event:g} s")
 
     # --- the head -----------------------------------------------------------------------------------------------------
 
     async def send(self, endpoint: Endpoint, wire: WireRequest) -> None:
         """Send a request and wait for the head of the response."""
-        headers = {
-            "user-agent": USER_AGENT,
-            "accept-encoding": "identity",
-            **({"content-type": "application/json"} if wire.body else {}),
-            **endpoint.auth,
-            **wrap_secrets(wire.headers),
-        }
-        request = HttpRequest(wire.method, endpoint.url(wire.path), headers, wire.body, self._connect_timeout)
-        self._secrets = secrets_of(headers)
+        content_type = {"content-type": "application/json"} if wire.body else {}
+        common = {"user-agent": USER_AGENT, "accept-encoding": "identity", **content_type}
+        headers, self._secrets = protect_headers({**common, **endpoint.auth, **wire.headers})
+        request = HttpRequest(wire.method, endpoint.url(wire.path), headers, wire.body, self._timeouts.connect)
         if self._sender.closed:
             raise ConnectionFailed("the client was closed", retryable=False)
         if self._sender.logs_bytes:
-            log.debug("-> %r %s", request, redact(_to_text(request.body), self._secrets))
-        self._reply = reply = await self.deadlines.wait(self._sender.transport.send(request))
-        self.deadlines.start_body()
+            log.debug("-> %r %s", request, self._redact(_to_text(request.body)))
+        self._reply = reply = await self.wait(self._sender.transport.send(request))
+        self.event_left = self._timeouts.event
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %s: HTTP %d", request.method, safe_url(request.url), reply.status)
         self.status = reply.status
-        self.headers = {name: redact(value, self._secrets) for name, value in reply.headers.items()}
+        self.headers = {name: self._redact(value) for name, value in reply.headers.items()}
+        self.request_id = self.headers.get("request-id") or self.headers.get("x-request-id")
 
     async def check_status(self) -> None:
         """Raise the typed error of a refusal, and `ProtocolError` for a web page."""
@@ -140,8 +197,14 @@ class Attempt:
             return
         if status < 200:
             raise LLMError(f"HTTP {status}: unexpected {'upgrade' if status == 101 else 'status'}", status=status)
-        body = await self._read_error()
-        text = redact(_to_text(body[:MAX_ERROR]), self._secrets)
+        body = b""
+        try:
+            while len(body) < MAX_ERROR and (chunk := await self.read()):
+                body += chunk
+        except (ConnectionFailed, TimedOut, ProtocolError) as exc:
+            log.debug("cannot read the body of the error: %s", exc)
+            body = b""  # the status says enough
+        text = self._redact(_to_text(body[:MAX_ERROR]))
         if status < 400 and "location" in headers:
             message = f"redirected to {safe_url(headers['location'])}: set this URL as base_url to send your key there"
             raise LLMError(message, status=status, raw=text)
@@ -159,12 +222,15 @@ class Attempt:
 
     async def read(self) -> bytes:
         """Return the next bytes of the body; empty at the end. Raise `ProtocolError` beyond `max_size`."""
+        reply = self._reply
+        if reply is None:
+            raise ConnectionFailed("the connection was closed")
         encoding = self.headers.get("content-encoding", "").strip().lower()
         if encoding in ("", "identity"):
-            chunk = await self._read_chunk()
+            chunk = await self.wait(reply.read())
         else:
             self._inflater = self._inflater or _Inflater(encoding)
-            chunk = await self._inflater.read(self._read_chunk)
+            chunk = await self._inflater.read(lambda: self.wait(reply.read()))
         self._size += len(chunk)
         if self._size > self.max_size:
             raise ProtocolError(f"the response is larger than {self.max_size} bytes; the rest was not read")
@@ -173,16 +239,15 @@ class Attempt:
         return chunk
 
     async def read_all(self) -> bytes:
-        """Return the whole body."""
         chunks = []
         while chunk := await self.read():
-            self.deadlines.got_event()  # this body has no events: each chunk shows that the model responds
+            self.event_left = self._timeouts.event  # this body has no events: each chunk shows that the model responds
             chunks.append(chunk)
         return b"".join(chunks)
 
     async def read_rest(self) -> None:
         """Read to the end of a complete stream, so that the connection can be used again. Give up soon."""
-        self.deadlines.limit_end(_END_WAIT)
+        self.end_left = _END_WAIT if self.end_left is None else min(self.end_left, _END_WAIT)
         with suppress(StreamIdleAfterEnd, LLMError):
             while await self.read():
                 pass
@@ -195,22 +260,6 @@ class Attempt:
             if self._unlogged:
                 self._log_bytes(b"")
 
-    async def _read_chunk(self) -> bytes:
-        if self._reply is None:
-            raise ConnectionFailed("the connection was closed")
-        return await self.deadlines.wait(self._reply.read())
-
-    async def _read_error(self) -> bytes:
-        """Return the first bytes of the body of a refusal; nothing if it cannot be read, since the status says enough."""
-        body = b""
-        try:
-            while len(body) < MAX_ERROR and (chunk := await self.read()):
-                body += chunk
-        except (ConnectionFailed, TimedOut, ProtocolError) as exc:
-            log.debug("cannot read the body of the error: %s", exc)
-            return b""
-        return body
-
     # --- secrets ------------------------------------------------------------------------------------------------------
 
     def annotate(self, error: LLMError) -> None:
@@ -218,13 +267,17 @@ class Attempt:
         error.provider = error.provider or self._provider
         error.request_id = error.request_id or self.request_id
         if any(secret in error.raw or secret in str(error) for secret in self._secrets):
-            error.raw, error.message = redact(error.raw, self._secrets), redact(error.message, self._secrets)
+            error.raw, error.message = self._redact(error.raw), self._redact(error.message)
             error.args = (error.message,)
             if isinstance(error, ProtocolError):
                 error.frame = self.redact_bytes(error.frame)
 
+    def _redact(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
     def redact_bytes(self, data: bytes) -> bytes:
-        """Replace the keys that a body quotes."""
         for secret in self._secrets:
             data = data.replace(secret.encode(), b"***")
         return data
@@ -274,11 +327,9 @@ class _Inflater:
             raise ProtocolError(f"cannot decompress the {self._format} data of the response: {exc}") from exc
 
 
-def redact(text: str, secrets: tuple[str, ...]) -> str:
-    """Replace the keys that a text quotes."""
-    for secret in secrets:
-        text = text.replace(secret, "***")
-    return text
+def out_of_time(timeouts: Timeouts) -> TimedOut:
+    """Return the error of a call that took longer than its total timeout. It is not retryable: no time is left."""
+    return TimedOut(f"the call took longer than {timeouts.total:g} s", retryable=False)
 
 
 def _to_text(data: bytes) -> str:

@@ -31,8 +31,9 @@ LIMIT = 20 * 2**20
 HOPS = 5
 """The maximum number of redirects."""
 
-_CLOSED_4 = tuple(
-    ipaddress.IPv4Network(block)
+_OPEN_6 = ipaddress.IPv6Network("2000::/3")  # the only public part: not mapped, NAT64, local or multicast addresses
+_CLOSED = tuple(
+    ipaddress.ip_network(block)
     for block in (
         "168.63.129.16/32",  # the platform itself inside one cloud
         "192.0.0.0/24",  # protocol assignments; metadata of one cloud
@@ -41,19 +42,13 @@ _CLOSED_4 = tuple(
         "192.88.99.0/24",  # relays into IPv6
         "192.175.48.0/24",  # AS112
         "224.0.0.0/4",  # multicast
-    )
-)
-"""Networks that `is_global` accepts, at least in some versions of Python, and that must not be fetched."""
-_OPEN_6 = ipaddress.IPv6Network("2000::/3")  # the only public part: not mapped, NAT64, local or multicast addresses
-_CLOSED_6 = tuple(
-    ipaddress.IPv6Network(block)
-    for block in (
         "2001::/23",  # protocol assignments: Teredo, benchmarks, overlays
         "2002::/16",  # 6to4: contains an IPv4 address
         "2620:4f:8000::/48",  # AS112
         "3fff::/20",  # documentation
     )
 )
+"""Networks that `is_global` accepts, at least in some versions of Python, and that must not be fetched."""
 _ISATAP = 0x00005EFE
 """The third quarter of an IPv6 address whose last quarter is an IPv4 address."""
 
@@ -62,16 +57,22 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 _INVALID_CHARACTERS = re.compile(r"[\s\\\x00-\x1f\x7f]")
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
+_ITEMS: tuple[tuple[Any, str, Any], ...] = (
+    (UserMessage | ToolResult, "content", Media),
+    (ToolResults, "results", ToolResult),
+    (Transcript, "messages", UserMessage | ToolResults),
+)
+"""Values, their field with items, and the types of items that may contain URLs."""
 _CHARSETS = {"us-ascii": "ascii", "iso-8859-1": "cp1252", "latin1": "cp1252", "windows-1252": "cp1252"}
 
 
-async def fetch(value: T, transport: Transport, *, limit: int = LIMIT, hops: int = HOPS) -> T:
+async def fetch(value: T, transport: Transport) -> T:
     """Return an image, audio, document, message or transcript with the content of its web URLs.
 
     Blocks without a web URL, blocks with data and messages of a model stay unchanged. A URL that occurs twice is fetched
     once. Raise `FetchRefused` for a URL that is not fetched or has content of another type, and the transport's errors.
     """
-    fetched: T = await _Fetcher(transport, limit, hops).fetch(value)
+    fetched: T = await _Fetcher(transport).fetch(value)
     return fetched
 
 
@@ -95,44 +96,37 @@ def is_public(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    if not parsed.is_global:
+    if not parsed.is_global or any(parsed in network for network in _CLOSED):
         return False
     if isinstance(parsed, ipaddress.IPv4Address):
-        return not any(parsed in network for network in _CLOSED_4)
-    if parsed.scope_id is not None or parsed not in _OPEN_6 or any(parsed in network for network in _CLOSED_6):
+        return True
+    if parsed.scope_id is not None or parsed not in _OPEN_6:
         return False
     third_quarter, last_quarter = int(parsed) >> 32 & 0xFFFF_FFFF, int(parsed) & 0xFFFF_FFFF
     return third_quarter & ~0x02000000 != _ISATAP or is_public(str(ipaddress.IPv4Address(last_quarter)))
 
 
-class _Fetcher:
+class _Fetcher(msgspec.Struct):
     """Fetches the URLs of one value."""
 
-    def __init__(self, transport: Transport, limit: int, hops: int) -> None:
-        self._transport = transport
-        self._limit = limit
-        self._hops = hops
-        self._responses: dict[str, tuple[bytes, str]] = {}
+    _transport: Transport
+    _responses: dict[str, tuple[bytes, str]] = {}
 
     async def fetch(self, value: Any) -> Any:
+        """Return the value with its content; the same value if nothing changes."""
         if isinstance(value, Media):
             return await self._fetch_block(value)
-        if isinstance(value, UserMessage | ToolResult):
-            return value if isinstance(value.content, str) else await self._fetch_items(value, "content", Media)
-        if isinstance(value, ToolResults):
-            return await self._fetch_items(value, "results", ToolResult)
-        if isinstance(value, Transcript):
-            return await self._fetch_items(value, "messages", UserMessage | ToolResults)
+        for holder, field, types in _ITEMS:
+            if isinstance(value, holder):
+                items = getattr(value, field)
+                if isinstance(items, str):
+                    return value
+                fetched = tuple([await self.fetch(item) if isinstance(item, types) else item for item in items])
+                is_same = all(new is old for new, old in zip(fetched, items, strict=True))
+                return value if is_same else msgspec.structs.replace(value, **{field: fetched})
         if isinstance(value, SystemMessage | AssistantMessage):
             return value
         raise TypeError(f"expected an image, audio, document, message or transcript, got {type(value).__name__}")
-
-    async def _fetch_items(self, value: Any, field: str, types: Any) -> Any:
-        """Fetch the items of a field that have these types. If none changes, return the same value."""
-        items = getattr(value, field)
-        fetched = tuple([await self.fetch(item) if isinstance(item, types) else item for item in items])
-        is_same = all(new is old for new, old in zip(fetched, items, strict=True))
-        return value if is_same else msgspec.structs.replace(value, **{field: fetched})
 
     async def _fetch_block(self, block: Media) -> Media:
         has_content = block.data or (isinstance(block, Document) and block.text)
@@ -147,16 +141,21 @@ class _Fetcher:
 
     async def _get(self, url: str) -> tuple[bytes, str]:
         """Return the content of a URL and its `content-type`."""
-        for _ in range(self._hops + 1):
+        for _ in range(HOPS + 1):
             url = _check_url(url)
             reply = await self._transport.send(HttpRequest("GET", url, dict(_HEADERS)))
             try:
                 if reply.status not in _REDIRECTS:
                     return await self._read(reply, url), reply.headers.get("content-type", "")
-                url = _redirect(reply, url)
+                location = reply.headers.get("location", "")
+                if not location:
+                    raise _refuse(url, "a redirect without a location")
+                url = urljoin(url, location)
+            except ValueError as exc:
+                raise _refuse(url, f"a redirect to an invalid URL: {exc}") from None
             finally:
                 reply.close()
-        raise _refuse(url, f"more than {self._hops} redirects")
+        raise _refuse(url, f"more than {HOPS} redirects")
 
     async def _read(self, reply: HttpReply, url: str) -> bytes:
         if reply.status != 200:
@@ -166,12 +165,12 @@ class _Fetcher:
             raise _refuse(url, f"the response is compressed ({encoding}), which was not requested")
         length = reply.headers.get("content-length", "")
         body = bytearray()
-        while len(body) <= self._limit and not (length.isdecimal() and int(length[:20]) > self._limit):
+        while len(body) <= LIMIT and not (length.isdecimal() and int(length[:20]) > LIMIT):
             chunk = await reply.read()
             if not chunk:
                 return bytes(body)
             body += chunk
-        raise _refuse(url, f"it is larger than {self._limit} bytes")
+        raise _refuse(url, f"it is larger than {LIMIT} bytes")
 
 
 # --- URLs -------------------------------------------------------------------------------------------------------------
@@ -182,7 +181,7 @@ def _refuse(url: str, reason: str) -> FetchRefused:
 
 
 def _check_url(url: str) -> str:
-    """Return a URL for the transport: http or https, an ASCII host, no password. Refuse any other."""
+    """Return a URL for the transport: http or https, an ASCII host that may be public, no password. Refuse any other."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -194,34 +193,19 @@ def _check_url(url: str) -> str:
         raise _refuse(url, "the URL contains a user name or password")
     if _INVALID_CHARACTERS.search(url) or port == 0:
         raise _refuse(url, "invalid URL")
-    host = _check_host(host, url)
-    netloc = (f"[{host}]" if ":" in host else host) + (f":{port}" if port is not None else "")
-    return parts._replace(netloc=netloc, fragment="").geturl()
-
-
-def _check_host(host: str, url: str) -> str:
-    """Return a host in ASCII, so that every later reader reads the same. Refuse a host that is not public."""
+    # every later reader must read the same host, so it becomes ASCII
     try:
-        name = host if ":" in host else host.encode("idna").decode("ascii").lower()
+        host = host if ":" in host else host.encode("idna").decode("ascii").lower()
     except UnicodeError:
-        name = ""
-    if not _HOST.fullmatch(name):
+        host = ""
+    if not _HOST.fullmatch(host):
         raise _refuse(url, "invalid host")
-    bare = name.removesuffix(".")
+    bare = host.removesuffix(".")
     is_address = ":" in bare or _NUMBER.fullmatch(bare.rpartition(".")[2]) is not None
     if (is_address and not is_public(bare)) or bare == "localhost" or bare.endswith(".localhost"):
         raise _refuse(url, f"{bare} is not a public address: it is not fetched")
-    return name
-
-
-def _redirect(reply: HttpReply, url: str) -> str:
-    location = reply.headers.get("location", "")
-    if not location:
-        raise _refuse(url, "a redirect without a location")
-    try:
-        return urljoin(url, location)
-    except ValueError as exc:
-        raise _refuse(url, f"a redirect to an invalid URL: {exc}") from None
+    netloc = (f"[{host}]" if ":" in host else host) + (f":{port}" if port is not None else "")
+    return parts._replace(netloc=netloc, fragment="").geturl()
 
 
 # --- content ----------------------------------------------------------------------------------------------------------
@@ -236,13 +220,9 @@ def _fill(block: Media, data: bytes, content_type: str) -> Media:
     mime = media_types.detect_type(data) or server_type
     if mime in ("", "application/octet-stream", "binary/octet-stream"):
         mime = block.mime or media_types.type_from_name(urlsplit(block.url).path.rpartition("/")[2])
-    if isinstance(block, Document):
-        return _fill_document(block, data, mime, parameters)
-    kind = "image" if isinstance(block, Image) else "audio"
-    return msgspec.structs.replace(block, **files.read_content(kind, data, mime), url="")
-
-
-def _fill_document(block: Document, data: bytes, mime: str, parameters: str) -> Document:
+    if not isinstance(block, Document):
+        kind = "image" if isinstance(block, Image) else "audio"
+        return msgspec.structs.replace(block, **files.read_content(kind, data, mime), url="")
     charset = re.search(r"charset=\"?([\w-]+)", parameters, re.IGNORECASE)
     codec = _CHARSETS.get(charset[1].lower(), "") if charset else ""
     if codec and media_types.is_text(mime):

@@ -39,16 +39,15 @@ def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: "***" if _is_secret(name) else value for name, value in headers.items()}
 
 
-def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the parts of the headers that must not be shown, the longest first."""
-    values = [value.translate(_SEPARATORS) for name, value in headers.items() if _is_secret(name)]
-    parts = {Secret(part) for value in values for part in value.split() if len(part) >= _MIN_SECRET}
-    return tuple(sorted(parts, key=len, reverse=True))
+def protect_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the headers with names in lower case and a masked `repr` of their secrets, and the parts of these secrets.
 
-
-def wrap_secrets(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with lower-case names and a masked `repr` of their secrets."""
-    return {name.lower(): Secret(value) if _is_secret(name) else value for name, value in headers.items()}
+    The parts must not be shown anywhere. The longest is the first.
+    """
+    protected = {name.lower(): Secret(value) if _is_secret(name) else value for name, value in headers.items()}
+    secrets = [value.translate(_SEPARATORS) for value in protected.values() if isinstance(value, Secret)]
+    parts = {Secret(part) for secret in secrets for part in secret.split() if len(part) >= _MIN_SECRET}
+    return protected, tuple(sorted(parts, key=len, reverse=True))
 
 
 def safe_url(url: str) -> str:

@@ -10,12 +10,10 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 from tenuto import catalog
-from tenuto.catalog import is_known_provider
 from tenuto.core.messages import Usage
 
 FIRST_TIER = 100_000
 """The number of prompt tokens from which a tiered price may be higher. The catalog has only the lowest tier."""
-_MILLION = 1_000_000
 
 
 def cost(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
@@ -36,7 +34,11 @@ def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
         return None
     if price.input == price.output == 0:
         return Decimal(0)  # cached tokens are free, too
-    if _has_other_media(usage) or (price.tiered and (usage.prompt_tokens or 0) >= FIRST_TIER):
+    output = usage.output_by_modality or {}
+    has_media = any(count for kind, count in output.items() if kind.lower() != "text")
+    if usage.audio_input_tokens or usage.audio_output_tokens or has_media:
+        return None  # the catalog has only the prices of text
+    if price.tiered and (usage.prompt_tokens or 0) >= FIRST_TIER:
         return None
     total = Decimal(0)
     for count, each in (
@@ -49,18 +51,11 @@ def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
             if each is None:
                 return None
             total += count * each
-    return total / _MILLION
-
-
-def _has_other_media(usage: Usage) -> bool:
-    """Return whether some tokens are not text: they have other prices, which the catalog does not have."""
-    output = usage.output_by_modality or {}
-    has_media = any(count for kind, count in output.items() if kind.lower() != "text")
-    return bool(usage.audio_input_tokens or usage.audio_output_tokens or has_media)
+    return total / 1_000_000
 
 
 def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
-    if not is_known_provider(provider):
+    if not catalog.is_known_provider(provider):
         return None  # the library matches similar names, but a custom server has its own prices
     try:
         from genai_prices import Usage as Counts
@@ -86,10 +81,10 @@ def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal 
     except (LookupError, ValueError):  # unknown model, or not enough counts
         return None
     price = result.model_price
-    needed = [price.input_mtok]
-    needed += [price.output_mtok] if usage.completion_tokens else []
-    needed += [price.cache_read_mtok] if usage.cache_read_tokens else []
-    needed += [price.cache_write_mtok] if usage.cache_write_tokens else []
-    if None in needed:
-        return None
-    return result.total_price
+    needed = (
+        (True, price.input_mtok),
+        (usage.completion_tokens, price.output_mtok),
+        (usage.cache_read_tokens, price.cache_read_mtok),
+        (usage.cache_write_tokens, price.cache_write_mtok),
+    )
+    return None if any(count and each is None for count, each in needed) else result.total_price

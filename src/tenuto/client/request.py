@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from itertools import groupby
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -28,6 +28,7 @@ from tenuto.schema.from_types import is_pydantic_model
 
 _NOT_PARAMETERS = ("model", "messages", "stream", "omit_blocks")
 PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in _NOT_PARAMETERS))
+_FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in msgspec.structs.fields(ChatRequest)}
 _OTHER_NAMES = {
     "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
@@ -55,24 +56,33 @@ def build_checked_request(
     `add_provider` returns a model name with its provider. Raise `TypeError` for arguments of a wrong type, and
     `TranscriptError` if tool calls have no result.
     """
-    if isinstance(model, str):
-        if messages is None:
-            raise TypeError("messages are missing: chat(model, messages)")
-        _check_stream(parameters, stream=stream)
-        parameters = {name: value for name, value in parameters.items() if name != "stream"}
-        request = build_request(model, messages, parameters)
-    elif not isinstance(model, ChatRequest | Mapping):
+    if isinstance(model, ChatRequest | Mapping):
+        if messages is not None or parameters:
+            extra = ", ".join(parameters) or "messages"
+            raise TypeError(f"the first argument is a complete request: put {extra} into it")
+    elif not isinstance(model, str):
         if model is None or messages is not None:
-            raise TypeError(f"the model is {_type_name(model)}: expected a string, provider/model")
-        raise TypeError(f"expected a model, a ChatRequest or a dictionary, got {_type_name(model)}")
-    elif messages is not None or parameters:
-        extra = ", ".join(parameters) or "messages"
-        raise TypeError(f"the first argument is a complete request: put {extra} into it")
-    elif isinstance(model, ChatRequest):
+            name = "None" if model is None else type(model).__name__
+            raise TypeError(f"the model is {name}: expected a string, provider/model")
+        raise TypeError(f"expected a model, a ChatRequest or a dictionary, got {type(model).__name__}")
+    elif messages is None:
+        raise TypeError("messages are missing: chat(model, messages)")
+    if isinstance(model, ChatRequest):
         request = model
     else:
-        _check_stream(model, stream=stream)
-        request = request_from_dict(model)
+        fields: dict[str, Any] = {"model": model, "messages": messages, **parameters}
+        if isinstance(model, Mapping):
+            fields = dict(model)
+        for name in ("model", "messages"):
+            if fields.get(name) is None:
+                raise TypeError(f"the request has no {name}; its fields: {', '.join(map(str, fields)) or 'none'}")
+        wants_stream = fields.pop("stream", None)
+        if wants_stream is not None and bool(wants_stream) is not stream:
+            raise TypeError("stream=False: use chat()" if stream else "stream=True: use stream()")
+        options = fields.pop("stream_options", None)
+        if options not in (None, {}, {"include_usage": True}, {"include_usage": False}):
+            raise ValueError(f"stream_options: only include_usage is supported (it is always on), got {options!r}")
+        request = build_request(fields.pop("model"), fields.pop("messages"), fields)
     check_open_calls(request.transcript)
     check_newest(request.transcript)
     return msgspec.structs.replace(request, model=add_provider(request.model), stream=stream)
@@ -89,10 +99,13 @@ def build_request(model: str, messages: MessageInput, parameters: Mapping[str, o
     for name in given:
         if name not in PARAMETERS:
             raise TypeError(f"unknown parameter {name!r}{_suggestion(name)}")
+    items = to_messages(messages)
     system = given.pop("system", None)
-    if system is not None and not isinstance(system, str):
-        raise TypeError(f"system: expected a string, got {type(system).__name__}")
-    items = with_system(to_messages(messages), system)
+    if system is not None:
+        if not isinstance(system, str):
+            raise TypeError(f"system: expected a string, got {type(system).__name__}")
+        has_system = items and isinstance(items[0], SystemMessage)
+        items = (SystemMessage(system), *(items[1:] if has_system else items))
     if not items:
         raise TranscriptError("messages: expected at least one message, got none")
     if isinstance(items[-1], UserMessage):
@@ -100,20 +113,6 @@ def build_request(model: str, messages: MessageInput, parameters: Mapping[str, o
     values = {name: _convert(name, value) for name, value in given.items()}
     whole = msgspec.structs.replace(messages, messages=items) if isinstance(messages, Transcript) else items
     return msgspec.structs.replace(ChatRequest(model=model, messages=whole), **values)
-
-
-def request_from_dict(document: Mapping[str, Any]) -> ChatRequest:
-    """Return the request of a dictionary with `model`, `messages` and parameters."""
-    fields = dict(document)
-    options = fields.pop("stream_options", None)
-    if options not in (None, {}, {"include_usage": True}, {"include_usage": False}):
-        raise ValueError(f"stream_options: only include_usage is supported (it is always on), got {options!r}")
-    for name in ("model", "messages"):
-        if fields.get(name) is None:
-            raise TypeError(f"the request has no {name}; its fields: {', '.join(map(str, document)) or 'none'}")
-    stream = bool(fields.pop("stream", None))
-    request = build_request(fields.pop("model"), fields.pop("messages"), fields)
-    return msgspec.structs.replace(request, stream=stream)
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -135,61 +134,27 @@ def to_messages(messages: MessageInput) -> tuple[Message, ...]:
     is_value = isinstance(messages, bytes | bytearray | msgspec.Struct) or is_pydantic_model(type(messages))
     if is_value or not isinstance(messages, Iterable):
         raise TypeError(f"messages: {_wrong_type(messages)}")
-    reader = _MessageReader()
-    for index, item in enumerate(messages):
-        reader.add(item, index)
-    return reader.finish()
-
-
-class _MessageReader:
-    """Reads messages in order; a tool result may need the names of earlier calls."""
-
-    def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._results: list[ToolResult] = []
-        self._names: dict[str, str] = {}
-        self._calls_without_id: list[ToolUse] = []
-
-    def finish(self) -> tuple[Message, ...]:
-        self._end_results()
-        return tuple(self._messages)
-
-    def add(self, item: object, index: int) -> None:
-        path = f"messages[{index}]"
-        if isinstance(item, Mapping):
-            item = self._parse(item, index, path)
-        elif isinstance(item, str):
+    items: list[Any] = []
+    calls: dict[str, ToolUse] = {}
+    for index, given in enumerate(messages):
+        item: object = given
+        if isinstance(item, str):
             item = UserMessage(item)
-        if isinstance(item, ToolResult):
-            self._results.append(item)
-            return
-        if not isinstance(item, Message):
-            raise TypeError(f"{path}: {_wrong_type(item)}")
-        self._end_results()
-        self._messages.append(item)
+        elif isinstance(item, Mapping):
+            from tenuto.client.chat_dicts import parse_message  # most messages are strings
+
+            item = parse_message(item, index, calls)
         if isinstance(item, AssistantMessage):
-            self._names |= {call.id: call.name for call in item.tool_calls()}
-            blocks = [block for block in item.blocks if isinstance(block, ToolUse)]
-            self._calls_without_id = [block for block in blocks if block.id_generated]
-
-    def _end_results(self) -> None:
-        if self._results:
-            self._messages.append(ToolResults(tuple(self._results)))
-            self._results = []
-
-    def _parse(self, document: Mapping[str, Any], index: int, path: str) -> Message | ToolResult:
-        from tenuto.client import chat_dicts  # most messages are strings
-        from tenuto.wire.decoder import new_id
-
-        role = chat_dicts.parse_role(document, path)
-        if role in ("system", "developer"):
-            return chat_dicts.parse_system(document, path)
-        if role == "user":
-            return chat_dicts.parse_user(document, path)
-        if role == "assistant":
-            return chat_dicts.parse_assistant(document, path, lambda call: new_id("messages", str(index), 0, call))
-        calls = self._calls_without_id if role == "function" else None
-        return chat_dicts.parse_result(document, self._names, calls, path)
+            calls = {id: call for id, call in calls.items() if not call.id_generated}
+            calls |= {block.id: block for block in item.blocks if isinstance(block, ToolUse)}
+        elif not isinstance(item, Message | ToolResult):
+            raise TypeError(f"messages[{index}]: {_wrong_type(item)}")
+        items.append(item)
+    merged: list[Message] = []
+    for is_result, group in groupby(items, lambda item: isinstance(item, ToolResult)):
+        members = tuple(group)
+        merged += [ToolResults(members)] if is_result else members
+    return tuple(merged)
 
 
 def _wrong_type(item: object) -> str:
@@ -199,14 +164,6 @@ def _wrong_type(item: object) -> str:
     elif is_pydantic_model(type(item)):
         hint = "; use its model_dump()"
     return f"expected a string, a message or a dictionary, got {type(item).__name__}{hint}"
-
-
-def with_system(messages: tuple[Message, ...], system: str | None) -> tuple[Message, ...]:
-    """Put a system message first; it replaces one at the start. None changes nothing."""
-    if system is None:
-        return messages
-    rest = messages[1:] if messages and isinstance(messages[0], SystemMessage) else messages
-    return (SystemMessage(system), *rest)
 
 
 def check_open_calls(messages: Iterable[Message]) -> None:
@@ -219,16 +176,13 @@ def check_open_calls(messages: Iterable[Message]) -> None:
     if not calls:
         return
     blocks = [block for m in complete if isinstance(m, AssistantMessage) for block in m.blocks]
-    later = {block.id for block in blocks if isinstance(block, ToolUse) and _is_async(block)}
+    uses = [block for block in blocks if isinstance(block, ToolUse) and block.extra]
+    later = {use.id for use in uses if bytes(jsonio.members(use.extra).get("async", b"")) == b"true"}
     names = ", ".join(f"{call.name} ({call.id})" for call in calls if call.id not in later)
     if names:
         raise TranscriptError(
             f"tool calls without a result: {names}; add a result for each, as in transcript + call.answer(...)"
         )
-
-
-def _is_async(block: ToolUse) -> bool:
-    return bool(block.extra) and bytes(jsonio.members(block.extra).get("async", b"")) == b"true"
 
 
 def check_newest(transcript: Sequence[Message]) -> None:
@@ -302,16 +256,6 @@ def _parse_tool(document: Mapping[str, Any], path: str) -> ToolDefinition:
 # --- parameters -------------------------------------------------------------------------------------------------------
 
 
-def _type_name(value: object) -> str:
-    return "None" if value is None else type(value).__name__
-
-
-def _check_stream(fields: Mapping[str, Any], *, stream: bool) -> None:
-    """Raise `TypeError` if the field `stream` does not match the method."""
-    if fields.get("stream") is not None and bool(fields["stream"]) is not stream:
-        raise TypeError("stream=False: use chat()" if stream else "stream=True: use stream()")
-
-
 def _suggestion(name: str) -> str:
     match = _OTHER_NAMES.get(name) or next(iter(difflib.get_close_matches(name, PARAMETERS, 1)), None)
     if match is not None:
@@ -319,14 +263,9 @@ def _suggestion(name: str) -> str:
     return f": provider-specific fields go into extra_body; the parameters are {', '.join(PARAMETERS)}"
 
 
-@cache
-def _field_types() -> dict[str, Any]:
-    return {field.name: field.type for field in msgspec.structs.fields(ChatRequest)}
-
-
 def _literal_values(name: str) -> tuple[str, ...]:
     """Return the values of a parameter that takes only certain words; otherwise ()."""
-    field_type = _field_types()[name]
+    field_type = _FIELD_TYPES[name]
     members = [member for member in get_args(field_type) if member is not type(None)]
     literal = members[0] if len(members) == 1 else field_type
     return get_args(literal) if get_origin(literal) is Literal else ()
@@ -344,7 +283,7 @@ def _convert(name: str, value: Any) -> Any:
     elif name == "logit_bias" and isinstance(value, Mapping):
         value = {str(token): bias for token, bias in value.items()}
     try:
-        converted = msgspec.convert(value, _field_types()[name])
+        converted = msgspec.convert(value, _FIELD_TYPES[name])
     except msgspec.ValidationError as exc:
         words = _literal_values(name)
         if words:

@@ -14,7 +14,7 @@ import msgspec
 
 from tenuto import settings
 from tenuto.client.http import Secret, safe_url
-from tenuto.core.provider import Dialect, Provider, Target
+from tenuto.core.provider import Provider, Target
 from tenuto.errors import LLMError, MissingKey, TenutoError
 
 # Imports inside functions: `Client()` loads neither the catalog nor asyncio nor urllib.
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 SETTINGS = ("api_key", "base_url", "dialect", "headers")
 """The names in `ProviderConfig`."""
-
 _HEADERS = {
     "bearer": "authorization",
     "none": "authorization",
@@ -45,7 +44,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     base_url: str
     auth: dict[str, str]
-    """The header with the key; empty without a key."""
+    """The header with the key, empty without a key; at a simulator also the provider that it imitates."""
     account: str
     """The fingerprint of URL and key: tokens of one account are not valid in another."""
     platform: str = ""
@@ -123,29 +122,37 @@ class Router:
         row = self._row(name)
         return Target(row, "", row.dialect if name in (row.name, *row.aliases) else catalog.find_provider(name).dialect)
 
-    def needs_await(self, target: Target) -> bool:
-        """Tell whether `endpoint` may have to wait for a key function or for the start of a simulator."""
-        return bool(target.provider.plays) or callable(self._keys.get(target.provider.name))
+    async def check_key(self, target: Target, headers: Iterable[str]) -> None:
+        """Raise `MissingKey` if a request has no key. Call no key function and start no simulator."""
+        if not target.provider.plays and not callable(self._keys.get(target.provider.name)):
+            await self.endpoint(target, {name.lower() for name in headers})
 
     async def endpoint(self, target: Target, header_names: Collection[str]) -> Endpoint:
         """Return the endpoint of a target. `header_names` are the caller's headers: one of them may contain the key.
 
-        Raise `MissingKey`, which names the variable, or `TenutoError` for an incomplete URL.
+        Raise `MissingKey`, which names the variable, `TenutoError` for an incomplete URL, or `NetworkForbidden`.
         """
+        from urllib.parse import quote, urlsplit
+
+        from tenuto.catalog import fingerprint
+        from tenuto.client.simulator import check_network, simulator_for
+
         row = target.provider
-        base_url = await self._base_url(row, target.dialect)
-        key, header = await self._key(row, target.dialect)
+        written_url = base_url = row.base_urls.get(target.dialect, row.base_url)
+        simulator_url = "" if row.plays and "{" in written_url else simulator_for(written_url)
+        if not simulator_url:
+            base_url = await self._base_url(target, written_url)
+        key, header = await self._key(row, written_url, simulated=bool(simulator_url))
         if not key and row.auth != "none" and (row.key_env or row.bearer_env):
             accepted = {header, "authorization"} if row.bearer_env else {header}
             if accepted.isdisjoint(map(str.lower, header_names)):
-                raise self._missing_key(row, target.dialect)
-        from urllib.parse import urlsplit
-
-        from tenuto.catalog import fingerprint
-
+                check_network(written_url)  # where the network is forbidden, a key would not help
+                raise self._missing_key(row, written_url)
         auth: dict[str, str] = {header: Secret(f"Bearer {key}" if header == "authorization" else key)} if key else {}
+        if simulator_url and not row.plays:
+            auth["x-tenuto-provider"] = quote(row.name, safe="")
         host = "" if row.plays else urlsplit(base_url).netloc.rpartition("@")[2].lower()
-        return Endpoint(base_url, auth, fingerprint(row, base_url, key), host)
+        return Endpoint(simulator_url or base_url, auth, fingerprint(row, base_url, key), host)
 
     async def close(self) -> None:
         """Stop the simulator, if this router started one."""
@@ -205,12 +212,17 @@ class Router:
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
-    async def _key(self, row: Provider, dialect: Dialect) -> tuple[str, str]:
-        """Return the key, empty without one, and the name of its header."""
+    async def _key(self, row: Provider, written_url: str, *, simulated: bool) -> tuple[str, str]:
+        """Return the key, empty without one, and the name of its header.
+
+        A simulator gets the key that was passed as a string, else one that is made up.
+        """
         key, header = self._keys.get(row.name, ""), _HEADERS[row.auth]
-        if callable(key):
+        if simulated:
+            key = key if isinstance(key, str) and key else "made-up" if row.auth != "none" else ""
+        elif callable(key):
             key = await _call_key(key, row.name)
-        elif row.name not in self._keys and (row.key_env or row.bearer_env) and self._is_trusted(row, dialect):
+        elif row.name not in self._keys and (row.key_env or row.bearer_env) and self._is_trusted(row, written_url):
             key = settings.first_set(row.key_env)
             if not key and (key := settings.first_set(row.bearer_env)):
                 header = "authorization"
@@ -220,26 +232,26 @@ class Router:
             raise LLMError(message, provider=row.name)
         return key, header
 
-    def _is_trusted(self, row: Provider, dialect: Dialect) -> bool:
-        """Tell whether keys from the environment may be sent to the base URL of a row."""
-        return row.name not in self._explicit_urls or _origin(_written_url(row, dialect)) in _trusted_origins(row)
+    def _is_trusted(self, row: Provider, written_url: str) -> bool:
+        """Tell whether keys from the environment may be sent to a URL of a row."""
+        return row.name not in self._explicit_urls or _origin(written_url) in _trusted_origins(row)
 
-    def _missing_key(self, row: Provider, dialect: Dialect) -> MissingKey:
+    def _missing_key(self, row: Provider, written_url: str) -> MissingKey:
         variables = (*row.key_env, *row.bearer_env)
         variable = next((name for name in variables if settings.getenv(name)), "")
-        if not variable or self._is_trusted(row, dialect):
+        if not variable or self._is_trusted(row, written_url):
             return MissingKey(row.name, variables)
         reason = (
-            f"the one in {variable} belongs to another URL than {safe_url(_written_url(row, dialect))}; pass "
+            f"the one in {variable} belongs to another URL than {safe_url(written_url)}; pass "
             f"keys={{{row.name!r}: ...}} to send it there"
         )
         return MissingKey(row.name, variables, reason=reason)
 
     # --- URLs ---------------------------------------------------------------------------------------------------------
 
-    async def _base_url(self, row: Provider, dialect: Dialect) -> str:
-        """Return the base URL. Raise `TenutoError` if a placeholder has no value."""
-        url = _written_url(row, dialect)
+    async def _base_url(self, target: Target, url: str) -> str:
+        """Return the complete base URL. Raise `TenutoError` if a placeholder has no value, or if it is not an HTTP URL."""
+        row = target.provider
         if row.plays and "{" in url:
             if self._simulator is None:
                 from tenuto.client.simulator import LocalSimulator
@@ -247,14 +259,23 @@ class Router:
                 self._simulator = LocalSimulator(self._simulator_url)
             simulator_url = await self._simulator.url()
             return re.sub(_PLACEHOLDER, lambda _: simulator_url, url)
-        if row.name in self._explicit_urls or dialect in row.base_urls:
-            return _checked_url(row, url)
-        variable = settings.first_set(row.base_url_env)
-        return _checked_url(row, _complete_url(variable, row) if variable else url)
+        if row.name not in self._explicit_urls and target.dialect not in row.base_urls:
+            variable = settings.first_set(row.base_url_env)
+            url = _complete_url(variable, row) if variable else url
+        if "{" in url:
+            url = _fill_placeholders(row, url)
+        if missing := dict.fromkeys(re.findall(_PLACEHOLDER, url)):
+            from tenuto.client.simulator import check_network
 
-
-def _written_url(row: Provider, dialect: Dialect) -> str:
-    return row.base_urls.get(dialect, row.base_url)
+            check_network(url)
+            variables = " and ".join(" or ".join(row.fill.get(name, (name.upper(),))) for name in missing)
+            raise TenutoError(
+                f"the base URL of {row.name!r} is {url}: set {variables}, or pass "
+                f"providers={{{row.name!r}: {{'base_url': ...}}}}"
+            )
+        if not url.lower().startswith(("http://", "https://")):
+            raise TenutoError(f"the base URL of {row.name!r}, {safe_url(url)!r}, must start with http:// or https://")
+        return url
 
 
 async def _call_key(function: Callable[[], str | Awaitable[str]], name: str) -> str:
@@ -318,18 +339,4 @@ def _fill_placeholders(row: Provider, url: str) -> str:
     for name in re.findall(_PLACEHOLDER, url):
         if value := settings.first_set(row.fill.get(name, ())):
             url = url.replace(f"{{{name}}}", value)
-    return url
-
-
-def _checked_url(row: Provider, url: str) -> str:
-    """Return a URL with its placeholders filled. Raise `TenutoError` if it is incomplete or not an HTTP URL."""
-    url = _fill_placeholders(row, url)
-    if missing := dict.fromkeys(re.findall(_PLACEHOLDER, url)):
-        variables = " and ".join(" or ".join(row.fill.get(name, (name.upper(),))) for name in missing)
-        raise TenutoError(
-            f"the base URL of {row.name!r} is {url}: set {variables}, or pass "
-            f"providers={{{row.name!r}: {{'base_url': ...}}}}"
-        )
-    if not url.lower().startswith(("http://", "https://")):
-        raise TenutoError(f"the base URL of {row.name!r}, {safe_url(url)!r}, must start with http:// or https://")
     return url

@@ -1,4 +1,4 @@
-"""A chat call, and the stream of its events."""
+"""A call, and the stream of its events."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from tenuto.client.deadlines import StreamIdleAfterEnd, out_of_time
-from tenuto.client.exchange import MAX_STREAM, Attempt, Sender
-from tenuto.client.middleware.base import Middleware, compose
-from tenuto.client.options import Timeouts
+from tenuto import errors
+from tenuto.client.exchange import MAX_STREAM, Attempt, Sender, StreamIdleAfterEnd, out_of_time
+from tenuto.client.middleware.base import (
+    AnyNext,
+    AnyRequest,
+    Middleware,
+    OperationCall,
+    OperationDone,
+    compose,
+    split_model,
+)
+from tenuto.client.parameters import Timeouts
 from tenuto.client.reply import Reply
-from tenuto.client.routing import Endpoint
+from tenuto.closable import AsyncClosable
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, StreamEvent, TextDelta
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, UserMessage
@@ -24,16 +31,6 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
-from tenuto.errors import (
-    ClosedError,
-    ConnectionFailed,
-    IncompleteResponse,
-    LLMError,
-    ProtocolError,
-    TenutoError,
-    TimedOut,
-    UnsupportedContent,
-)
 from tenuto.wire.decoder import MOST_CHOICES, Decoder
 from tenuto.wire.registry import codec_for
 from tenuto.wire.write import write_request
@@ -47,47 +44,44 @@ _SLICE = 16 * 1024
 """The number of bytes that are decoded at a time, about a hundred events: the first need not wait for the last."""
 
 
-class ChatCall:
-    """One chat call with all of its attempts. `calls` contains it while it runs."""
+class ClientCall(msgspec.Struct, eq=False):
+    """One call with all of its attempts: a chat, or another operation, which `handler` sends.
 
-    def __init__(
-        self,
-        sender: Sender,
-        request: ChatRequest,
-        middleware: tuple[Middleware, ...],
-        timeouts: Timeouts,
-        total_at: float | None,
-        before_send: BeforeSend | None,
-        calls: set[ChatCall],
-    ) -> None:
-        self._sender = sender
-        self._request = request
-        self._middleware = middleware
-        self._timeouts = timeouts
-        self._total_at = total_at
-        self._before_send = before_send
-        self._calls = calls
-        self._asked_at = 0.0
-        self._reported: tuple[Loss, ...] = ()
-        self._decoder: Decoder | None = None
-        self._in_attempt = False
-        self._reader: asyncio.Task[Any] | None = None
-        self._cancelling = 0
-        self._stop_reason: TenutoError | None = None
-        self.attempt: Attempt | None = None
-        """The last attempt that got a response."""
-        self.response: ChatResponse | None = None
-        self.is_reading = False
-        """Whether a task waits for the next event."""
-        self.done = False
-        """Whether the events have ended."""
+    `calls` contains it while it runs. The last event is `MessageDone`, or `OperationDone` of another operation.
+    """
+
+    _sender: Sender
+    _request: AnyRequest
+    _middleware: tuple[Middleware, ...]
+    _timeouts: Timeouts
+    _total_at: float | None
+    _calls: set[ClientCall]
+    _before_send: BeforeSend | None = None
+    _handler: AnyNext | None = None
+    _asked_at: float = 0.0
+    _reported: tuple[Loss, ...] = ()
+    _decoder: Decoder | None = None
+    _in_attempt: bool = False
+    _reader: asyncio.Task[Any] | None = None
+    _cancelling: int = 0
+    _stop_reason: errors.TenutoError | None = None
+    attempt: Attempt | None = None
+    """The last attempt that got a response."""
+    last: Any = None
+    """The last event, `MessageDone` or `OperationDone`; None if it has not arrived."""
+    is_reading: bool = False
+    """Whether a task waits for the next event."""
+    done: bool = False
+    """Whether the events have ended."""
 
     # --- the whole call -----------------------------------------------------------------------------------------------
 
-    async def events(self) -> AsyncGenerator[StreamEvent, None]:
+    async def events(self) -> AsyncGenerator[Any, None]:
         """Send the request through the middleware and yield the events. After the last one the reply is complete."""
-        stream = compose(self._middleware, self._send)(self._request)
-        loop = asyncio.get_running_loop()
+        request, loop = self._request, asyncio.get_running_loop()
+        operation = request.operation if isinstance(request, OperationCall) else "chat"
+        last_type = MessageDone if operation == "chat" else OperationDone
+        stream = compose(self._middleware, self._handler or self._send, operation)(request)
         self._asked_at = self._sender.now()
         if self._total_at is None and self._timeouts.total is not None:
             self._total_at = loop.time() + self._timeouts.total
@@ -96,8 +90,8 @@ class ChatCall:
         try:
             self._set_reader(asyncio.current_task())
             async for event in stream:
-                if type(event) is MessageDone:
-                    self.response = event.response
+                if type(event) is last_type:
+                    self.last = event
                 self.is_reading = False
                 yield event
                 self.is_reading = True
@@ -106,9 +100,10 @@ class ChatCall:
                 if (task := asyncio.current_task(loop)) is not self._reader:
                     self._set_reader(task)
         except asyncio.CancelledError:
-            if not self._was_stopped():
+            # a cancellation that does not come from `stop` is propagated
+            if self._stop_reason is None or self._reader is None or self._reader.uncancel() > self._cancelling:
                 raise
-        except LLMError as exc:
+        except errors.LLMError as exc:
             self._add_transcript(exc)
             raise
         finally:
@@ -121,15 +116,22 @@ class ChatCall:
                 await close()
             if self.attempt is not None:  # middleware need not close the iterator that it gets
                 self.attempt.close()
-        self._raise_stop_reason()
+        if self.last is not None:
+            return
+        if isinstance(self._stop_reason, errors.LLMError):
+            self._stop_reason.provider = self._stop_reason.provider or split_model(request.model)[0]
+            self._add_transcript(self._stop_reason)
+            raise self._stop_reason
+        if self._stop_reason is None:
+            name = last_type.__name__
+            raise errors.TenutoError(f"the middleware ended without a result: it must yield the last event, {name}")
 
     async def drain(self) -> Reply:
-        """Read to the end and return the reply."""
         async for _ in self.events():
             pass
         return self.reply()
 
-    def stop(self, reason: TenutoError) -> None:
+    def stop(self, reason: errors.TenutoError) -> None:
         """End the call from outside. An `LLMError` is raised in the reader; any other reason ends its events."""
         if self._stop_reason is not None:
             return
@@ -139,8 +141,9 @@ class ChatCall:
             reader.cancel()
 
     def reply(self) -> Reply:
-        """Return the reply, or the part of it that has arrived."""
-        response = self.response
+        """Return the reply to a chat, or the part of it that has arrived."""
+        assert isinstance(self._request, ChatRequest)
+        response: ChatResponse | None = None if self.last is None else self.last.response
         if response is None and self._decoder is not None:
             response = self._decoder.partial()
         if response is None:
@@ -164,24 +167,8 @@ class ChatCall:
         self._reader = task
         self._cancelling = 0 if task is None else task.cancelling()
 
-    def _was_stopped(self) -> bool:
-        """Tell whether only `stop` cancelled the reader. A cancellation from anyone else is propagated."""
-        return (
-            self._stop_reason is not None and self._reader is not None and self._reader.uncancel() <= self._cancelling
-        )
-
-    def _raise_stop_reason(self) -> None:
-        """Raise the error that ended the call, unless the reply is complete."""
-        if self.response is not None:
-            return
-        if isinstance(self._stop_reason, LLMError):
-            self._add_transcript(self._stop_reason)
-            raise self._stop_reason
-        if self._stop_reason is None:
-            raise TenutoError("the middleware ended without a reply: it must yield the last event, MessageDone")
-
-    def _add_transcript(self, error: LLMError) -> None:
-        if error.partial is not None and error.transcript is None:
+    def _add_transcript(self, error: errors.LLMError) -> None:
+        if error.partial is not None and error.transcript is None and isinstance(self._request, ChatRequest):
             error.transcript = Transcript((*self._request.transcript, error.partial.message))
 
     def _on_deadline(self) -> None:
@@ -192,147 +179,128 @@ class ChatCall:
     # --- one attempt --------------------------------------------------------------------------------------------------
 
     async def _send(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
-        """Send a request once. Yield the events, of which the last is `MessageDone`; raise the typed error.
+        """Send a chat once. Yield the events, of which the last is `MessageDone`; raise the typed error.
 
         Each attempt writes the request again, so that a fallback never sends the bytes of another provider.
         """
         router = self._sender.router
         target = router.target(request.model)
         endpoint = await router.endpoint(target, request.extra_headers)
+        target = msgspec.structs.replace(target, account=endpoint.account, platform=endpoint.platform)
+        attempt = Attempt(self._sender, target.provider.name, self._timeouts, self._total_at)
         self._in_attempt = True
         try:
-            async with aclosing(self._attempt_events(request, target, endpoint)) as stream:
-                async for events in stream:
+            wire = write_request(request, target)
+            losses = wire.losses
+            if losses:
+                self._report_losses(request, target, losses)
+            if self._before_send is not None:
+                await self._before_send(target, wire)
+            audio_format = (request.audio or {}).get("format")
+            self._decoder = decoder = codec_for(target.dialect).decoder(
+                target,
+                seed=hashlib.sha256(wire.body).hexdigest(),
+                audio_format=audio_format if isinstance(audio_format, str) else "",
+            )
+            if target.traits.prefix_bound:
+                decoder.request_body = wire.body
+            decoder.most_choices = MOST_CHOICES + (request.n or 0)
+            await attempt.send(endpoint, wire)
+            del wire  # its body may be large
+            self.attempt = attempt
+            await attempt.check_status()
+            async with aclosing(self._read_events(attempt, decoder, losses, stream=request.stream)) as batches:
+                async for events in batches:
+                    if decoder.error is not None:
+                        attempt.annotate(decoder.error)
+                        error = ErrorEvent(str(decoder.error), decoder.error.raw)  # without the keys that it quotes
+                        events[:] = [error if isinstance(event, ErrorEvent) else event for event in events]
                     self._in_attempt = False
                     for event in events:
                         yield event
                     events.clear()  # not held while the next bytes are awaited
                     self._in_attempt = True
+        except errors.LLMError as exc:
+            attempt.annotate(exc)
+            raise
         finally:
             self._in_attempt = False
+            attempt.close()
 
-    async def _attempt_events(
-        self, request: ChatRequest, target: Target, endpoint: Endpoint
-    ) -> AsyncGenerator[list[StreamEvent], None]:
-        """Write and send a request, and decode the response. The events before an error are yielded before it."""
-        target = msgspec.structs.replace(target, account=endpoint.account, platform=endpoint.platform)
-        wire = write_request(request, target)
-        losses = wire.losses
-        _check_content(request, target, losses)
-        if losses and losses != self._reported:  # once for all attempts
+    def _report_losses(self, request: ChatRequest, target: Target, losses: tuple[Loss, ...]) -> None:
+        """Report the losses once for all attempts. Raise `UnsupportedContent` if the newest user message is concerned."""
+        newest = len(request.transcript) - 1
+        if isinstance(request.transcript[newest], UserMessage):
+            for loss in losses:
+                if loss.kind in ("content-refused", "unsupported-content") and loss.location.message == newest:
+                    raise errors.UnsupportedContent(f"{target.provider.name}/{target.model}", loss.detail)
+        if losses != self._reported:
             self._reported = losses
-            self._sender.losses.report(target, losses, once=self._before_send is not None)
-        if self._before_send is not None:
-            await self._before_send(target, wire)
-        self._decoder = decoder = _create_decoder(request, target, wire.body)
-        with Attempt(self._sender, target.provider.name, self._timeouts, self._total_at) as attempt:
-            await attempt.send(endpoint, wire)
-            del wire  # its body may be large
-            self.attempt = attempt
-            await attempt.check_status()
-            events, at_end = list[StreamEvent](), False
-            if request.stream or attempt.is_stream:
-                attempt.max_size = MAX_STREAM
-                while not (at_end or decoder.ended or decoder.error):
-                    chunk = await _read(attempt.read, decoder)
-                    at_end = not chunk
-                    for start in range(0, len(chunk), _SLICE):
-                        frame_count = decoder.frame_count
-                        yield _redact_errors(decoder.feed(chunk[start : start + _SLICE]), decoder, attempt)
-                        if decoder.frame_count != frame_count:
-                            attempt.deadlines.got_event()
-                    del chunk  # do not hold it while waiting for the next one
-                    if decoder.only_usage_missing:
-                        attempt.deadlines.limit_end(USAGE_WAIT)
-            else:
-                attempt.raw = await _read(attempt.read_all, decoder)
-                at_end = True
-                if not attempt.raw.strip():
-                    raise ProtocolError(f"a response without a body (HTTP {attempt.status})")
-                events = decoder.feed_body(attempt.raw)
-            yield _redact_errors([*events, *decoder.drain()], decoder, attempt)
-            events = decoder.finish()
-            if losses and isinstance(done := events[-1], MessageDone):
-                response = msgspec.structs.replace(done.response, losses=(*losses, *done.response.losses))
-                events[-1] = MessageDone(response)
-            yield events
-            if not at_end:
-                await attempt.read_rest()
+            self._sender.report_losses(target, losses, once=self._before_send is not None)
+
+    async def _read_events(
+        self, attempt: Attempt, decoder: Decoder, losses: tuple[Loss, ...], *, stream: bool
+    ) -> AsyncGenerator[list[StreamEvent], None]:
+        """Read and decode a response. The events before an error are yielded before it."""
+        if not stream:  # some servers stream although no stream was requested
+            stream = attempt.headers.get("content-type", "").lower().startswith("text/event-stream")
+        attempt.max_size = MAX_STREAM if stream else attempt.max_size
+        at_end = False
+        while not (at_end or decoder.ended or decoder.error):
+            try:
+                chunk = await (attempt.read() if stream else attempt.read_all())
+            except StreamIdleAfterEnd:
+                chunk = b""
+            except (errors.ConnectionFailed, errors.TimedOut, errors.ProtocolError) as exc:
+                if decoder.only_usage_missing:
+                    chunk = b""
+                elif isinstance(exc, errors.ConnectionFailed):
+                    error = errors.IncompleteResponse(f"the reply was interrupted: {exc}")
+                    decoder.fail(error)
+                    raise error from exc
+                else:
+                    decoder.fail(exc)
+                    raise
+            at_end = not (chunk and stream)
+            if not stream:
+                attempt.raw = chunk
+                if not chunk.strip():
+                    raise errors.ProtocolError(f"a response without a body (HTTP {attempt.status})")
+                yield decoder.feed_body(chunk)
+                break
+            for start in range(0, len(chunk), _SLICE):
+                frame_count = decoder.frame_count
+                yield decoder.feed(chunk[start : start + _SLICE])
+                if decoder.frame_count != frame_count:
+                    attempt.event_left = self._timeouts.event
+            del chunk  # do not hold it while waiting for the next one
+            if decoder.only_usage_missing and attempt.end_left is None:
+                attempt.end_left = USAGE_WAIT
+        yield decoder.drain()
+        events = decoder.finish()
+        if losses and isinstance(done := events[-1], MessageDone):
+            response = msgspec.structs.replace(done.response, losses=(*losses, *done.response.losses))
+            events[-1] = MessageDone(response)
+        yield events
+        if not at_end:
+            await attempt.read_rest()
 
 
-async def _read(read: Callable[[], Awaitable[bytes]], decoder: Decoder) -> bytes:
-    """Read bytes of a response. If only the usage is missing, an error is the end of the response."""
-    try:
-        return await read()
-    except StreamIdleAfterEnd:
-        return b""
-    except (ConnectionFailed, TimedOut, ProtocolError) as exc:
-        if decoder.only_usage_missing:
-            return b""
-        if not isinstance(exc, ConnectionFailed):
-            decoder.fail(exc)
-            raise
-        error = IncompleteResponse(f"the reply was interrupted: {exc}")
-        decoder.fail(error)
-        raise error from exc
-
-
-def _redact_errors(events: list[StreamEvent], decoder: Decoder, attempt: Attempt) -> list[StreamEvent]:
-    """Return the events without the keys that an error inside the stream quotes."""
-    error = decoder.error
-    if error is None:
-        return events
-    attempt.annotate(error)
-    return [ErrorEvent(str(error), error.raw) if isinstance(event, ErrorEvent) else event for event in events]
-
-
-def _create_decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
-    audio_format = request.audio.get("format", "") if request.audio else ""
-    decoder = codec_for(target.dialect).decoder(
-        target,
-        seed=hashlib.sha256(body).hexdigest(),
-        audio_format=audio_format if isinstance(audio_format, str) else "",
-    )
-    if target.traits.prefix_bound:
-        decoder.request_body = body
-    decoder.most_choices = MOST_CHOICES + (request.n or 0)
-    return decoder
-
-
-def _check_content(request: ChatRequest, target: Target, losses: tuple[Loss, ...]) -> None:
-    """Raise `UnsupportedContent` if the newest user message has content that the target does not accept."""
-    transcript = request.transcript
-    if not losses or not isinstance(transcript[-1], UserMessage):
-        return
-    newest = len(transcript) - 1
-    for loss in losses:
-        if loss.kind in ("content-refused", "unsupported-content") and loss.location.message == newest:
-            raise UnsupportedContent(f"{target.provider.name}/{target.model}", loss.detail)
-
-
-class AsyncStream:
+class AsyncStream(AsyncClosable):
     """A reply while it arrives: use it in an `async with`, and iterate over its events.
 
     The request is sent when the first event is requested. Leaving the `async with` early closes the connection.
     """
 
-    def __init__(self, start: Callable[[], ChatCall]) -> None:
+    def __init__(self, start: Callable[[], ClientCall]) -> None:
         self._start = start
-        self._call: ChatCall | None = None
+        self._call: ClientCall | None = None
         self._events: AsyncGenerator[StreamEvent, None] | None = None
         self._closed = self._interrupted = False
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         if self._closed:
-            raise ClosedError("the stream is closed")
+            raise errors.ClosedError("the stream is closed")
         if self._events is None:
             self._call = self._start()
             self._events = self._call.events()
@@ -357,11 +325,11 @@ class AsyncStream:
         Raise `TenutoError` before the end, and if the stream failed: then its error has `partial` and `transcript`.
         """
         call = self._call
-        if call is not None and (call.response is not None or self._interrupted):
+        if call is not None and (call.last is not None or self._interrupted):
             return call.reply()
         if call is not None and call.done:
-            raise TenutoError("no reply: the stream failed; its error has the part that arrived")
-        raise TenutoError("the stream has not ended: read on, or call drain() or cancel()")
+            raise errors.TenutoError("no reply: the stream failed; its error has the part that arrived")
+        raise errors.TenutoError("the stream has not ended: read on, or call drain() or cancel()")
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -387,7 +355,7 @@ class AsyncStream:
             return
         self._interrupted = not call.done
         if call.is_reading:
-            call.stop(TenutoError("the stream was closed"))
+            call.stop(errors.TenutoError("the stream was closed"))
             if call.attempt is not None:
                 call.attempt.close()
         else:

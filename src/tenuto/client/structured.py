@@ -8,7 +8,7 @@ checked here against the complete schema.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -121,6 +121,10 @@ def extract_json(output_type: Any, reply: Reply, *, native: bool) -> str:
 class _SchemaError(Exception):
     """The text does not match; the message has one problem per line."""
 
+    def short(self) -> str:
+        text = str(self)
+        return text if len(text) <= _MAX_PROBLEM_LENGTH else f"{text[:_MAX_PROBLEM_LENGTH]}..."
+
 
 class _OutputParser:
     """The output type, and how it is requested."""
@@ -136,7 +140,8 @@ class _OutputParser:
 
     def add_to(self, request: ChatRequest) -> ChatRequest:
         """Return the request with the schema. A prompt with the schema of an earlier request is removed."""
-        messages, response_format = request.transcript, request.response_format
+        messages: Any = request.transcript
+        response_format = request.response_format
         if messages and isinstance(messages[0], SystemMessage) and str(messages[0]).startswith(PROMPT):
             messages = messages[1:]
         if self._strict is not None:
@@ -144,17 +149,13 @@ class _OutputParser:
         else:
             messages = (SystemMessage(PROMPT + _format_schema(self._schema)), *messages)
             response_format = None if isinstance(response_format, JsonSchema) else response_format
-        transcript = request.messages
-        if isinstance(transcript, Transcript):
-            transcript = msgspec.structs.replace(transcript, messages=messages)
-        else:
-            transcript = messages
-        return msgspec.structs.replace(request, messages=transcript, response_format=response_format)
+        if isinstance(request.messages, Transcript):
+            messages = msgspec.structs.replace(request.messages, messages=messages)
+        return msgspec.structs.replace(request, messages=messages, response_format=response_format)
 
     def unwrap(self, text: str) -> str | msgspec.Raw:
         """Return the JSON of the value, without the object that the strict schema puts around it."""
-        problem = jsonio.problem(text)
-        if problem:
+        if problem := jsonio.problem(text):
             raise _SchemaError(f"not JSON: {problem}")
         if self._strict is None or not self._strict.wrapped:
             return text
@@ -169,29 +170,29 @@ class _OutputParser:
     def parse(self, text: str) -> Any:
         """Return the value of a text. Raise `_SchemaError` if it does not match."""
         data = self.unwrap(text)
-        if isinstance(self._type, Mapping):
-            value = _parse_json(data)
-            problems = list(find_problems(value, self._schema))
-            if problems:
-                raise _SchemaError("\n".join(problems))
-            return value
+        cause: ValueError | None = None
+        if not isinstance(self._type, Mapping):
+            try:
+                return parse_as(data, self._type)
+            except ValueError as exc:
+                cause = exc
+            if hasattr(cause, "errors"):  # pydantic reports all problems, msgspec only the first
+                paths = ["".join(f"/{step}" for step in error["loc"]) or "(root)" for error in cause.errors()]
+                lines = [f"{path}: {error['msg']}" for path, error in zip(paths, cause.errors(), strict=True)]
+                raise _SchemaError("\n".join(lines)) from cause
         try:
-            return parse_as(data, self._type)
-        except ValueError as exc:
-            raise _SchemaError("\n".join(self._problems(data, exc))) from exc
-
-    def _problems(self, data: str | msgspec.Raw, exc: ValueError) -> Iterable[str]:
-        """Return all problems. pydantic reports all; msgspec only the first, so the schema is checked."""
-        errors = getattr(exc, "errors", None)
-        if errors is not None:
-            paths = ["".join(f"/{step}" for step in error["loc"]) for error in errors()]
-            return [f"{path or '(root)'}: {error['msg']}" for path, error in zip(paths, errors(), strict=True)]
-        return find_problems(_parse_json(data), self._schema) or (str(exc),)
+            value = jsonio.parse(data)
+        except jsonio.JsonError as exc:  # valid JSON, but a number may still be too large
+            raise _SchemaError(f"no value: {exc}") from exc
+        problems = list(find_problems(value, self._schema))
+        if problems or cause is not None:
+            raise _SchemaError("\n".join(problems or [str(cause)])) from cause
+        return value
 
     def repair_prompt(self, error: _SchemaError) -> str:
         """Return the message that asks for a correct answer. It has the schema if no earlier message has it."""
         prompt = (
-            f"Your answer could not be used:\n{_shorten(error)}\n\nAnswer again with the whole JSON and nothing else."
+            f"Your answer could not be used:\n{error.short()}\n\nAnswer again with the whole JSON and nothing else."
         )
         if self._strict is None:
             return prompt
@@ -206,21 +207,8 @@ def _without_fence(text: str) -> str:
     return rest.removesuffix(_FENCE) if is_fenced else text
 
 
-def _parse_json(data: str | msgspec.Raw) -> Any:
-    """Parse valid JSON. A number may still be too large."""
-    try:
-        return jsonio.parse(data)
-    except jsonio.JsonError as exc:
-        raise _SchemaError(f"no value: {exc}") from exc
-
-
 def _format_schema(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False)
-
-
-def _shorten(error: _SchemaError) -> str:
-    text = str(error)
-    return text if len(text) <= _MAX_PROBLEM_LENGTH else f"{text[:_MAX_PROBLEM_LENGTH]}..."
 
 
 def _json_text(reply: Reply) -> str:
@@ -253,5 +241,5 @@ def _unrecoverable_reason(reply: Reply, problems: str = "") -> str:
 
 def _mismatch(reply: Reply, error: _SchemaError, reason: str, attempts: int) -> SchemaMismatch:
     reason = reason or (f"after {attempts} answers" if attempts > 1 else "")
-    message = f"the answer does not fit the schema{f' ({reason})' if reason else ''}: {_shorten(error)}"
+    message = f"the answer does not fit the schema{f' ({reason})' if reason else ''}: {error.short()}"
     return SchemaMismatch(message, text=reply.text, response=reply.response)

@@ -7,157 +7,55 @@ Ctrl-C cancels the request and is raised when its connection is closed.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
-import tenuto  # annotations load `tenuto.Reply` when they are evaluated: creating a client must not load asyncio
-from tenuto.client.client import AsyncClient
-from tenuto.client.options import OnLoss, Timeouts
-from tenuto.client.parameters import ChatParameters, Key, MessageInput, ProviderConfig
-from tenuto.client.signatures import mirror_methods
-from tenuto.core.embedding import EmbedRequest, EmbedResponse
-from tenuto.core.provider import ModelInfo, Provider
-from tenuto.core.request import ChatRequest
+import tenuto  # annotations load `tenuto.Stream` when they are evaluated: creating a client must not load asyncio
+from tenuto.client.client import AsyncClient, RequestInput
+from tenuto.client.parameters import (
+    ChatParameters,
+    MessageInput,
+    TimeoutOption,
+    make_sync,
+    mirror_methods,
+    with_parameters,
+)
+from tenuto.closable import Closable
 
 if TYPE_CHECKING:
+    import tenuto.client
     from tenuto.client.background_loop import BackgroundLoop
-
-T = TypeVar("T")
 
 
 @mirror_methods(AsyncClient)
-class Client:
+class Client(Closable):
     """The synchronous client, with the methods of `AsyncClient`.
 
     Keys come from the environment unless they are passed. Close it with `with` or `close()`. Several threads may share
     one client.
     """
 
-    def __init__(
-        self,
-        *,
-        keys: Mapping[str, Key] | None = None,
-        providers: Sequence[Provider] | Mapping[str, ProviderConfig] = (),
-        middleware: Iterable[tenuto.client.Middleware] | None = None,
-        default_provider: str | None = None,
-        timeout: float | Timeouts | None = None,
-        transport: tenuto.client.Transport | None = None,
-        on_loss: OnLoss = "warn",
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._async = AsyncClient(
-            keys=keys,
-            providers=providers,
-            middleware=middleware,
-            default_provider=default_provider,
-            timeout=timeout,
-            transport=transport,
-            on_loss=on_loss,
-            now=now,
-        )
+    @with_parameters(AsyncClient.__init__)
+    def __init__(self, **options: Any) -> None:
+        self._async = AsyncClient(**options)
         self._lock = threading.Lock()
         self._loop: BackgroundLoop | None = None
 
-    @overload
-    def chat(
-        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> tenuto.Reply: ...
-    @overload
-    def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Reply: ...
-    def chat(self, model: Any, messages: Any = None, **parameters: Any) -> tenuto.Reply:
-        return self._background.run(self._async.chat(model, messages, **parameters))
+    chat = make_sync(AsyncClient.chat)
+    chat_structured = make_sync(AsyncClient.chat_structured)
+    embed = make_sync(AsyncClient.embed)
+    count_tokens = make_sync(AsyncClient.count_tokens)
+    models = make_sync(AsyncClient.models)
+    fetch = make_sync(AsyncClient.fetch)
 
     @overload
-    def stream(
-        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> tenuto.Stream: ...
+    def stream(self, request: RequestInput, /, *, timeout: TimeoutOption = ...) -> tenuto.Stream: ...
     @overload
     def stream(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Stream: ...
     def stream(self, model: Any, messages: Any = None, **parameters: Any) -> tenuto.Stream:
         return tenuto.Stream(self._background, self._async.stream(model, messages, **parameters))
 
-    @overload
-    def chat_structured(
-        self,
-        request: ChatRequest,
-        output_type: type[T],
-        /,
-        *,
-        repairs: int = ...,
-        timeout: float | Timeouts | None = ...,
-    ) -> tenuto.Structured[T]: ...
-    @overload
-    def chat_structured(
-        self,
-        request: ChatRequest,
-        output_type: Mapping[str, Any],
-        /,
-        *,
-        repairs: int = ...,
-        timeout: float | Timeouts | None = ...,
-    ) -> tenuto.Structured[Any]: ...
-    @overload
-    def chat_structured(
-        self,
-        model: str,
-        messages: MessageInput,
-        output_type: type[T],
-        *,
-        repairs: int = ...,
-        **parameters: Unpack[ChatParameters],
-    ) -> tenuto.Structured[T]: ...
-    @overload
-    def chat_structured(
-        self,
-        model: str,
-        messages: MessageInput,
-        output_type: Mapping[str, Any],
-        *,
-        repairs: int = ...,
-        **parameters: Unpack[ChatParameters],
-    ) -> tenuto.Structured[Any]: ...
-    def chat_structured(
-        self, model: Any, messages: Any, output_type: Any = None, **parameters: Any
-    ) -> tenuto.Structured[Any]:
-        return self._background.run(self._async.chat_structured(model, messages, output_type, **parameters))
-
-    @overload
-    def embed(
-        self, request: EmbedRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> EmbedResponse: ...
-    @overload
-    def embed(
-        self,
-        model: str,
-        input: str | Iterable[str],
-        *,
-        dimensions: int | None = ...,
-        timeout: float | Timeouts | None = ...,
-    ) -> EmbedResponse: ...
-    def embed(self, model: Any, input: Any = None, **parameters: Any) -> EmbedResponse:
-        return self._background.run(self._async.embed(model, input, **parameters))
-
-    def count_tokens(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> int:
-        return self._background.run(self._async.count_tokens(model, messages, **parameters))
-
-    def models(self, provider: str, /, *, timeout: float | Timeouts | None = None) -> tuple[ModelInfo, ...]:
-        return self._background.run(self._async.models(provider, timeout=timeout))
-
-    def fetch(self, value: T, /, *, timeout: float = 60.0) -> T:
-        return self._background.run(self._async.fetch(value, timeout=timeout))
-
     def use(self, *middleware: tenuto.client.Middleware) -> None:
         self._async.use(*middleware)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close every connection and stop the thread."""

@@ -20,6 +20,7 @@ from yarl import URL
 
 from tenuto import settings
 from tenuto.client.http import HttpRequest
+from tenuto.client.simulator import check_network
 from tenuto.errors import ConnectionFailed, FetchRefused, LLMError, ProtocolError, TimedOut
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
@@ -56,10 +57,21 @@ class AiohttpTransport:
         self.session: aiohttp.ClientSession | None = None
 
     async def send(self, request: HttpRequest) -> _Reply:
-        """Send a request and wait for the head of the response."""
-        session = await self._open_session()
-        if self._guard is not None:
-            _check_literal_address(request.url, self._guard)
+        """Send a request and wait for the head of the response. Raise `NetworkForbidden` before a connection is opened."""
+        check_network(request.url)
+        session = self.session
+        if session is None or self._loop is not asyncio.get_running_loop():
+            session = await self._open_session()
+        proxy = None
+        if self._guard is None:
+            origin = "/".join(request.url.split("/", 3)[:3])
+            if origin not in self._proxies:
+                self._proxies[origin] = settings.proxy(request.url)
+            proxy = self._proxies[origin]
+        else:
+            host = URL(request.url).raw_host or ""  # as the connector reads it: yarl normalizes other digits and dots
+            if is_ip_address(host) and not self._guard(host):  # aiohttp does not resolve it
+                raise FetchRefused(f"{host} is not a public address: it is not fetched")
         body = io.BytesIO(request.body) if len(request.body) > _MAX_BYTES_BODY else request.body or None
         try:
             response = await session.request(
@@ -69,7 +81,7 @@ class AiohttpTransport:
                 headers=request.headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=request.connect_timeout),
-                proxy=self._proxy(request.url),
+                proxy=proxy,
             )
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             error = _translate_error(exc, request)
@@ -86,31 +98,20 @@ class AiohttpTransport:
             await session.close()
 
     async def _open_session(self) -> aiohttp.ClientSession:
-        loop = asyncio.get_running_loop()
-        if self.session is not None and self._loop is not loop:
-            if self._loop is not None and not self._loop.is_closed():
-                self.session.detach()  # its loop runs in another thread: its connections cannot be closed from here
-            await self.close()
-        if self.session is None:
-            resolver = _GuardedResolver(self._guard) if self._guard is not None else None
-            self.session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, resolver=resolver),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                skip_auto_headers=_SKIPPED_HEADERS,
-                timeout=aiohttp.ClientTimeout(total=None),
-            )
-            self._loop = loop
-            _TRANSPORTS.add(self)
+        """Open a pool for the running loop, in place of that of another loop."""
+        if self.session is not None and self._loop is not None and not self._loop.is_closed():
+            self.session.detach()  # its loop runs in another thread: its connections cannot be closed from here
+        await self.close()
+        self.session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, resolver=_GuardedResolver(self._guard) if self._guard else None),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=_SKIPPED_HEADERS,
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        self._loop = asyncio.get_running_loop()
+        _TRANSPORTS.add(self)
         return self.session
-
-    def _proxy(self, url: str) -> str | None:
-        if self._guard is not None:
-            return None
-        origin = "/".join(url.split("/", 3)[:3])
-        if origin not in self._proxies:
-            self._proxies[origin] = settings.proxy(url)
-        return self._proxies[origin]
 
 
 class _Reply:
@@ -186,13 +187,6 @@ class _GuardedResolver(AbstractResolver):
 
     async def close(self) -> None:
         await self._resolver.close()
-
-
-def _check_literal_address(url: str, guard: Callable[[str], bool]) -> None:
-    """Check an IP address in the URL: aiohttp does not resolve it."""
-    host = URL(url).raw_host or ""  # as the connector reads it: yarl normalizes other digits and dots
-    if is_ip_address(host) and not guard(host):
-        raise FetchRefused(f"{host} is not a public address: it is not fetched")
 
 
 def _translate_error(exc: Exception, request: HttpRequest) -> LLMError:

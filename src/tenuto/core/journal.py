@@ -263,10 +263,6 @@ def payload_kind(payload: EntryPayload | UnknownPayload) -> str:
     return payload.kind if isinstance(payload, UnknownPayload) else str(payload.__struct_config__.tag)
 
 
-def _count_calls(reply: AssistantMessage) -> int:
-    return sum([isinstance(block, ToolUse) for block in reply.blocks])
-
-
 class TranscriptFold:
     """Builds the transcript from entries, one by one.
 
@@ -286,29 +282,26 @@ class TranscriptFold:
     def apply(self, entry: Entry) -> None:
         """Add an entry. The last result of a call wins; a result without a call is ignored."""
         payload = entry.payload
-        if isinstance(payload, ReplyReceived):
-            self._end_turn()
-            self._reply = payload.message
-            self._call_count = _count_calls(payload.message)
-            self._results = {}
-            self._turn_seq = entry.seq
+        if isinstance(payload, ReplyReceived | MessageAdded | SteeringAdded):
+            self._messages += [(self._turn_seq, message) for message in self._turn()]
+            self._reply = None
+            if isinstance(payload, ReplyReceived):
+                self._reply = payload.message
+                self._call_count = sum([isinstance(block, ToolUse) for block in payload.message.blocks])
+                self._results = {}
+                self._turn_seq = entry.seq
+            else:
+                self._messages.append((entry.seq, payload.message))
         elif isinstance(payload, CallFinished):
             if self._reply is not None and 0 <= payload.call_index < self._call_count:
                 self._results[payload.call_index] = payload.result
                 self._turn_seq = entry.seq
-        elif isinstance(payload, MessageAdded | SteeringAdded):
-            self._end_turn()
-            self._messages.append((entry.seq, payload.message))
         elif isinstance(payload, Compacted):
             up_to_seq = min(payload.up_to_seq, entry.seq)
             if self._turn_seq <= up_to_seq and not self.open_calls():
                 self._reply = None  # a turn with open calls stays: its calls need their results
             later = [(seq, message) for seq, message in self._messages if seq > up_to_seq]
             self._messages = [*((up_to_seq, message) for message in payload.messages), *later]
-
-    def _end_turn(self) -> None:
-        self._messages += [(self._turn_seq, message) for message in self._turn()]
-        self._reply = None
 
     def _turn(self) -> tuple[Message, ...]:
         if self._reply is None:
@@ -391,7 +384,8 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         if isinstance(payload, ReplyReceived | MessageAdded | SteeringAdded):
             changes |= _INTERRUPTED
             changes["message_count"] = self.message_count + 1
-            changes["waiting"] = _count_calls(payload.message) if isinstance(payload, ReplyReceived) else 0
+            blocks = payload.message.blocks if isinstance(payload, ReplyReceived) else ()
+            changes["waiting"] = sum([isinstance(block, ToolUse) for block in blocks])
             if not self.title and isinstance(payload, MessageAdded) and isinstance(payload.message, UserMessage):
                 start = str(payload.message).lstrip()[:400]  # a message may have 100 MB
                 changes["title"] = jsonio.printable(" ".join(start.split())[:80])

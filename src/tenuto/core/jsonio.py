@@ -61,7 +61,7 @@ def check_depth(data: bytes | str | Raw) -> bytes:
 
     Shorter texts than `MAX_DEPTH` need no check.
     """
-    raw = _bytes(data) if isinstance(data, str) else bytes(data)
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return raw
     depth = 0
@@ -74,10 +74,6 @@ def check_depth(data: bytes | str | Raw) -> bytes:
         elif first in b"]}":
             depth -= 1
     return raw
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _read(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes | str | Raw) -> T:
@@ -119,7 +115,7 @@ def _slow_items(text: str, kind: str) -> list[tuple[str, Raw]]:
                 raise JsonError(f"expected ':' at character {offset}")
             offset = _skip_space(text, offset + 1)
         end = _scanner.raw_decode(text, offset)[1]
-        items.append((key, Raw(_bytes(text[offset:end]))))
+        items.append((key, Raw(text[offset:end].encode("utf-8", "surrogatepass"))))
         offset = _skip_space(text, end)
         has_more = not text.startswith(closing, offset)
         if has_more:
@@ -133,7 +129,7 @@ def _slow_items(text: str, kind: str) -> list[tuple[str, Raw]]:
 
 def _slow_check(text: str) -> Raw:
     _scanner.decode(text)
-    return Raw(_bytes(text.strip(" \t\n\r")))
+    return Raw(text.strip(" \t\n\r").encode("utf-8", "surrogatepass"))
 
 
 def _skip_space(text: str, offset: int) -> int:
@@ -237,7 +233,7 @@ def lone_surrogates(text: str) -> bool:
 
 def join_surrogates(text: str) -> str:
     """Join adjacent halves of characters, as a stream may split them; a lone half stays."""
-    if not lone_surrogates(text):
+    if text.isascii() or not lone_surrogates(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
@@ -247,13 +243,24 @@ def printable(text: str) -> str:
     return re.sub(_SURROGATE, "\ufffd", join_surrogates(text)) if lone_surrogates(text) else text
 
 
-def encode(value: Any) -> bytes:
+def encode(value: Any, without_numbers: object = None) -> bytes:
     """Write compact JSON. `Raw` is inserted unchanged; lone surrogates become escapes that read back identical.
 
-    Raise `JsonError` for values that JSON cannot express (NaN, infinities, objects of other classes) and for cycles.
+    `without_numbers` is a part of the value that has no numbers: the search for infinite ones can leave it out. Raise
+    `JsonError` for values that JSON cannot express (NaN, infinities, objects of other classes) and for cycles.
     """
     try:
-        return _encode(value)
+        try:
+            data = _compact(value)
+            if not data.isascii():
+                data.decode()  # inserted text may have surrogates as bytes
+        except UnicodeError:
+            # Surrogates occur only inside strings, where the escape that Python writes is also JSON's.
+            plain = msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True)
+            return "".join(_iter_text(plain)).encode("utf-8", "backslashreplace")
+        if data.find(b"null") >= 0:  # msgspec writes NaN as null, too; `find` is faster than `in` for bytes, measured
+            _reject_infinite(value, without_numbers)
+        return data
     except RecursionError:
         raise JsonError(f"nested deeper than {MAX_DEPTH} levels") from None
     except JsonError:
@@ -262,24 +269,12 @@ def encode(value: Any) -> bytes:
         raise JsonError(str(exc)) from exc
 
 
-def _encode(value: Any) -> bytes:
-    try:
-        data = _compact(value)
-        if not data.isascii():
-            data.decode()  # inserted text may have surrogates as bytes
-    except UnicodeError:
-        # Surrogates occur only inside strings, where the escape that Python writes is also JSON's.
-        plain = msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True)
-        return "".join(_iter_text(plain)).encode("utf-8", "backslashreplace")
-    if data.find(b"null") >= 0:  # msgspec writes NaN as null, too; `find` is faster than `in` for bytes, measured
-        _reject_infinite(value)
-    return data
-
-
-def _reject_infinite(value: Any) -> None:
+def _reject_infinite(value: Any, without_numbers: object = None) -> None:
     items = [value]
     while items:
         item = items.pop()
+        if item is without_numbers:
+            continue
         if isinstance(item, float) and not -_INFINITY < item < _INFINITY:
             raise JsonError(f"{item} is not JSON")
         if isinstance(item, dict):

@@ -39,7 +39,8 @@ class NextRequest:
     def apply(self, entry: journal.Entry) -> None:
         payload = entry.payload
         self._fold.apply(entry)
-        self.configured = config_after(self.configured, payload)
+        if isinstance(payload, journal.Configured | journal.HandedOver):
+            self.configured = config_after(self.configured, payload)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
         if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
@@ -75,7 +76,7 @@ class NextRequest:
                 for tool in definitions
             )
         system = (SystemMessage(config.system),) if config.system else ()
-        messages = (*system, *self.transcript())
+        messages = (*system, *self._fold.transcript().messages)
         omit_blocks = [
             (index, block)
             for index, message in enumerate(messages)

@@ -77,6 +77,8 @@ class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Whether only the first system message is accepted; leading ones are merged."""
     developer_role: bool = False
     """Whether instructions to a reasoning model have the role `developer`."""
+    refuses_developer: bool = False
+    """Whether the role `developer` is refused for every model."""
     image_urls: bool = True
     """Whether images may be web URLs."""
     images_in_results: bool = False
@@ -195,6 +197,8 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     embeddings: EmbeddingSwitches = EmbeddingSwitches()
     models_path: str = "/models"
     """The path of the list of models, below `base_url`; empty: none."""
+    model_names: str = ""
+    """A pattern for the model ids of the vendor's API, which refuses others; empty: any name may exist."""
     hosts_others: bool = False
     """Whether the provider serves models of other vendors; their traits come from the vendor's rows."""
     source: str = ""
@@ -273,10 +277,50 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Request parameters that the model refuses or ignores."""
     exclusive: tuple[str, ...] = ()
     """Request parameters of which at most one may be set."""
-    chat_tools: Literal["ok", "effort_none", "rejected"] = "ok"
-    """The effect of function tools in Chat Completions."""
+    chat_tools: Literal["ok", "effort_none", "effort_unset", "rejected"] = "ok"
+    """The effect of function tools in Chat Completions: accepted, only with the effort none, also without an effort,
+    refused."""
+    chat_search: bool = False
+    """Whether Chat Completions accepts `web_search_options`."""
+    system_role: bool = True
+    """Whether messages may have the role `system` or `developer`."""
+    developer_role: bool = True
+    """Whether Chat Completions accepts the role `developer`."""
+    user_images_only: bool = False
+    """Whether Chat Completions refuses images in messages of other roles; otherwise it may ignore them."""
+    streamed_thinking_only: bool = False
+    """Whether the model thinks only in streamed replies; a request for another reply is refused."""
+    reasoning_required: bool = False
+    """Whether a message with tool calls is refused without its reasoning while the model thinks."""
+    reasoning_format: str = ""
+    """The `format` of the signed reasoning details that a gateway gives for the model; empty: unsigned or unknown."""
+    reasoning_context: Literal["current_turn", "all_turns", ""] = ""
+    """The turns whose reasoning the model reads unless `reasoning.context` says otherwise; empty: unknown."""
+    phases: bool = False
+    """Whether its messages have a `phase`: commentary or final answer."""
+    configuration_update: Literal["ok", "rejected"] = "ok"
+    """The effect of a `configuration_update` item in the input."""
     prefix_bound: bool = False
     """Whether thinking is accepted only after the exact messages that it followed at first."""
+    unreadable_thinking: str = ""
+    """A pattern for the ids of other models whose thinking the model drops."""
+    omits_thinking: bool = False
+    """Whether thinking blocks have no text unless the request asks for a summary."""
+    fast_speed: bool = True
+    """Whether the model accepts `speed="fast"`."""
+    compaction: bool = True
+    """Whether the model accepts a request for a summary of the conversation."""
+    refused_tools: tuple[str, ...] = ()
+    """Types of server tools that the model refuses."""
+    signed_calls: Literal["required", "optional", ""] = ""
+    """Whether a function call must be sent back with its signature: `required`: a call without it is refused;
+    `optional`: it may be left out; empty: no signatures, or unknown."""
+    strict_turns: bool = False
+    """Whether function results must have the id of their call, and earlier turns all or none of their signatures."""
+    functions_alone: bool = False
+    """Whether function tools exclude server tools, JSON output and media in their results."""
+    other_api: bool = False
+    """Whether only another API of the vendor serves the model, such as live sessions or interactions."""
     retires: str = ""
     """The day (ISO) from which the model is no longer served."""
     source: str = ""

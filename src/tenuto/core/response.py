@@ -3,9 +3,9 @@
 from typing import Any
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Block, Citation, Image, Reasoning, Text, Value
+from tenuto.core.blocks import Audio, Block, Citation, Image, Reasoning, Refusal, Text, Value
 from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage, display_text
+from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage
 
 
 class Choice(Value, frozen=True):
@@ -34,7 +34,7 @@ class Choice(Value, frozen=True):
     @property
     def text(self) -> str:
         """The text and refusals, joined."""
-        return "".join(text for block in self.content if (text := display_text(block)) is not None)
+        return "".join(block.text for block in self.message.blocks if isinstance(block, Text | Refusal))
 
     @property
     def thinking(self) -> str:

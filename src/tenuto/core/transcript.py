@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -36,21 +37,27 @@ class Transcript(Value, frozen=True):
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
         """Return the calls without a later result, in order. A result answers the first open call of its id."""
-        open_calls: dict[tuple[str, int], ToolCallView] = {}
-        call_count: dict[str, int] = {}
-        result_count: dict[str, int] = {}
+        open_calls: dict[str | tuple[str, int], ToolUse] = {}
+        repeated: dict[str, deque[tuple[str, int]]] = {}  # the keys of calls whose id was open already
+        repeated_count = 0
         for message in self.messages:
             if isinstance(message, AssistantMessage):
-                for call in message.tool_calls():
-                    nth = call_count.get(call.id, 0)
-                    call_count[call.id] = nth + 1
-                    open_calls[call.id, nth] = call
+                for block in message.blocks:
+                    if isinstance(block, ToolUse):
+                        if block.id not in open_calls and not repeated.get(block.id):
+                            open_calls[block.id] = block
+                        else:
+                            repeated_count += 1
+                            key = (block.id, repeated_count)
+                            repeated.setdefault(block.id, deque()).append(key)
+                            open_calls[key] = block
             elif isinstance(message, ToolResults):
                 for result in message.results:
-                    nth = result_count.get(result.tool_use_id, 0)
-                    if open_calls.pop((result.tool_use_id, nth), None) is not None:
-                        result_count[result.tool_use_id] = nth + 1
-        return tuple(open_calls.values())
+                    id = result.tool_use_id
+                    if open_calls.pop(id, None) is None and repeated.get(id):
+                        del open_calls[repeated[id].popleft()]
+        calls = open_calls.values()
+        return tuple(ToolCallView(call.id, call.name, call.args, call.kind, call.args_error) for call in calls)
 
     def check(self) -> tuple[str, ...]:
         """Return the problems that providers refuse: results without a call, repeated ids, calls without a result."""

@@ -1,6 +1,6 @@
-"""A provider on your own machine that speaks the four dialects and enforces the real providers' replay rules.
+"""A provider on your machine that has the four dialects and applies the rules of the real providers.
 
-`python -m tenuto.sim` runs it by itself; `with Simulator() as sim` runs it inside your own program.
+`python -m tenuto.sim` runs it as a server; `with Simulator() as sim` runs it in your process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Simulator"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the simulator when it is first used: who only writes a script needs no server."""
+    """Load the simulator on first use: a script needs no server."""
     if name != "Simulator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from tenuto.sim.simulator import Simulator

@@ -1,8 +1,7 @@
-"""What the simulator remembers: the exchanges, and how often a request was made. Nothing else lives in it.
+"""The exchanges of a simulator, and how often each request was made.
 
-The log is bounded: it keeps the last `MOST` exchanges, and of those no more than `ROOM` bytes of requests and replies.
-The rules that were put to the test are kept even if their exchange is not, and so are the last `MOST_REFUSALS` refusals,
-without the request and the reply. Requests are counted for scripts that deny or cut the first few: the last `MOST_COUNTED`.
+The log is bounded: `MAX_RECORDS` exchanges with at most `MAX_BYTES` of requests and replies. The rules that had something
+to check stay after their exchange is dropped, and so do the last `MAX_REFUSALS` refusals, without request and reply.
 """
 
 from __future__ import annotations
@@ -15,200 +14,201 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.rules import rule
-from tenuto.sim.asked import Made
-from tenuto.sim.judging import Verdict
+from tenuto.rules.book import Judgement, all_rules
+from tenuto.rules.issued_tokens import StoredReply
 
-__all__ = ["MOST", "MOST_COUNTED", "MOST_REFUSALS", "ROOM", "Log", "Record", "Refused"]
-
-MOST = 10_000
-ROOM = 64_000_000
-MOST_REFUSALS = 1_000
-MOST_COUNTED = 100_000
-_LONGEST = 120
+MAX_RECORDS = 10_000
+MAX_BYTES = 64_000_000
+MAX_REFUSALS = 1_000
+MAX_COUNTED = 100_000
+_MAX_LINE = 120
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was not answered: the rule of the book (empty if it is none), the place, the words, the remedy."""
+class RefusedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The reason why a request was refused."""
 
     message: str
     rule: str = ""
-    place: str = ""
+    """The id of the rule; empty: another reason."""
+    pointer: str = ""
     remedy: str = ""
-    overrun: bool = False
-    """Whether the script had no turn for it."""
+    script_exhausted: bool = False
+    """Whether the script had no turn for the request."""
 
     def __str__(self) -> str:
-        parts = [self.rule or ("script" if self.overrun else "request"), self.place, self.message]
-        told = ": ".join(part for part in parts if part)
-        return f"{told} ({self.remedy})" if self.remedy else told
+        parts = (self.rule or ("script" if self.script_exhausted else "request"), self.pointer, self.message)
+        text = ": ".join(part for part in parts if part)
+        return f"{text} ({self.remedy})" if self.remedy else text
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One exchange.
-
-    `style` and `model` say whose part was played, `body` is the request as read from JSON (None if it is none), `data`
-    the bytes of the reply; `refused` says why there was no answer. `digest` stands for the request, `account` for who
-    asked. A status that a script asked for is no refusal.
-    """
+class ExchangeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One exchange. A status that a script asked for is not a refusal."""
 
     method: str
     path: str
     status: int
-    style: str = ""
+    provider: str = ""
+    """The imitated provider."""
     model: str = ""
     stream: bool = False
     body: Any = None
-    verdict: Verdict | None = None
-    refused: Refused | None = None
+    """The request as JSON values; None if it is not JSON."""
+    judgement: Judgement | None = None
+    refused: RefusedRequest | None = None
     data: bytes = b""
+    """The bytes of the response."""
     size: int = 0
     account: str = ""
     digest: str = ""
 
     @property
     def reply(self) -> str:
-        """The text of the reply: one document, or the frames of a stream."""
+        """The text of the response: one document, or the frames of a stream."""
         return self.data.decode("utf-8", "replace")
 
     @property
     def rule(self) -> str:
-        """The rule that was broken, if one was."""
+        """The id of the broken rule; empty if no rule was broken."""
         return self.refused.rule if self.refused else ""
 
-    def line(self) -> str:
-        """Return the exchange in one line."""
-        refused = [self.rule or self.refused.message.partition("\n")[0]] if self.refused else []
-        parts = [self.method, self.path, self.style or "-", self.model or "-", str(self.status), *refused]
-        return " ".join(_shown(part[:_LONGEST]) for part in parts)
+    def summary(self) -> str:
+        """Return the exchange as one line."""
+        reason = [self.rule or self.refused.message.partition("\n")[0]] if self.refused else []
+        parts = [self.method, self.path, self.provider or "-", self.model or "-", str(self.status), *reason]
+        return " ".join(_printable(part[:_MAX_LINE]) for part in parts)
 
-    def story(self) -> str:
-        """Return the exchange in a few lines, for who never heard of its rule."""
-        who = "/".join(part for part in (self.style, self.model) if part)
-        head = _shown(f"{self.method} {self.path} ({who}) got {self.status}"[:_LONGEST])
+    def explain(self) -> str:
+        """Return the exchange in a few lines, with the meaning of the broken rule."""
+        target = "/".join(part for part in (self.provider, self.model) if part)
+        head = _printable(f"{self.method} {self.path} ({target}) got {self.status}"[:_MAX_LINE])
         if self.refused is None or not self.rule:
             return f"{head}\n   {self.refused}" if self.refused else head
         parts = {
-            "rule": f"{self.rule}: {rule(self.rule).when}",
-            "where": self.refused.place,
-            "answer": self.refused.message,
+            "rule": f"{self.rule}: {all_rules()[self.rule].summary}",
+            "pointer": self.refused.pointer,
+            "message": self.refused.message,
             "remedy": self.refused.remedy,
         }
         return "\n   ".join([head, *(f"{name}: {part}" for name, part in parts.items() if part)])
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the exchange as JSON values."""
-        tried = self.verdict.tried if self.verdict else ()
-        noted = [(broken.rule, broken.place) for broken in self.verdict.noted] if self.verdict else []
+        warnings = self.judgement.warnings if self.judgement else ()
         return {
-            "method": self.method, "path": self.path, "style": self.style, "model": self.model, "stream": self.stream,
-            "status": self.status, "refused": None if self.refused is None else msgspec.to_builtins(self.refused),
-            "tried": list(tried), "noted": [{"rule": rule, "place": place} for rule, place in noted],
+            "method": self.method, "path": self.path, "provider": self.provider, "model": self.model,
+            "stream": self.stream, "status": self.status,
+            "refused": None if self.refused is None else msgspec.to_builtins(self.refused),
+            "exercised": sorted(self.judgement.exercised) if self.judgement else [],
+            "warnings": [{"rule": finding.rule.id, "pointer": finding.pointer} for finding in warnings],
             "body": self.body, "reply": self.reply,
         }  # fmt: skip
 
 
-class Log:
-    """The exchanges of one simulator. Any thread may read it. `heard` is told of each exchange."""
+class ExchangeLog:
+    """The exchanges of one simulator. Thread-safe. `on_exchange` receives each exchange."""
 
-    def __init__(self, heard: Callable[[Record], None] | None = None) -> None:
+    def __init__(self, on_exchange: Callable[[ExchangeRecord], None] | None = None) -> None:
         self._lock = threading.Lock()
-        self._records: deque[Record] = deque()
-        self._refusals: deque[Record] = deque(maxlen=MOST_REFUSALS)
-        self._tried: set[str] = set()
-        self._made: dict[str, int] = {}  # the one that was counted last stands last
+        self._records: deque[ExchangeRecord] = deque()
+        self._refusals: deque[ExchangeRecord] = deque(maxlen=MAX_REFUSALS)
+        self._exercised: set[str] = set()
+        self._attempts: dict[str, int] = {}  # the request that was counted last is the last key
+        self._stored: dict[tuple[str, str], tuple[ExchangeRecord, StoredReply | None]] = {}
         self._size = 0
-        self._heard = heard
+        self._on_exchange = on_exchange
 
-    def write(self, record: Record) -> None:
-        """Write an exchange down."""
+    def add(self, record: ExchangeRecord) -> None:
+        stored = _stored_reply(record)
         with self._lock:
             self._records.append(record)
             self._size += record.size + len(record.data)
-            if record.verdict is not None:
-                self._tried.update(record.verdict.tried)
+            if record.judgement is not None:
+                self._exercised.update(record.judgement.exercised)
             if record.refused is not None:
                 self._refusals.append(record)
-            while len(self._records) > MOST or (self._size > ROOM and len(self._records) > 1):
-                self._forget(self._records.popleft())
-        if self._heard is not None:
-            self._heard(record)
+            for id in _ids(stored):
+                self._stored[record.account, id] = (record, stored)
+            while len(self._records) > MAX_RECORDS or (self._size > MAX_BYTES and len(self._records) > 1):
+                self._drop(self._records.popleft())
+        if self._on_exchange is not None:
+            self._on_exchange(record)
 
-    def _forget(self, oldest: Record) -> None:
+    def _drop(self, oldest: ExchangeRecord) -> None:
         self._size -= oldest.size + len(oldest.data)
+        for id in _ids(_stored_reply(oldest)):
+            if self._stored.get((oldest.account, id), (None,))[0] is oldest:
+                del self._stored[oldest.account, id]
         if oldest.refused is None:
             return
-        for at, kept in enumerate(self._refusals):
-            if kept is oldest:
-                self._refusals[at] = msgspec.structs.replace(oldest, body=None, data=b"", verdict=None)
+        for index, record in enumerate(self._refusals):
+            if record is oldest:
+                self._refusals[index] = msgspec.structs.replace(oldest, body=None, data=b"", judgement=None)
 
-    def again(self, digest: str) -> int:
-        """Return how often this very request was counted before, and count it."""
+    def count_attempt(self, digest: str) -> int:
+        """Count a request; return how often it was made before."""
         with self._lock:
-            before = self._made.pop(digest, 0)
-            self._made[digest] = before + 1
-            if len(self._made) > MOST_COUNTED:
-                del self._made[next(iter(self._made))]
+            before = self._attempts.pop(digest, 0)
+            self._attempts[digest] = before + 1
+            if len(self._attempts) > MAX_COUNTED:
+                del self._attempts[next(iter(self._attempts))]
             return before
 
     def clear(self) -> None:
-        """Forget everything."""
         with self._lock:
-            self._records.clear()
-            self._refusals.clear()
-            self._tried.clear()
-            self._made.clear()
+            for part in (self._records, self._refusals, self._exercised, self._attempts, self._stored):
+                part.clear()
             self._size = 0
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[ExchangeRecord]:
         """The exchanges, oldest first."""
         with self._lock:
             return list(self._records)
 
     @property
-    def refusals(self) -> list[Record]:
-        """The exchanges that were refused."""
+    def refusals(self) -> list[ExchangeRecord]:
         with self._lock:
             return list(self._refusals)
 
     @property
-    def tried(self) -> set[str]:
-        """The rules that were put to the test."""
+    def exercised_rules(self) -> set[str]:
+        """The ids of the rules that had something to check."""
         with self._lock:
-            return set(self._tried)
+            return set(self._exercised)
 
-    def stored(self, id: str, account: str) -> Made | None:
-        """Find the reply of the Responses dialect that has an id, or an item with it; None if it was not to be kept."""
-        wanted = id.encode()
-        for record in reversed(self.records):
-            if record.account == account and record.status == 200 and wanted in record.data:
-                reply = _responses_reply(record)
-                if reply is not None and _has(reply, id):
-                    kept = isinstance(record.body, dict) and record.body.get("store") is not False
-                    return Made(record.body, reply) if kept else None
-        return None
+    def stored(self, id: str, account: str) -> StoredReply | None:
+        """Find a reply of the Responses dialect by its id or the id of one of its items; None if it was not stored."""
+        with self._lock:
+            _, stored = self._stored.get((account, id), (None, None))
+        return stored if stored is not None and stored.request.get("store") is not False else None
 
 
-def _shown(text: str) -> str:
-    """Leave out what would break a line, or speak to a terminal."""
+def _printable(text: str) -> str:
+    """Replace line breaks and control characters."""
     return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
-def _responses_reply(record: Record) -> dict[str, Any] | None:
-    """Return the response that a body, or the last event of a stream, holds; None if this is another kind of reply."""
+def _stored_reply(record: ExchangeRecord) -> StoredReply | None:
+    """Return request and response if this is a response object, whole or in the last event of a stream."""
     data = record.data
+    if record.status != 200 or b'"response"' not in data or not isinstance(record.body, dict):
+        return None
     if record.stream:
-        data = data[data.rfind(b"\ndata: {") + 7 :].partition(b"\n")[0]  # no text holds a bare line break
+        data = data[data.rfind(b"\ndata: {") + 7 :].partition(b"\n")[0]
     try:
-        found = jsonio.parse(data)
+        document = jsonio.parse(data)
     except jsonio.JsonError:
         return None
-    found = found.get("response") if record.stream and isinstance(found, dict) else found
-    return found if isinstance(found, dict) and found.get("object") == "response" else None
+    response = document.get("response") if record.stream and isinstance(document, dict) else document
+    if not isinstance(response, dict) or response.get("object") != "response":
+        return None
+    return StoredReply(record.body, response)
 
 
-def _has(reply: dict[str, Any], id: str) -> bool:
-    items = reply.get("output")
-    held = [item.get("id") for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    return reply.get("id") == id or id in held
+def _ids(stored: StoredReply | None) -> set[str]:
+    """Return the ids of a response and of its items."""
+    if stored is None:
+        return set()
+    output = stored.response.get("output")
+    items = [item.get("id") for item in output if isinstance(item, dict)] if isinstance(output, list) else []
+    return {id for id in (stored.response.get("id"), *items) if isinstance(id, str)}

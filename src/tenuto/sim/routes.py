@@ -9,8 +9,6 @@ import msgspec
 
 from tenuto.core.provider import Dialect
 
-__all__ = ["HELP", "Route", "route"]
-
 Kind: TypeAlias = Literal["turn", "count", "embed", "list", "model", "log", "script", "rules", "nothing"]
 
 _VERSIONS = ("v1", "v1beta", "v1alpha", "v1beta1")
@@ -19,6 +17,7 @@ _FIXED: dict[str, tuple[Kind, Dialect]] = {
     "messages/count_tokens": ("count", "anthropic-messages"),
     "responses": ("turn", "openai-responses"),
     "responses/input_tokens": ("count", "openai-responses"),
+    "responses/compact": ("turn", "openai-responses"),
     "chat/completions": ("turn", "openai-chat"),
     "embeddings": ("embed", "openai-chat"),
 }
@@ -41,9 +40,9 @@ COUNTING = ("count-tokens", "rawPredict")
 """The model and the verb that count the tokens of a request to Claude on Vertex AI."""
 HELP = (
     "there are POST /v1/messages, /v1/messages/count_tokens, /v1/responses, /v1/responses/input_tokens, "
-    "/v1/chat/completions, /v1/embeddings, /v1beta/models/{model}:generateContent, :streamGenerateContent, "
-    ":countTokens, :embedContent, :batchEmbedContents; GET /v1/models, /v1beta/models; GET and DELETE /_sim/log, "
-    "POST and DELETE /_sim/script, GET /_sim/rules"
+    "/v1/responses/compact, /v1/chat/completions, /v1/embeddings, /v1beta/models/{model}:generateContent, "
+    ":streamGenerateContent, :countTokens, :embedContent, :batchEmbedContents; GET /v1/models, /v1beta/models; "
+    "GET and DELETE /_sim/log, POST and DELETE /_sim/script, GET /_sim/rules"
 )
 
 
@@ -52,7 +51,7 @@ class Route(msgspec.Struct, frozen=True):
 
     kind: Kind
     dialect: Dialect = "openai-chat"
-    named: str = ""
+    model: str = ""
     verb: str = ""
     methods: tuple[str, ...] = ("POST",)
 
@@ -74,7 +73,7 @@ def route(path: str, headers: dict[str, str]) -> Route:
         return Route(kind, methods=methods)
     if rest in _FIXED:
         kind, dialect = _FIXED[rest]
-        return Route(kind, dialect, verb=steps[-1] if kind == "count" else "")
+        return Route(kind, dialect, verb=steps[-1] if kind == "count" or steps[-1] == "compact" else "")
     named, colon, verb = rest.rpartition(":")
     if colon and verb in _VERBS:
         return _verbal(named.removeprefix("models/"), verb)

@@ -1,39 +1,40 @@
-"""The simulator on a socket of this machine: reads requests, lets the brain answer, writes the answer as it is told.
+"""The simulator on a loopback socket: read requests, ask the engine, write the response with its faults.
 
-A stream is written in handfuls of frames, because each write costs as much as making many frames; with a `pace`, frame
-by frame with a pause between them.
+A stream is written several frames at a time, because each write costs as much as making many frames; with a `pace`, frame
+by frame with a pause after each.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Iterator
 
 from aiohttp import web
 
-from tenuto.sim.brain import LARGEST, Answer, Brain, Call, frames, whole
-from tenuto.sim.script import Cut, Drip, Fault, Stall
-
-__all__ = ["HOST", "Server"]
+from tenuto.sim.engine import MAX_BODY, RawRequest, RawResponse, SimEngine, has_no_faults, without_faults
+from tenuto.sim.script import Disconnect, Fault, SlowStream, Stall
 
 HOST = "127.0.0.1"
-_LAST_WORDS = 0.1
-"""How long an answer that is under way may take when the server stops."""
+_ACCEPT_STEPS = 3
+"""Iterations of the loop from an accepted connection to its transport."""
+_SHUTDOWN_TIMEOUT = 0.1
+"""Seconds that a response in progress gets when the server stops."""
 
 
 class Server:
-    """Serves one brain, on the loop in which it was started. Only this machine can reach it."""
+    """Serve one engine on the loop in which it was started."""
 
-    def __init__(self, brain: Brain, *, port: int = 0, pace: float | None = None, burst: int = 16) -> None:
+    def __init__(self, engine: SimEngine, *, port: int = 0, pace: float | None = None, burst: int = 16) -> None:
         if burst < 1:
-            raise ValueError(f"burst is {burst}: at least one frame goes out at a time")
+            raise ValueError(f"burst must be at least 1, not {burst}")
         if pace is not None and not pace >= 0:
-            raise ValueError(f"pace is {pace}: a pause cannot be shorter than none")
+            raise ValueError(f"pace must not be negative, not {pace}")
         if not 0 <= port < 65536:
-            raise ValueError(f"port is {port}: there are those from 0, which is any that is free, to 65535")
-        self._brain = brain
-        self._wanted = port
+            raise ValueError(f"port must be between 0 (any free port) and 65535, not {port}")
+        self._engine = engine
+        self._requested_port = port
         self._pace = pace or None
         self._burst = burst
         self._socket: socket.socket | None = None
@@ -42,81 +43,88 @@ class Server:
         self.port = 0
 
     async def start(self) -> None:
-        """Begin to listen. Raise `OSError` if the port is taken."""
-        bound = socket.create_server((HOST, self._wanted), backlog=1024)
+        """Start to listen. Raise `OSError` if the port is in use."""
+        bound = socket.create_server((HOST, self._requested_port), backlog=1024)
         self._socket, self._stopping = bound, asyncio.Event()
         self.port = bound.getsockname()[1]
-        served = web.Server(self._handle, handler_cancellation=True, access_log=None)
-        self._runner = web.ServerRunner(served, shutdown_timeout=_LAST_WORDS)
+        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_TIMEOUT)
         await self._runner.setup()
-        listening = asyncio.ensure_future(web.SockSite(self._runner, bound).start())
+        starting = asyncio.ensure_future(web.SockSite(self._runner, bound).start())
         try:
-            await asyncio.shield(listening)
-        except asyncio.CancelledError:  # half a start cannot be undone: it is ended first
-            await listening
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:  # a start cannot be undone halfway: finish it, then stop
+            await starting
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Stop listening, and break off what is under way."""
+        """Stop to listen and abort responses in progress."""
         runner, self._runner = self._runner, None
         if self._stopping is not None:
             self._stopping.set()
-        if runner is not None:
-            held = [handler.transport for handler in runner.server.connections] if runner.server else []
+        if runner is not None and (server := runner.server) is not None:
+            await self._stop_accepting()
+            transports = [handler.transport for handler in server.connections]
             await runner.cleanup()
-            for transport in held:
-                if transport is not None:  # what nobody reads would keep it open
+            for transport in transports:
+                if transport is not None:  # unread data would keep it open
                     transport.abort()
             await asyncio.sleep(0)
-        self.leave()
+        self.close_socket()
 
-    def leave(self) -> None:
-        """Let go of the socket, where the loop that served it is gone."""
+    async def _stop_accepting(self) -> None:
+        """Accept no connection any more, and wait for those that asyncio accepts: closing the server loses them."""
+        if self._socket is not None:
+            with contextlib.suppress(NotImplementedError):  # the proactor loop of Windows
+                asyncio.get_running_loop().remove_reader(self._socket)
+        for _ in range(_ACCEPT_STEPS):
+            await asyncio.sleep(0)
+
+    def close_socket(self) -> None:
+        """Close the socket if the loop that served it no longer exists."""
         if self._socket is not None:
             self._socket.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        call = Call(
-            request.method,
-            request.rel_url.raw_path,
-            {name.lower(): value for name, value in request.headers.items()},
-            dict(request.query),
-            *await _body(request),
-        )
-        answer = self._brain.answer(call)
-        if len(answer.pieces) == 1 and isinstance(body := answer.pieces[0], bytes) and not answer.stream:
-            return web.Response(status=answer.status, headers=answer.headers, body=body)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        body = await _read_body(request)
+        raw = RawRequest(request.method, request.rel_url.raw_path, headers, dict(request.query), *body)
+        answer = self._engine.answer(raw)
+        if len(answer.pieces) == 1 and isinstance(content := answer.pieces[0], bytes) and not answer.stream:
+            return web.Response(status=answer.status, headers=answer.headers, body=content)
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
         try:
-            await self._play(request, response, answer)
-        except ConnectionError:  # whoever asked has gone
-            _break(request)
+            await self._write(request, response, answer)
+        except ConnectionError:  # the client disconnected
+            _disconnect(request)
         return response
 
-    async def _play(self, request: web.BaseRequest, response: web.StreamResponse, answer: Answer) -> None:
-        """Write the pieces, and act the faults out where they stand."""
-        begun, drip = False, Drip(bytes=0)
-        for piece in _joined(answer.pieces, 1 if self._pace else self._burst):
-            if isinstance(piece, Cut):
-                _break(request)
+    async def _write(self, request: web.BaseRequest, response: web.StreamResponse, answer: RawResponse) -> None:
+        """Write the pieces and perform the faults."""
+        has_started, slow = False, SlowStream(bytes=0)
+        for piece in _join(answer.pieces, 1 if self._pace else self._burst):
+            if isinstance(piece, Disconnect):
+                _disconnect(request)
                 return
-            if not begun and (answer.stream or isinstance(piece, bytes)):
+            if not has_started and (answer.stream or isinstance(piece, bytes)):
                 await response.prepare(request)
-                begun = True
+                has_started = True
             if isinstance(piece, Stall):
-                await self._silence(piece.seconds)
-            elif isinstance(piece, Drip):
-                drip = piece
-            elif drip.bytes > 0:
-                await _dripped(response, piece, drip)
+                await self._stall(piece.seconds)
+            elif isinstance(piece, SlowStream):
+                slow = piece
+            elif slow.bytes > 0:
+                for start in range(0, len(piece), slow.bytes):
+                    await response.write(piece[start : start + slow.bytes])
+                    await asyncio.sleep(slow.seconds)
             else:
                 await response.write(piece)
                 if self._pace:
                     await asyncio.sleep(self._pace)
 
-    async def _silence(self, seconds: float | None) -> None:
-        """Wait so long; without a number, until the client goes or the server stops."""
+    async def _stall(self, seconds: float | None) -> None:
+        """Wait; without a number, until the client disconnects or the server stops."""
         assert self._stopping is not None
         try:
             async with asyncio.timeout(seconds):
@@ -126,9 +134,9 @@ class Server:
         raise ConnectionResetError("the server stops")
 
 
-async def _body(request: web.BaseRequest) -> tuple[bytes | None, str]:
-    """Read the body, None if it is too large; and what is wrong with it, if it cannot be read."""
-    if (request.content_length or 0) > LARGEST:
+async def _read_body(request: web.BaseRequest) -> tuple[bytes | None, str]:
+    """Return the body, None if it is too large; and the reason if it cannot be read."""
+    if (request.content_length or 0) > MAX_BODY:
         return None, ""
     if request.headers.get("expect", "").lower() == "100-continue" and request.transport is not None:
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -137,34 +145,28 @@ async def _body(request: web.BaseRequest) -> tuple[bytes | None, str]:
     try:
         async for part in request.content.iter_any():
             size += len(part)
-            if size > LARGEST:
+            if size > MAX_BODY:
                 return None, ""
             parts.append(part)
     except web.RequestPayloadError:
-        request.content.feed_eof()  # nothing more of it is looked at
-        return b"", "it is not encoded as its head says"
+        request.content.feed_eof()  # the rest is not read
+        return b"", "it is not encoded as its headers say"
     return b"".join(parts), ""
 
 
-def _joined(pieces: list[bytes | Fault], burst: int) -> Iterator[bytes | Fault]:
-    """Join neighbouring frames, so many at a time."""
-    begin = 0
-    for at, piece in [(len(pieces), None)] if whole(pieces) else enumerate([*pieces, None]):
+def _join(pieces: list[bytes | Fault], burst: int) -> Iterator[bytes | Fault]:
+    """Join up to `burst` adjacent frames."""
+    start = 0
+    for index, piece in [(len(pieces), None)] if has_no_faults(pieces) else enumerate([*pieces, None]):
         if not isinstance(piece, bytes):
-            for start in range(begin, at, burst):
-                yield b"".join(frames(pieces[start : min(start + burst, at)]))
-            begin = at + 1
+            for first in range(start, index, burst):
+                yield b"".join(without_faults(pieces[first : min(first + burst, index)]))
+            start = index + 1
             if piece is not None:
                 yield piece
 
 
-async def _dripped(response: web.StreamResponse, piece: bytes, drip: Drip) -> None:
-    for at in range(0, len(piece), drip.bytes):
-        await response.write(piece[at : at + drip.bytes])
-        await asyncio.sleep(drip.seconds)
-
-
-def _break(request: web.BaseRequest) -> None:
-    """Close the line without the end that the answer wants; what was written before still arrives."""
+def _disconnect(request: web.BaseRequest) -> None:
+    """Close the connection before the response is complete; what was written before still arrives."""
     if request.transport is not None:
         request.transport.close()

@@ -1,33 +1,32 @@
-"""The simulator in your own process: `async with Simulator()`, or `with Simulator()` in code that does not await."""
+"""The simulator in your process: `async with Simulator()`, or `with Simulator()` in synchronous code."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Collection
-from types import TracebackType
+from functools import partial
 from typing import Self
 
-from tenuto.sim.brain import Brain
-from tenuto.sim.cues import Scripts, Turns
-from tenuto.sim.log import Log, Record
-from tenuto.sim.script import Script, Step, Turn
+from tenuto.sim.default_reply import DefaultTools, default_reply
+from tenuto.sim.engine import SimEngine
+from tenuto.sim.log import ExchangeLog, ExchangeRecord
+from tenuto.sim.script import End, Script, ScriptPlayer, Step, Turn, Turns
 from tenuto.sim.server import HOST, Server
-
-__all__ = ["Simulator", "parse_pace"]
 
 
 class Simulator:
     """A strict provider on this machine, at `base_url` while it runs.
 
         with Simulator(script=[turn(call("weather", {"city": "Oslo"})), turn("12 degrees")]) as sim:
-            ...                     # ask sim.base_url
-            sim.assert_clean()      # no replay rule was broken
+            ...                     # send requests to sim.base_url
+            sim.assert_clean()      # no rule was broken
 
-    The same seed and the same request give the same reply. Without a `script` an assistant makes replies up. `pace` is
-    the pause between the frames of a stream in seconds; without one, `burst` frames are written at a time. `keys` are the
-    keys that are taken; None takes any, and none at all. In code that does not await, it has a loop and a thread of its
-    own. The log is bounded, as `tenuto.sim.log` says.
+    The same seed and the same request give the same reply. `pace` is the pause after each frame of a stream in seconds;
+    without it, `burst` frames are written at a time. `keys` are the valid API keys; None: any key, or no key, is valid.
+    Without a script, the reply repeats the request (`tenuto.sim.default_reply`); `tools` are the tools that it calls, and
+    `greeting` precedes the first text of a conversation.
+    In synchronous code the server has a thread and a loop of its own. The log is bounded (see `tenuto.sim.log`).
     """
 
     def __init__(
@@ -38,127 +37,124 @@ class Simulator:
         burst: int = 16,
         keys: Collection[str] | None = None,
         port: int = 0,
+        tools: DefaultTools = "each",
+        greeting: str = "",
     ) -> None:
-        self._scripts = Scripts(script)
-        self._log = Log(self._heard)
-        self._brain = Brain(seed, self._log, self._scripts, {keys} if isinstance(keys, str) else keys)
-        self._server = Server(self._brain, port=port, pace=pace, burst=burst)
-        self._thread: _Thread | None = None
-        self._runs = False
-        self.heard: Callable[[Record], None] | None = None
-        """Is told of each exchange, if set."""
-
-    # --- what happened ------------------------------------------------------------------------------------------------
+        self._scripts = ScriptPlayer(script)
+        self._log = ExchangeLog(self._report)
+        valid_keys = {keys} if isinstance(keys, str) else keys
+        default = partial(default_reply, tools=tools, greeting=greeting)
+        self._engine = SimEngine(seed, self._log, self._scripts, valid_keys, default=default)
+        self._server = Server(self._engine, port=port, pace=pace, burst=burst)
+        self._thread: _ServerThread | None = None
+        self._is_running = False
+        self.on_exchange: Callable[[ExchangeRecord], None] | None = None
+        """Receives each exchange, if set."""
 
     @property
     def base_url(self) -> str:
-        """Where it is. Some SDKs want `/v1` behind it; the anthropic and google-genai ones add their own."""
-        if not self._runs:
-            raise RuntimeError("the simulator does not run: use it in a `with` or an `async with`")
+        """The URL of the server. Some SDKs need `/v1` after it; those of Anthropic and Google add their own."""
+        if not self._is_running:
+            raise RuntimeError("the simulator is not running: use it in a `with` or an `async with`")
         return f"http://{HOST}:{self._server.port}"
 
     @property
-    def requests(self) -> list[Record]:
+    def requests(self) -> list[ExchangeRecord]:
         """The exchanges so far, oldest first."""
         return self._log.records
 
     @property
     def exercised(self) -> set[str]:
-        """The ids of the rules that were put to the test."""
-        return self._log.tried
+        """The ids of the rules that had something to check."""
+        return self._log.exercised_rules
 
     @property
-    def refusals(self) -> list[Record]:
-        """The exchanges that were refused; not those that a script denied."""
+    def refusals(self) -> list[ExchangeRecord]:
+        """The refused exchanges, without the errors of a script."""
         return self._log.refusals
 
-    def script(self, *turns: Turn | Step | str | Script, when: str = "") -> None:
-        """Set the turns to be played, from the first answer of a conversation on; none at all: the assistant's.
+    def script(self, *turns: Turn | Step | str | Script, when: str = "", then: End = "error") -> None:
+        """Set the turns to play, from the first reply of a conversation on; no turns: the default reply.
 
-        With `when`, they are for conversations whose system text or first message contains it, beside the other scripts.
+        With `when`, they are for conversations whose system text or any user text contains it, next to other scripts.
+        `then` says what follows the last turn: an error, the default reply, or the turns again.
         """
-        self._scripts.put(turns, when)
+        self._scripts.put(turns, when, then)
 
     def clear(self) -> None:
-        """Forget what happened. The scripts stay."""
+        """Clear the log. The scripts stay."""
         self._log.clear()
 
     def assert_clean(self) -> None:
-        """Raise `AssertionError` if any request was refused, or went beyond its script: each, with what to do."""
+        """Raise `AssertionError` if a request was refused or its script had no turn for it; list each with its remedy."""
         refused = self.refusals
         if refused:
-            told = [f"{at + 1}. {one.story()}" for at, one in enumerate(refused)]
+            texts = [f"{number}. {record.explain()}" for number, record in enumerate(refused, 1)]
             count = f"{len(refused)} requests were" if len(refused) > 1 else "1 request was"
-            raise AssertionError(f"{count} refused:\n" + "\n".join(told))
-
-    # --- running ------------------------------------------------------------------------------------------------------
+            raise AssertionError(f"{count} refused:\n" + "\n".join(texts))
 
     async def __aenter__(self) -> Self:
-        self._check_idle()
+        self._check_not_running()
         await self._server.start()
-        self._runs = True
+        self._is_running = True
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._runs = False
+    async def __aexit__(self, *error: object) -> None:
+        self._is_running = False
         await self._server.stop()
 
-    def leave(self) -> None:
-        """Let go of the socket, where the loop in which it was entered is gone."""
-        self._runs = False
-        self._server.leave()
+    def close_socket(self) -> None:
+        """Close the socket if the loop in which it was entered no longer exists."""
+        self._is_running = False
+        self._server.close_socket()
 
     def __enter__(self) -> Self:
-        self._check_idle()
-        thread = _Thread(self._server)
-        thread.begin()
+        self._check_not_running()
+        thread = _ServerThread(self._server)
+        thread.start()
         self._thread = thread
-        self._runs = True
+        self._is_running = True
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         thread, self._thread = self._thread, None
-        self._runs = False
+        self._is_running = False
         if thread is not None:
-            thread.end()
+            thread.stop()
 
-    def _check_idle(self) -> None:
-        if self._runs:
-            raise RuntimeError("the simulator runs already: one `with` at a time")
+    def _check_not_running(self) -> None:
+        if self._is_running:
+            raise RuntimeError("the simulator is already running: use one `with` at a time")
 
     def __repr__(self) -> str:
-        return f"<Simulator at {self.base_url}>" if self._runs else "<Simulator>"
+        return f"<Simulator at {self.base_url}>" if self._is_running else "<Simulator>"
 
-    def _heard(self, record: Record) -> None:
-        if self.heard is not None:
-            self.heard(record)
+    def _report(self, record: ExchangeRecord) -> None:
+        if self.on_exchange is not None:
+            self.on_exchange(record)
 
 
-class _Thread:
-    """A server on a loop of its own."""
+class _ServerThread:
+    """A server with its own thread and loop."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._trouble: OSError | None = None
+        self._error: OSError | None = None
         self._thread = threading.Thread(target=self._run, name="tenuto.sim", daemon=True)
 
-    def begin(self) -> None:
-        """Start it, and wait until it listens. Raise `OSError` if it cannot."""
+    def start(self) -> None:
+        """Start the thread; return when the server listens. Raise `OSError` if it cannot."""
         self._thread.start()
         self._ready.wait()
-        if self._trouble is not None:
+        if self._error is not None:
             self._thread.join()
-            raise self._trouble
+            raise self._error
 
-    def end(self) -> None:
-        """Stop it, and wait until it has."""
+    def stop(self) -> None:
+        """Stop the server; return when the thread has ended."""
         if self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
@@ -174,7 +170,7 @@ class _Thread:
         try:
             await self._server.start()
         except OSError as exc:
-            self._trouble = exc
+            self._error = exc
             return
         self._ready.set()
         await self._stop.wait()
@@ -182,23 +178,20 @@ class _Thread:
 
 
 def parse_pace(text: str) -> float | None:
-    """Read a pause: `20ms`, `0.02s`, `0.02` (seconds) or `20` (a whole number: milliseconds). None if it is nothing.
+    """Read a pause: `20ms`, `0.02s`, `0.02` (seconds) or `20` (a whole number: milliseconds). None if empty or zero.
 
     Raise `ValueError` for anything else.
     """
     text = text.strip().lower()
     if not text:
         return None
-    number, unit = text, ""
-    for unit in ("ms", "s", ""):
-        if text.endswith(unit):
-            number = text.removesuffix(unit).strip()
-            break
+    unit = next(unit for unit in ("ms", "s", "") if text.endswith(unit))
+    number = text.removesuffix(unit).strip()
     try:
         value = float(number)
     except ValueError:
-        raise ValueError(f"{text!r} is no pause: write 20ms or 0.02s") from None
+        raise ValueError(f"invalid pause {text!r}: write 20ms or 0.02s") from None
     if not 0 <= value < 3600:
-        raise ValueError(f"{text!r} is no pause: it is below nothing or longer than an hour")
-    thousandths = unit == "ms" or (not unit and number.isdigit())
-    return (value / 1000 if thousandths else value) or None
+        raise ValueError(f"invalid pause {text!r}: it must be between 0 and an hour")
+    is_milliseconds = unit == "ms" or (not unit and number.isdigit())
+    return (value / 1000 if is_milliseconds else value) or None

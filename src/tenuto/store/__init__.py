@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tenuto.lazy import import_lazily
 
 if TYPE_CHECKING:
     from tenuto.store.export import export_session as export_session
@@ -21,36 +22,11 @@ if TYPE_CHECKING:
     from tenuto.store.protocol import StoreStats as StoreStats
     from tenuto.store.protocol import VerifyProblem as VerifyProblem
 
-__all__ = [
-    "BudgetChange",
-    "BudgetMember",
-    "Lease",
-    "SearchHit",
-    "SessionPage",
-    "Store",
-    "StoreStats",
-    "StoredSession",
-    "VerifyProblem",
-    "export_session",
-    "import_session",
-    "import_sessions",
-    "open_store",
-    "restore",
-]
-_MODULES = {
-    "open_store": "open",
-    "restore": "open",
-    "export_session": "export",
-    "import_session": "export",
-    "import_sessions": "export",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES.get(name, 'protocol')}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__all__, __getattr__, __dir__ = import_lazily(
+    __name__,
+    {
+        "tenuto.store.export": "export_session import_session import_sessions",
+        "tenuto.store.open": "open_store restore",
+        "tenuto.store.protocol": "BudgetChange BudgetMember Lease SearchHit SessionPage Store StoreStats StoredSession VerifyProblem",
+    },
+)

@@ -34,6 +34,9 @@ class Driver(Protocol):
     `commit` may raise `CommitUnknown`, and all statements of a transaction `ConnectionLost`.
     """
 
+    now: int
+    """The time of the database when the transaction began: milliseconds since 1970."""
+
     def begin(self, *, write: bool) -> None:
         """Begin a transaction. A writing one waits for its turn; a reading one sees one state of the database."""
 
@@ -57,9 +60,6 @@ class Driver(Protocol):
 
     def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
         """Run an INSERT for several rows and return the number of inserted rows."""
-
-    def clock(self) -> int:
-        """Return the time of the database: milliseconds since 1970."""
 
     def index(self, rows: Iterable[tuple[str, int, str]]) -> None:
         """Add texts to the search index: session, entry number and text, without NUL and unpaired surrogates."""

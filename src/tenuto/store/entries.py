@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from tenuto.core import jsonio, stored
-from tenuto.core.journal import VERSION, Entry, EntryDraft, EntryPayload, SessionMeta, UnknownPayload, sha256_hex
+from tenuto.core import stored
+from tenuto.core.journal import VERSION, Entry, EntryDraft, EntryPayload, UnknownPayload, sha256_hex
 from tenuto.core.jsonio import JsonError
-from tenuto.errors import LeaseLost, StoreCorrupt, StoreError
-from tenuto.store import budgets, inbox
+from tenuto.errors import InboxNotEmpty, StoreCorrupt, StoreError
+from tenuto.store import inbox
 from tenuto.store.driver import Arg, Driver
 from tenuto.store.ids import clean
 from tenuto.store.leases import Leases, lease_lost
 from tenuto.store.protocol import BLOB, BudgetChange, Lease
-from tenuto.store.schema import rowid_key
-from tenuto.store.sessions import SessionRow, meta_of, row_of
+from tenuto.store.schema import other_version, rowid_key
+from tenuto.store.sessions import SessionRow, columns_of, meta_of, row_of
 
 _HEAD = """
 UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
@@ -62,6 +62,7 @@ def append(
     lease: Lease,
     drafts: Sequence[EntryDraft],
     *,
+    release: bool = False,
     taking: Sequence[int] = (),
     unless_posted: bool = False,
     budget: BudgetChange | None = None,
@@ -72,96 +73,67 @@ def append(
     """
     held = leases.get(lease)
     if held is None:
-        raise lease_lost(lease.session)
+        return _check_stored(driver, leases, lease, drafts, release=release)
     if held.head != lease.head:  # the commit of an append failed, or the append is sent again
-        row = _held_row(driver, lease)
-        if row.head != lease.head:
-            return _check_stored(driver, leases, lease, row, drafts)
-        held.head, held.meta = row.head, meta_of(row.meta)
+        row = row_of(driver, lease.session)
+        if row is not None:
+            held.head, held.meta = row.head, meta_of(row.meta)
     meta, until, head = held.meta, leases.now(driver) + held.ttl_ms, lease.head + len(drafts)
     for draft in drafts:
         meta = meta.after(draft.payload, draft.time_ms)
-    if not driver.change(_HEAD, (head, until, *columns_of(meta), lease.session, lease.owner, lease.fence, lease.head)):
-        return _check_stored(driver, leases, lease, _held_row(driver, lease), drafts)
-    rows = [
-        (rowid_key(held.n, seq), lease.session, seq, *_values_of(driver, lease, draft))
-        for seq, draft in enumerate(drafts, lease.head + 1)
-    ]
-    inserted = driver.change(_INSERT, rows[0]) if len(rows) == 1 else driver.insert(_INSERT, rows)
-    if inserted != len(rows):
+    values = (head, until, *columns_of(meta), lease.session, lease.owner, lease.fence, lease.head)
+    if held.head != lease.head or not driver.change(_HEAD, values):
+        return _check_stored(driver, leases, lease, drafts, release=release)
+    rows: list[Sequence[Arg]] = []
+    for seq, draft in enumerate(drafts, lease.head + 1):
+        digest, body = draft.digest, draft.body if len(draft.body) <= BLOB else None
+        if body is None:
+            driver.change(_INSERT_BLOB, (digest, len(draft.body), draft.body))
+        kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
+        key = rowid_key(held.n, seq)
+        rows.append((key, lease.session, seq, draft.id, draft.time_ms, lease.fence, draft.version, kind, digest, body))
+    if driver.insert(_INSERT, rows) != len(rows):
         raise StoreError(f"session {lease.session!r} already has an entry with the id of one of these")
-    if taking or unless_posted:
-        inbox.take(driver, lease.session, taking, unless_posted=unless_posted)
+    for number in taking:
+        driver.change(inbox.TAKE, (lease.session, number))
+    if unless_posted and driver.rows(inbox.READ, (lease.session,)):
+        raise InboxNotEmpty(f"session {lease.session!r} has new inbox items; nothing was written: take them first")
     if budget is not None:
-        budgets.change(driver, leases, lease, budget)
+        leases.change_budget(driver, lease, budget)
+    if release:
+        leases.release(driver, lease)
     held.head, held.meta = head, meta
     return msgspec.structs.replace(lease, head=head, until=until)
 
 
-def append_and_release(
-    driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[EntryDraft], **options: Any
+def _check_stored(
+    driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool
 ) -> Lease:
-    """Append and release the lease.
+    """Accept entries that are stored already. Raise `LeaseLost`, or `StoreError` if the head moved for another reason.
 
-    If the connection broke during the commit, this runs again; stored entries then show that the lease was released.
+    If the connection broke during the commit of an append that releases its lease, the append runs again, and only the
+    stored entries show that it succeeded. In any case the row is written: that commit ensures that they are on the disk.
     """
-    try:
-        released = append(driver, leases, lease, drafts, **options)
-    except LeaseLost:
-        row = row_of(driver, lease.session)
-        if row is None or not drafts or _digests(driver, row, lease.head, len(drafts)) != _digests_of(drafts):
-            raise
-        driver.change(_TOUCH, (lease.session,))
-        return msgspec.structs.replace(lease, head=lease.head + len(drafts))
-    leases.release(driver, lease)
-    return released
-
-
-def columns_of(meta: SessionMeta) -> tuple[Arg, ...]:
-    """Return created_at, updated_at, status, agent and meta as a session row contains them."""
-    agent = meta.agent if meta.agent.isprintable() else clean(meta.agent)
-    return meta.created_at, meta.updated_at, meta.status, agent, jsonio.encode(meta)
-
-
-def _values_of(driver: Driver, lease: Lease, draft: EntryDraft) -> tuple[Arg, ...]:
-    """Return the columns of an entry after `seq`. Write a large body to `blobs`."""
-    body: bytes | None = draft.body
-    digest = sha256_hex(draft.body)
-    if len(draft.body) > BLOB:
-        driver.change(_INSERT_BLOB, (digest, len(draft.body), draft.body))
-        body = None
-    kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
-    return (draft.id, draft.time_ms, lease.fence, draft.version, kind, digest, body)
-
-
-def _held_row(driver: Driver, lease: Lease) -> SessionRow:
-    """Return the row of a session. Raise `LeaseLost` if another holder has it."""
-    row = row_of(driver, lease.session)
-    if row is None or (row.fence, row.owner) != (lease.fence, lease.owner):
+    row, head = row_of(driver, lease.session), lease.head + len(drafts)
+    if row is None:
         raise lease_lost(lease.session)
-    return row
-
-
-def _check_stored(driver: Driver, leases: Leases, lease: Lease, row: SessionRow, drafts: Sequence[EntryDraft]) -> Lease:
-    """Accept entries that are stored already; raise `StoreError` if the head moved for another reason.
-
-    The lease is renewed: that commit ensures that the entries are on the disk.
-    """
-    new = row.head - lease.head
-    if new < 0 or _digests(driver, row, lease.head, new) != _digests_of(drafts):
+    is_own = leases.get(lease) is not None and (row.fence, row.owner) == (lease.fence, lease.owner)
+    digests = driver.rows(_DIGESTS, (rowid_key(row.n, lease.head), rowid_key(row.n, head)))
+    is_stored = bool(drafts) and digests == [(draft.id, draft.digest) for draft in drafts]
+    if is_own and is_stored and row.head == head:
+        lease = leases.renew(driver, lease)
+        if release:
+            leases.release(driver, lease)
+        return lease
+    if is_own:
         raise StoreError(
             f"session {lease.session!r} has {row.head} entries, but this lease was last used at {lease.head}: "
             "append with the lease that the last append returned"
         )
-    return leases.renew(driver, lease)
-
-
-def _digests(driver: Driver, row: SessionRow, after: int, count: int) -> list[tuple[Any, ...]]:
-    return driver.rows(_DIGESTS, (rowid_key(row.n, after), rowid_key(row.n, after + count)))
-
-
-def _digests_of(drafts: Sequence[EntryDraft]) -> list[tuple[Any, ...]]:
-    return [(draft.id, draft.digest) for draft in drafts]
+    if not (release and is_stored):
+        raise lease_lost(lease.session)
+    driver.change(_TOUCH, (lease.session,))
+    return msgspec.structs.replace(lease, head=head)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -199,13 +171,8 @@ def read(driver: Driver, row: SessionRow, after: int, upto: int) -> list[Entry]:
 
 def earlier_version(session: str, seq: int, version: int) -> StoreError:
     """Return the error for an entry of an earlier version, whose kind and fields may have had other names."""
-    return StoreError(
-        f"entry {seq} of session {session!r} {written_earlier(version)}: use that version to show or export it"
-    )
-
-
-def written_earlier(version: int) -> str:
-    return f"was written by an earlier version of tenuto (format {version}; this version reads {VERSION})"
+    remedy = "use that version to show or export it"
+    return StoreError(other_version(f"entry {seq} of session {session!r}", version, VERSION, remedy))
 
 
 def rows_of(driver: Driver, row: SessionRow, after: int, upto: int) -> Iterator[tuple[Any, ...]]:

@@ -10,8 +10,10 @@ A text may have several sessions. Lines are read twice, to check them and to wri
 from __future__ import annotations
 
 import base64
+import re
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeAlias, TypeVar
 
@@ -43,8 +45,6 @@ _LATEST_VERSION = 255
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The result of an import."""
-
     session: str
     entries: int
     left_out: tuple[str, ...] = ()
@@ -101,28 +101,14 @@ async def export_session(store: Store, session: str) -> AsyncIterator[bytes]:
 
 
 def _line(fields: dict[str, Any], body: bytes, digest: str) -> bytes:
+    """Return a line. The body is plain if it is one line of text and reading the line returns its very bytes."""
     fields = {**fields, "digest": digest}
-    if _is_plain(body):
+    with suppress(UnicodeDecodeError, JsonError):
+        body.decode()
         line = jsonio.encode({**fields, "body": Raw(body)})
-        if _body_in(line) == body:
+        if not re.search(rb"[\r\n]", line) and bytes(jsonio.members(line)["body"]) == body:
             return line + b"\n"
     return jsonio.encode({**fields, "body64": base64.b64encode(body).decode()}) + b"\n"
-
-
-def _is_plain(body: bytes) -> bool:
-    """Return whether bytes are one line of text that is exactly one JSON document."""
-    try:
-        return b"\n" not in body and b"\r" not in body and body.decode() != "" and bytes(jsonio.check(body)) == body
-    except (UnicodeDecodeError, JsonError):
-        return False
-
-
-def _body_in(line: bytes) -> bytes | None:
-    """Return the body in a line; None if it is nested too deeply there."""
-    try:
-        return bytes(jsonio.members(line)["body"])
-    except JsonError:
-        return None
 
 
 # --- import -----------------------------------------------------------------------------------------------------------
@@ -179,28 +165,28 @@ async def import_sessions(
         items: list[PostedItem] = []
         lease = await store.lease(session)
         try:
-            count = await _write(store, lease, _drafts(parts, items))
+            count = await _write(store, lease, _batches(parts, items))
         finally:
             await store.release(lease)
         for posted in items:
             await store.post(session, posted.item, id=posted.id)
-        left_out = await _set_properties(store, session, head, head.name if name is None else name)
-        yield Imported(session, count, left_out)
+        name_here, left_out = head.name if name is None else name, list[str]()
+        if name_here:
+            try:
+                await store.rename(session, check_name(name_here))
+            except ValueError as exc:
+                left_out.append(f"its name {name_here!r}: {exc}")
+        if head.archived:
+            await store.archive(session)
+        if head.parent:
+            left_out.append(f"its parent {head.parent!r}: the session is not a fork here and has all of its entries")
+        yield Imported(session, count, tuple(left_out))
 
 
-def _drafts(parts: Iterator[_Part], items: list[PostedItem]) -> Iterator[EntryDraft]:
-    """Yield the entries of a session; append its inbox items to `items`."""
-    for _, _, part in parts:
-        if isinstance(part, PostedItem):
-            items.append(part)
-        else:
-            yield part
-
-
-async def _write(store: Store, lease: Lease, drafts: Iterator[EntryDraft]) -> int:
+async def _write(store: Store, lease: Lease, batches: Iterator[list[EntryDraft]]) -> int:
     """Write the entries that are missing, if the others are the same; return the number of all entries."""
     session, head, count = lease.session, lease.head, 0
-    for batch in _batches(drafts):
+    for batch in batches:
         known = await store.read(session, after=count, upto=min(head, count + len(batch))) if count < head else []
         if [(entry.id, entry.digest) for entry in known] != [(one.id, one.digest) for one in batch[: len(known)]]:
             raise _other_session(session)
@@ -216,32 +202,21 @@ def _other_session(session: str) -> StoreError:
     return StoreError(f"there is already another session {session!r}: import this one under another id")
 
 
-def _batches(drafts: Iterator[EntryDraft]) -> Iterator[list[EntryDraft]]:
+def _batches(parts: Iterator[_Part], items: list[PostedItem]) -> Iterator[list[EntryDraft]]:
+    """Yield the entries of a session in batches; append its inbox items to `items`."""
     batch: list[EntryDraft] = []
     size = 0
-    for draft in drafts:
-        if batch and size + len(draft.body) > _BATCH:
+    for _, _, part in parts:
+        if isinstance(part, PostedItem):
+            items.append(part)
+            continue
+        if batch and size + len(part.body) > _BATCH:
             yield batch
             batch, size = [], 0
-        batch.append(draft)
-        size += len(draft.body)
+        batch.append(part)
+        size += len(part.body)
     if batch:
         yield batch
-
-
-async def _set_properties(store: Store, session: str, head: _Head, name: str) -> tuple[str, ...]:
-    """Set the name and archive the session; return the properties that cannot be imported."""
-    left_out: list[str] = []
-    if name:
-        try:
-            await store.rename(session, check_name(name))
-        except ValueError as exc:
-            left_out.append(f"its name {name!r}: {exc}")
-    if head.archived:
-        await store.archive(session)
-    if head.parent:
-        left_out.append(f"its parent {head.parent!r}: the session is not a fork here and has all of its entries")
-    return tuple(left_out)
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
@@ -273,7 +248,6 @@ def _parse(lines: Lines, *, several: bool) -> Iterator[_Part]:
 
 
 def _check_complete(head: _Head | None, entries: int, items: int) -> None:
-    """Check that all entries and inbox items of a session were there."""
     if head is None:
         return
     for what, expected, count in (("entries", head.head, entries), ("inbox items", head.inbox, items)):
@@ -289,17 +263,12 @@ def _parse_head(members: dict[str, Raw]) -> _Head:
     version = _field(members, "format", int)
     if version != FORMAT:
         raise export_version_error(version)
-    name = _field(members, "name", str, "")
-    if is_keyword(name):
-        raise JsonError(f"the session has the name {name[:80]!r}, which means a session by its position")
-    return _Head(
-        _field(members, "session", str),
-        _field(members, "head", int),
-        name,
-        _field(members, "parent", str, ""),
-        _field(members, "archived", bool, False),
-        _field(members, "inbox", int, 0),
-    )
+    optional: dict[str, Any] = {"name": "", "parent": "", "archived": False, "inbox": 0}
+    given = {name: _field(members, name, type(default)) for name, default in optional.items() if name in members}
+    head = _Head(_field(members, "session", str), _field(members, "head", int), **given)
+    if is_keyword(head.name):
+        raise JsonError(f"the session has the name {head.name[:80]!r}, which means a session by its position")
+    return head
 
 
 def _parse_entry(members: dict[str, Raw], session: str, expected: int) -> EntryDraft:
@@ -347,9 +316,7 @@ def _body(members: dict[str, Raw]) -> bytes:
         raise JsonError(f"body64: {exc}") from None
 
 
-def _field(members: dict[str, Raw], name: str, kind: type[T], default: T | None = None) -> T:
-    if name in members:
-        return jsonio.decode_as(members[name], kind)
-    if default is None:
+def _field(members: dict[str, Raw], name: str, kind: type[T]) -> T:
+    if name not in members:
         raise JsonError(f"there is no {name!r}")
-    return default
+    return jsonio.decode_as(members[name], kind)

@@ -5,27 +5,26 @@ Each function works in the transaction that the caller has begun. `docs/store.md
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from tenuto.core import stored
 from tenuto.core.inbox import InboxItem, PostedItem, UnknownItem, item_kind
 from tenuto.core.journal import sha256_hex
 from tenuto.core.jsonio import JsonError
-from tenuto.errors import InboxNotEmpty, StoreCorrupt
+from tenuto.errors import StoreCorrupt
 from tenuto.store.driver import Driver
 from tenuto.store.sessions import SessionRow, require_session, row_of
 
 _POST = """
 INSERT INTO inbox (session, id, at, kind, digest, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, id) DO NOTHING
 """
-_READ = "SELECT number, id, at, kind, digest, body FROM inbox WHERE session = ? ORDER BY number"
-_NUMBERS = "SELECT number FROM inbox WHERE session = ?"
-_POSTED = "SELECT session, max(number) FROM inbox GROUP BY session"
-_TAKE = "DELETE FROM inbox WHERE session = ? AND number = ?"
+READ = "SELECT number, id, at, kind, digest, body FROM inbox WHERE session = ? ORDER BY number"
+POSTED = "SELECT session, max(number) FROM inbox GROUP BY session"
+TAKE = "DELETE FROM inbox WHERE session = ? AND number = ?"
 _ENTRY = "SELECT seq FROM entries WHERE session = ? AND id = ?"
-_WITHOUT_SESSION = "SELECT session, count(*) FROM inbox WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session"
-_REMOVE = "DELETE FROM inbox WHERE session = ?"
+WITHOUT_SESSION = "SELECT session, count(*) FROM inbox WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session"
+REMOVE = "DELETE FROM inbox WHERE session = ?"
 
 
 def post(driver: Driver, session: str, id: str, time_ms: int, item: InboxItem | UnknownItem, body: bytes) -> None:
@@ -51,7 +50,7 @@ def read(driver: Driver, session: str) -> list[PostedItem]:
     """Return the items, oldest first. Raise `StoreCorrupt` for an item whose bytes do not match their digest."""
     require_session(driver, session)
     items: list[PostedItem] = []
-    for row in driver.rows(_READ, (session,)):
+    for row in driver.rows(READ, (session,)):
         number, id, at, _, _, body = row
         problem = _problem(row)
         if problem:
@@ -60,35 +59,11 @@ def read(driver: Driver, session: str) -> list[PostedItem]:
     return items
 
 
-def posted(driver: Driver) -> dict[str, int]:
-    """Return the sessions that have items, each with its highest number."""
-    return dict(driver.rows(_POSTED))
-
-
-def take(driver: Driver, session: str, numbers: Sequence[int], *, unless_posted: bool) -> None:
-    """Remove items. With `unless_posted`, raise `InboxNotEmpty` if the session has others."""
-    for number in numbers:
-        driver.change(_TAKE, (session, number))
-    if unless_posted and driver.rows(_NUMBERS, (session,)):
-        raise InboxNotEmpty(f"session {session!r} has new inbox items; nothing was written: take them first")
-
-
-def remove(driver: Driver, session: str) -> None:
-    """Remove all items of a session that is deleted."""
-    driver.change(_REMOVE, (session,))
-
-
 def find_problems(driver: Driver, session: str) -> Iterator[str]:
-    """Yield the problems of a session's inbox."""
-    for row in driver.rows(_READ, (session,)):
+    for row in driver.rows(READ, (session,)):
         problem = _problem(row)
         if problem:
             yield f"inbox item {row[0]} {problem}"
-
-
-def items_without_session(driver: Driver) -> list[tuple[str, int]]:
-    """Return the sessions that do not exist but have items, with the number of these."""
-    return [(str(session), count) for session, count in driver.rows(_WITHOUT_SESSION)]
 
 
 def _problem(row: tuple[Any, ...]) -> str:

@@ -30,26 +30,42 @@ _ATTEMPTS, _PAUSE = 4, 0.001
 """`is_locked` locks a file for some microseconds: a process that wants the lock then tries again."""
 
 
-class SessionLock:
-    """A session lock that this process holds; without a file it locks nothing."""
+class FileLock:
+    """A lock on a file that processes share, or that one has alone. Without a path nothing is locked."""
 
-    def __init__(self, file: int, path: Path) -> None:
-        self._file = file
+    def __init__(self, path: Path | None) -> None:
         self._path = path
+        self.file = -1
         _OPEN.add(self)
 
-    def release(self) -> None:
-        """Release the lock. The file is removed while it is locked: a waiting process notices that and creates another."""
-        if self._file >= 0:
-            with suppress(OSError):
-                self._path.unlink()
-        self.close()
+    def lock(self, *, exclusive: bool) -> bool:
+        """Lock the file; return False if another process has locked it."""
+        if flock is None or self._path is None:
+            return True
+        if self.file < 0:
+            self.file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        try:
+            flock(self.file, _EXCLUSIVE if exclusive else _SHARED)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(self) -> None:
+        if self.file >= 0 and flock is not None:
+            flock(self.file, _UNLOCK)
 
     def close(self) -> None:
         """Close the file. The lock stays with other processes that have inherited the file."""
-        file, self._file = self._file, -1
+        file, self.file = self.file, -1
         if file >= 0:
             os.close(file)
+
+    def remove(self) -> None:
+        """Remove the file while it is locked, then close it. A waiting process notices that and creates another."""
+        if self.file >= 0 and self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
+        self.close()
 
 
 class Locks:
@@ -61,7 +77,6 @@ class Locks:
 
     @property
     def available(self) -> bool:
-        """Whether this system has locks."""
         return flock is not None
 
     def directory_id(self, *, create: bool = False) -> str:
@@ -78,44 +93,52 @@ class Locks:
                 ) from exc
         return self._id
 
-    def acquire(self, session: str) -> SessionLock | None:
+    def acquire(self, session: str) -> FileLock | None:
         """Lock a session; return None if a live process has the lock."""
-        path = self._path(session)
-        if flock is None:
-            return SessionLock(-1, path)
         import socket  # only processes that lock a session load it
 
-        lock: SessionLock | None = None
+        path, attempts, locked = self._path(session), _ATTEMPTS, False
+        lock = FileLock(path)
+        if flock is None:
+            return lock
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            while True:
-                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
-                if not _lock_or_close(file, _EXCLUSIVE, attempts=_ATTEMPTS):
+            while not locked:
+                if lock.lock(exclusive=True):
+                    with suppress(FileNotFoundError):
+                        locked = os.path.samestat(os.fstat(lock.file), path.stat())
+                    if not locked:
+                        lock.close()  # the previous holder removed the file after it was opened here
+                elif attempts > 1:
+                    attempts -= 1
+                    time.sleep(_PAUSE)
+                else:
+                    lock.close()
                     return None
-                if _is_at(file, path):
-                    break
-                os.close(file)  # the previous holder removed it after it was opened here
-            lock = SessionLock(file, path)
-            os.ftruncate(file, 0)
-            os.write(file, f"{os.getpid()}@{socket.gethostname()}\n".encode())
+            os.ftruncate(lock.file, 0)
+            os.write(lock.file, f"{os.getpid()}@{socket.gethostname()}\n".encode())
         except OSError as exc:
-            if lock is not None:
-                lock.release()
+            lock.remove() if locked else lock.close()
             raise StoreError(f"session {session!r} cannot be locked with the file {str(path)!r}: {exc}") from exc
         return lock
 
     def is_locked(self, session: str) -> bool:
         """Return whether a live process has the lock of a session. Nothing is written."""
         path = self._path(session)
+        file = -1
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            if not _lock_or_close(file, _SHARED):
-                return True
+            assert flock is not None
+            flock(file, _SHARED)
         except FileNotFoundError:
             return False
+        except BlockingIOError:
+            return True
         except OSError as exc:
             raise StoreError(f"the lock file {str(path)!r} of session {session!r} cannot be read: {exc}") from exc
-        os.close(file)
+        finally:
+            if file >= 0:
+                os.close(file)
         return False
 
     def _path(self, session: str) -> Path:
@@ -137,83 +160,25 @@ class Locks:
         path, new = self._directory / "place", self._directory / f"place.{secrets.token_hex(8)}"
         new.touch(_MODE)
         new.write_text(secrets.token_hex(16), "ascii")
-        try:
-            os.link(new, path)
-        except FileExistsError:  # another process created it meanwhile
-            new.unlink()
-        except OSError:  # a file system without links
-            new.rename(path)
-        else:
-            new.unlink()
+        with suppress(FileExistsError):  # another process created it meanwhile
+            rename_new(new, path)
+        new.unlink(missing_ok=True)
         return path.read_text("ascii")
 
 
-def _lock_or_close(file: int, mode: int, *, attempts: int = 1) -> bool:
-    """Lock a file; close it and return False if another process has it locked, raise `OSError` if locking fails."""
-    assert flock is not None
+def rename_new(new: Path, path: Path) -> None:
+    """Rename a file; raise `FileExistsError` if the other name exists."""
     try:
-        for attempt in range(1, attempts + 1):
-            with suppress(BlockingIOError):
-                flock(file, mode)
-                return True
-            if attempt < attempts:
-                time.sleep(_PAUSE)
-    except OSError:
-        os.close(file)
+        os.link(new, path)
+    except FileExistsError:
         raise
-    os.close(file)
-    return False
+    except OSError:  # a file system without links
+        new.rename(path)
+    else:
+        new.unlink()
 
 
-def _is_at(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-class Guard:
-    """A file that writers lock together and a checkpoint locks alone, so that they never run at the same time.
-
-    Without a path nothing is locked.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._file = -1
-        _OPEN.add(self)
-
-    def lock_shared(self) -> bool:
-        """Lock the file together with other writers; return whether it succeeded."""
-        return self._lock(_SHARED)
-
-    def lock_exclusive(self) -> bool:
-        """Lock the file alone; return whether it succeeded."""
-        return self._lock(_EXCLUSIVE)
-
-    def unlock(self) -> None:
-        if self._file >= 0 and flock is not None:
-            flock(self._file, _UNLOCK)
-
-    def close(self) -> None:
-        """Unlock and close the file."""
-        file, self._file = self._file, -1
-        if file >= 0:
-            os.close(file)
-
-    def _lock(self, mode: int) -> bool:
-        if flock is None or self._path is None:
-            return True
-        if self._file < 0:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
-        try:
-            flock(self._file, mode)
-        except BlockingIOError:
-            return False
-        return True
-
-
-_OPEN: weakref.WeakSet[SessionLock | Guard] = weakref.WeakSet()
+_OPEN: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def _close_all() -> None:

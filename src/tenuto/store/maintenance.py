@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
-from tenuto.core import stored
-from tenuto.core.journal import (
-    VERSION as ENTRY_VERSION,
-)
-from tenuto.core.journal import (
-    CallFinished,
-    Entry,
-    MessageAdded,
-    ReplyReceived,
-    SessionMeta,
-    SteeringAdded,
-    payload_kind,
-    session_meta_of,
-    sha256_hex,
-    unknown_payloads_in,
-)
+from tenuto.core import journal, stored
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store import budgets, inbox
+from tenuto.store import inbox
 from tenuto.store.driver import Driver
-from tenuto.store.entries import columns_of, damaged_entry, read, rows_of, written_earlier, wrong_column
-from tenuto.store.leases import Leases
+from tenuto.store.entries import damaged_entry, read, rows_of, wrong_column
+from tenuto.store.leases import Leases, stored_budget
 from tenuto.store.protocol import StoreStats, VerifyProblem
-from tenuto.store.schema import VERSION, rowid_key
+from tenuto.store.schema import VERSION, other_version, rowid_key
 from tenuto.store.search import text_of
-from tenuto.store.sessions import SessionRow, meta_of, require_session, row_of
+from tenuto.store.sessions import SessionRow, insert_row, meta_of, require_session, row_of
 
-_FORK = """
-INSERT INTO sessions (
-    id, head, fence, until, ttl_ms, owner, generation, pid, host, lock_dir_id, parent, forked_at, indexed, archived,
-    created_at, updated_at, status, agent, name, meta
-) VALUES (?, ?, 0, 0, 0, '', 0, 0, '', '', ?, ?, ?, 0, ?, ?, ?, ?, '', ?) ON CONFLICT (id) DO NOTHING
-"""
 _RENAME = "UPDATE sessions SET name = ? WHERE id = ?"
 _OTHERS = "SELECT id FROM sessions WHERE name = ? AND id <> ?"
 _ARCHIVE = "UPDATE sessions SET archived = ? WHERE id = ?"
@@ -74,24 +53,24 @@ _SHOWN = 5
 # --- forks and names --------------------------------------------------------------------------------------------------
 
 
-def summary_at(driver: Driver, session: str, at: int | None) -> tuple[int, SessionMeta]:
+def summary_at(driver: Driver, session: str, at: int | None) -> tuple[int, journal.SessionMeta]:
     """Return the fork point of a session and its summary there. Entries do not change, so this needs no write."""
     row = require_session(driver, session)
     at = row.head if at is None else at
     if not 0 <= at <= row.head:
         raise ValueError(f"session {session!r} has entries 1 to {row.head}: it cannot be forked at {at}")
-    return at, meta_of(row.meta) if at == row.head else session_meta_of(session, read(driver, row, 0, at))
+    return at, meta_of(row.meta) if at == row.head else journal.session_meta_of(session, read(driver, row, 0, at))
 
 
-def fork(driver: Driver, session: str, at: int, new: str, meta: SessionMeta) -> str:
+def fork(driver: Driver, session: str, at: int, meta: journal.SessionMeta) -> str:
     """Add a session that shares the entries of another up to `at`; `meta` is its summary."""
     require_session(driver, session)
-    if not driver.change(_FORK, (new, at, session, at, at, *columns_of(meta))):
-        raise StoreError(f"there is already a session {new!r}: choose another id")
-    return new
+    if not insert_row(driver, meta, parent=session, forked_at=at):
+        raise StoreError(f"there is already a session {meta.id!r}: choose another id")
+    return meta.id
 
 
-def forked_meta(meta: SessionMeta, id: str, now: int) -> SessionMeta:
+def forked_meta(meta: journal.SessionMeta, id: str, now: int) -> journal.SessionMeta:
     """Return the summary of a new fork from the summary of its shared entries. The fork has its own times."""
     return msgspec.structs.replace(meta, id=id, created_at=now, updated_at=now, status="new", waiting_for="")
 
@@ -119,10 +98,11 @@ def delete(driver: Driver, leases: Leases, session: str, children: bool) -> tupl
         raise StoreError(f"session {session!r} has forks that share its entries: {some}; delete it with its children")
     rows = [row, *(require_session(driver, id) for id in below)]
     for row in rows:
-        leases.require_free(driver, row)
+        if leases.is_held(driver, row):
+            raise leases.in_use(row)
     for row in rows:
         driver.unindex(row.id)
-        inbox.remove(driver, row.id)
+        driver.change(inbox.REMOVE, (row.id,))
         driver.change(_DELETE_ENTRIES, (rowid_key(row.n, 0), rowid_key(row.n + 1, 0)))
         driver.change(_DELETE, (row.id,))
     return (session, *below)
@@ -132,17 +112,14 @@ def delete_unreferenced(driver: Driver, leases: Leases) -> int:
     """Delete sessions that have no entry and no holder, and bodies without entries; return the bytes of these."""
     for (id,) in driver.rows(_WITHOUT_ENTRIES):
         row = row_of(driver, id)
-        if row is not None and not leases.is_held(row, leases.now(driver)):
+        if row is not None and not leases.is_held(driver, row):
             driver.change(_DELETE, (id,))
-    for id, _ in inbox.items_without_session(driver):
-        inbox.remove(driver, id)
+    for id, _ in driver.rows(inbox.WITHOUT_SESSION):
+        driver.change(inbox.REMOVE, (id,))
     unused = driver.rows(_UNUSED_BLOBS)
     for digest, _ in unused:
         driver.change(_DELETE_BLOB, (digest,))
     return sum(size for _, size in unused)
-
-
-# --- counting ---------------------------------------------------------------------------------------------------------
 
 
 def count_rows(driver: Driver, backend: str) -> StoreStats:
@@ -170,20 +147,25 @@ def find_problems_of_database(driver: Driver) -> list[VerifyProblem]:
     problems = [VerifyProblem("", 0, what) for what in driver.check()]
     for session, count in driver.rows(_WITHOUT_SESSION):
         problems.append(VerifyProblem(session, 0, f"does not exist, but {count} entries do"))
-    for session, count in inbox.items_without_session(driver):
-        problems.append(VerifyProblem(session, 0, f"does not exist, but {count} inbox items do: `gc` removes them"))
+    for session, count in driver.rows(inbox.WITHOUT_SESSION):
+        problems.append(
+            VerifyProblem(str(session), 0, f"does not exist, but {count} inbox items do: `gc` removes them")
+        )
     return problems
 
 
 def find_problems_in(driver: Driver, session: str) -> list[VerifyProblem]:
-    """Find damage in one session."""
     try:
         row = require_session(driver, session)
         stored_rows = list(rows_of(driver, row, 0, row.head))
     except StoreCorrupt as exc:
         return [VerifyProblem(session, 0, str(exc))]
+    except SessionNotFound:
+        if session in all_ids(driver):
+            return [VerifyProblem(session, 0, "is listed, but cannot be read")]
+        raise
     problems: list[tuple[int, str]] = []
-    entries: list[Entry] = []
+    entries: list[journal.Entry] = []
     without_body: set[int] = set()
     for values in stored_rows:
         seq, body, column = values[0], values[5], wrong_column(values)
@@ -195,22 +177,22 @@ def find_problems_in(driver: Driver, session: str) -> list[VerifyProblem]:
             lost = f"has lost its body ({values[6]})"
             problems.append((seq, lost if body is None else "has a body that is not bytes: it was changed"))
             without_body.add(seq)
-    wrong = [(seq, what) for seq, what in _entry_problems(row.head, entries) if seq not in without_body]
+    wrong = [(seq, what) for seq, what in find_entry_problems(row.head, entries) if seq not in without_body]
     problems += [*wrong, *_row_problems(driver, row, entries, {seq for seq, _ in wrong})]
-    problems += [(0, what) for what in (*inbox.find_problems(driver, session), *budgets.find_problems(driver, session))]
+    problems += [(0, what) for what in inbox.find_problems(driver, session)]
+    try:
+        stored_budget(driver, session)
+    except StoreCorrupt as exc:
+        problems.append((0, str(exc)))
     return [VerifyProblem(session, seq, what) for seq, what in problems]
 
 
-def find_entry_problems(session: str, head: int, entries: Iterable[Entry]) -> list[VerifyProblem]:
+def find_entry_problems(head: int, entries: list[journal.Entry]) -> Iterator[tuple[int, str]]:
     """Check the entries of a session, oldest first: numbers, digests, contents, results for calls.
 
     A call without a result is not a problem: the process may have ended, and the next run adds the result. A result without a
     call is one, because no provider accepts it.
     """
-    return [VerifyProblem(session, seq, what) for seq, what in _entry_problems(head, list(entries))]
-
-
-def _entry_problems(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
     calls: list[str] = []
     ids: set[str] = set()
     for expected, entry in enumerate(entries, 1):
@@ -221,11 +203,11 @@ def _entry_problems(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]
         ids.add(entry.id)
         yield from ((entry.seq, what) for what in _content_problems(entry))
         payload = entry.payload
-        if isinstance(payload, ReplyReceived):
+        if isinstance(payload, journal.ReplyReceived):
             calls = [call.id for call in payload.message.tool_calls()]
-        elif isinstance(payload, MessageAdded | SteeringAdded):
+        elif isinstance(payload, journal.MessageAdded | journal.SteeringAdded):
             calls = []
-        elif isinstance(payload, CallFinished):
+        elif isinstance(payload, journal.CallFinished):
             index, id = payload.call_index, payload.result.tool_use_id
             if (index, id) not in enumerate(calls):
                 yield entry.seq, f"is a result for call {index}, {id!r}, which the last reply does not have"
@@ -233,25 +215,25 @@ def _entry_problems(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]
         yield 0, f"should have {head} entries, but has {len(entries)}"
 
 
-def _content_problems(entry: Entry) -> Iterator[str]:
-    digest = sha256_hex(entry.body)
+def _content_problems(entry: journal.Entry) -> Iterator[str]:
+    digest = journal.sha256_hex(entry.body)
     if digest != entry.digest:
         yield f"is damaged: its digest is {digest[:12]}... and was {str(entry.digest)[:12]}... when it was written"
         return
-    if entry.version < ENTRY_VERSION:
-        yield written_earlier(entry.version)
+    if entry.version < journal.VERSION:
+        yield other_version("", entry.version, journal.VERSION, "use that version to show or export it").strip()
         return
     try:
         payload = stored.load_payload(entry.body)
     except JsonError as exc:
         yield f"cannot be read: {exc}"
         return
-    if payload != entry.payload or payload_kind(payload) != entry.kind:
+    if payload != entry.payload or journal.payload_kind(payload) != entry.kind:
         yield f"has the kind {entry.kind!r}, but its bytes have another content"
 
 
 def _row_problems(
-    driver: Driver, row: SessionRow, entries: list[Entry], damaged: set[int]
+    driver: Driver, row: SessionRow, entries: list[journal.Entry], damaged: set[int]
 ) -> Iterator[tuple[int, str]]:
     keys = (rowid_key(row.n, 0), rowid_key(row.n + 1, 0))
     for (seq,) in driver.rows(_OUTSIDE, (*keys, row.id, row.head, row.forked_at)):
@@ -263,7 +245,7 @@ def _row_problems(
             yield 0, f"was forked from {row.parent!r}, which is damaged: {exc}"
         except SessionNotFound:
             yield 0, f"was forked from {row.parent!r}, which does not exist"
-    readable = not damaged and not any(unknown_payloads_in(entries))
+    readable = not damaged and not any(journal.unknown_payloads_in(entries))
     if readable and _expected_meta(row, entries) != meta_of(row.meta):
         yield 0, "has a summary that does not match its entries"
     for seq in _search_differences(driver, row, entries):
@@ -271,17 +253,16 @@ def _row_problems(
             yield seq, "has another text in the search index: `reindex` repairs it"
 
 
-def _expected_meta(row: SessionRow, entries: list[Entry]) -> SessionMeta:
-    """Return the summary that a session row must contain."""
+def _expected_meta(row: SessionRow, entries: list[journal.Entry]) -> journal.SessionMeta:
     if not row.parent:
-        return session_meta_of(row.id, entries)
-    meta = forked_meta(session_meta_of(row.id, entries[: row.forked_at]), row.id, row.created_at)
+        return journal.session_meta_of(row.id, entries)
+    meta = forked_meta(journal.session_meta_of(row.id, entries[: row.forked_at]), row.id, row.created_at)
     for entry in entries[row.forked_at :]:
         meta = meta.after(entry.payload, entry.time_ms)
     return meta
 
 
-def _search_differences(driver: Driver, row: SessionRow, entries: list[Entry]) -> list[int]:
+def _search_differences(driver: Driver, row: SessionRow, entries: list[journal.Entry]) -> list[int]:
     """Return the session's own entries whose text in the search index is missing, wrong or unexpected."""
     texts = {entry.seq: text_of(entry.payload) for entry in entries if row.forked_at < entry.seq <= row.indexed}
     expected = {(seq, text) for seq, text in texts.items() if text}

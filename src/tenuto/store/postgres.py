@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import os
@@ -19,9 +18,11 @@ import re
 import secrets
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from tenuto.errors import StoreCorrupt, StoreError
@@ -29,11 +30,13 @@ from tenuto.store import schema as tables
 from tenuto.store.driver import Arg, CommitUnknown, ConnectionLost, tokenize
 from tenuto.store.locks import Locks
 
-if TYPE_CHECKING:
+try:
     import psycopg
+    from psycopg.types.string import StrBinaryDumper
+except ImportError as exc:
+    raise StoreError(f"Postgres needs psycopg ({exc}): pip install tenuto[postgres]") from exc
 
-    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 ESCAPE = "\x1a"
 """Starts the escape of a character that Postgres does not accept; it is itself escaped, too."""
 UNSUPPORTED = re.compile("[\0\x1a\ud800-\udfff]")
@@ -44,7 +47,7 @@ _WORDS = 900_000  # bytes of words in one text; Postgres accepts 1 MB
 _POSITIONS, _POSITION = 255, 16_383  # the limits of Postgres
 
 
-@functools.lru_cache(maxsize=512)
+@lru_cache(maxsize=512)
 def numbered(sql: str) -> bytes:
     """Number the arguments as Postgres does: `$1` for the first `?` that is not inside quotes."""
     numbers = itertools.count(1)
@@ -53,17 +56,15 @@ def numbered(sql: str) -> bytes:
 
 def written(args: Sequence[Arg]) -> list[Arg]:
     """Return arguments that Postgres accepts; different ones stay different."""
-    return [_escaped(arg) if isinstance(arg, str) else _within(arg) if isinstance(arg, int) else arg for arg in args]
+    if any(isinstance(arg, int) and not -(2**63) <= arg < 2**63 for arg in args):
+        raise StoreError("a number has more than 64 bits")
+    escape = partial(UNSUPPORTED.sub, lambda match: f"{ESCAPE}{ord(match[0]):04x}")
+    return [escape(arg) if isinstance(arg, str) else arg for arg in args]
 
 
 def readable(text: str | None) -> str | None:
     """Return a text without its escapes."""
     return text and _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
-
-
-def query_of(words: list[str]) -> str:
-    """Return the tsquery for all of these words."""
-    return " & ".join(f"'{word[:_WORD]}'" for word in dict.fromkeys(words))
 
 
 def vector_of(text: str) -> str:
@@ -78,16 +79,6 @@ def vector_of(text: str) -> str:
         if len(positions.setdefault(word, [])) < _POSITIONS:
             positions[word].append(min(position, _POSITION))
     return " ".join(f"'{word}':{','.join(map(str, some))}" for word, some in positions.items())
-
-
-def _escaped(text: str) -> str:
-    return UNSUPPORTED.sub(lambda match: f"{ESCAPE}{ord(match[0]):04x}", text)
-
-
-def _within(number: int) -> int:
-    if not -(2**63) <= number < 2**63:
-        raise StoreError("a number has more than 64 bits")
-    return number
 
 
 _OLDEST = 12  # version of the server
@@ -125,17 +116,16 @@ class PostgresEngine:
         quoted = '"' + self.schema.replace('"', '""') + '"'
         within = f"SET LOCAL search_path = {quoted}, pg_temp; SET LOCAL lock_timeout = {busy_ms:d}; "
         within += f"SET LOCAL idle_in_transaction_session_timeout = {_IDLE_MS}"
-        turn = f"SET LOCAL synchronous_commit = on; SELECT pg_advisory_xact_lock({_turn(self.schema)})"
+        number = int.from_bytes(hashlib.sha256(f"tenuto {self.schema}".encode()).digest()[:8], signed=True)
+        turn = f"SET LOCAL synchronous_commit = on; SELECT pg_advisory_xact_lock({number})"
         self.to_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {within}; {_NOW}"
         self.to_write = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {within}; {turn}; {_NOW}"
         self._create = f"CREATE SCHEMA {quoted}"
         self._patience = patience
         self._was_reachable = False
         self._id = ""
-        self._inherited: list[Connection] = []
-
-    def __repr__(self) -> str:
-        return f"PostgresEngine({self.safe_url!r})"
+        self.inherited: list[Connection] = []
+        """Connections of the parent process: closing them would close the parent's."""
 
     @property
     def safe_url(self) -> str:
@@ -160,19 +150,15 @@ class PostgresEngine:
             raise
         return driver
 
-    @functools.cached_property
+    @cached_property
     def locks(self) -> Locks:
         """The session locks of this machine. The store has its own id, because one server has many names."""
         if not self._id:
             self.open(write=False).close()
         return Locks(_lock_directory() / hashlib.sha256(self._id.encode()).hexdigest()[:32])
 
-    # --- for its drivers ---
-
     def connect(self) -> Connection:
         """Connect. If the server was reachable before, it may be restarting: try again with growing pauses."""
-        import psycopg
-
         until = time.monotonic() + (self._patience if self._was_reachable else 0)
         pause = 0.02
         while True:
@@ -188,20 +174,7 @@ class PostgresEngine:
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    def abandon_inherited(self, connection: Connection) -> None:
-        """Keep a connection that was inherited from the parent process: closing it would close the parent's."""
-        self._inherited.append(connection)
-
-    def translate_error(self, exc: psycopg.Error) -> StoreError:
-        """Return the error of the store for an error of the server."""
-        state = exc.sqlstate or ""
-        kind = StoreCorrupt if state in ("XX001", "XX002") else StoreError
-        return kind(f"{_REFUSALS.get(state, 'Postgres refused')}: {_one_line(exc)} [{state} at {self.safe_url}]")
-
     def _configure(self, connection: Connection) -> None:
-        from psycopg import RawCursor
-        from psycopg.types.string import StrBinaryDumper
-
         version = connection.info.parameter_status("server_version") or ""
         encoding = connection.info.parameter_status("server_encoding")
         if connection.info.server_version < _OLDEST * 10_000 or encoding != "UTF8":
@@ -212,7 +185,7 @@ class PostgresEngine:
             )
         # Otherwise large values are copied in memory for each part that is sent: 12 times the work.
         connection.pgconn.nonblocking = 0
-        connection.cursor_factory = RawCursor
+        connection.cursor_factory = psycopg.RawCursor
         connection.adapters.register_dumper(str, StrBinaryDumper)  # as text, whatever it is compared with
         self.name = f"PostgreSQL {version.split(' ')[0]}"
         self._was_reachable = True
@@ -221,14 +194,16 @@ class PostgresEngine:
 
     def _has_tables(self, driver: PostgresDriver) -> bool:
         """Return whether the tables exist. Raise `StoreError` if they are another program's or of another version."""
-        named = driver.rows(
-            "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        columns = driver.rows(  # the views of information_schema are slow
+            "SELECT c.relname::text, a.attname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
             "WHERE n.nspname = ? AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
             (self.schema,),
         )
-        if not named:
+        if not columns:
             return False
-        facts = self._facts(driver) if ("meta",) in named else {}
+        has_facts = {("meta", "key"), ("meta", "value")} <= {*columns}
+        facts: dict[str, str] = dict(driver.rows("SELECT key, value FROM meta")) if has_facts else {}
         if facts.get("store") != tables.MARKER or not facts.get("schema", "").isdecimal():
             raise StoreError(
                 f"{self.safe_url} has tables of another program; nothing was changed: choose another schema with ?schema="
@@ -237,15 +212,6 @@ class PostgresEngine:
             raise tables.version_error(self.safe_url, int(facts["schema"]))
         self._id = facts.get("id", "")
         return True
-
-    def _facts(self, driver: PostgresDriver) -> dict[str, str]:
-        columns = driver.rows(  # the views of information_schema are slow
-            "SELECT a.attname::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid "
-            "JOIN pg_namespace n ON n.oid = c.relnamespace "
-            "WHERE n.nspname = ? AND c.relname = 'meta' AND a.attnum > 0 AND NOT a.attisdropped",
-            (self.schema,),
-        )
-        return dict(driver.rows("SELECT key, value FROM meta")) if {("key",), ("value",)} <= {*columns} else {}
 
     def _create_tables(self, driver: PostgresDriver) -> None:
         driver.begin(write=True)
@@ -269,15 +235,13 @@ class PostgresDriver:
         self._engine = engine
         self._connection: Connection | None = None
         self._pid = 0
-        self._now = 0
+        self.now = 0
         self._has_savepoint = False
 
     # --- transactions ---
 
     def begin(self, *, write: bool) -> None:
         """Begin a transaction; replace a connection that broke since the last one."""
-        import psycopg
-
         left = _ATTEMPTS
         while True:
             if self._pid != os.getpid():
@@ -288,7 +252,7 @@ class PostgresDriver:
                 results = self._connection.execute(self._engine.to_write if write else self._engine.to_read)
                 while results.nextset():
                     pass  # the last result is the time
-                [self._now] = results.fetchone() or (0,)
+                [self.now] = results.fetchone() or (0,)
             except psycopg.Error as exc:
                 error = self._translate_error(exc)
                 self.rollback()
@@ -300,8 +264,6 @@ class PostgresDriver:
                 return
 
     def commit(self) -> None:
-        import psycopg
-
         try:
             status = self._live().execute("COMMIT").statusmessage
         except psycopg.Error as exc:
@@ -317,8 +279,6 @@ class PostgresDriver:
             raise StoreError(f"nothing was stored: a statement of the transaction had failed before ({status})")
 
     def rollback(self) -> None:
-        import psycopg
-
         connection = self._connection
         try:
             if connection is not None and not connection.closed and self._pid == os.getpid():
@@ -330,30 +290,28 @@ class PostgresDriver:
 
     def savepoint(self) -> None:
         # The savepoint before is released: the server would keep them all.
-        self._execute("RELEASE SAVEPOINT mark; SAVEPOINT mark" if self._has_savepoint else "SAVEPOINT mark")
+        with self._translating_errors():
+            self._live().execute("RELEASE SAVEPOINT mark; SAVEPOINT mark" if self._has_savepoint else "SAVEPOINT mark")
         self._has_savepoint = True
 
     def rollback_to(self) -> None:
-        self._execute("ROLLBACK TO SAVEPOINT mark")
+        with self._translating_errors():
+            self._live().execute("ROLLBACK TO SAVEPOINT mark")
 
     def close(self) -> None:
         """Close the connection. One that was inherited from the parent process stays open."""
         connection, self._connection = self._connection, None
         if connection is not None and self._pid != os.getpid():
-            self._engine.abandon_inherited(connection)
+            self._engine.inherited.append(connection)
         elif connection is not None:
             connection.close()
 
     # --- statements ---
 
     def rows(self, sql: str, args: Sequence[Arg] = ()) -> list[tuple[Any, ...]]:
-        import psycopg
-
-        try:
+        with self._translating_errors():
             cursor = self._live().cursor(binary=True)
             rows = cursor.execute(numbered(sql), written(args)).fetchall()
-        except psycopg.Error as exc:
-            raise self._translate_error(exc) from exc
         for at, column in enumerate(cursor.description or ()):
             if column.type_code == _TEXT and any(row[at] and ESCAPE in row[at] for row in rows):
                 rows = [(*row[:at], readable(row[at]), *row[at + 1 :]) for row in rows]
@@ -362,46 +320,34 @@ class PostgresDriver:
         return rows
 
     def change(self, sql: str, args: Sequence[Arg] = ()) -> int:
-        import psycopg
-
-        try:
+        with self._translating_errors():
             return max(self._live().cursor().execute(numbered(sql), written(args)).rowcount, 0)
-        except psycopg.Error as exc:
-            raise self._translate_error(exc) from exc
 
     def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
-        import psycopg
-
-        try:
+        with self._translating_errors():
             cursor = self._live().cursor()
             cursor.executemany(numbered(sql), [written(row) for row in rows])
             return max(cursor.rowcount, 0)
-        except psycopg.Error as exc:
-            raise self._translate_error(exc) from exc
-
-    def clock(self) -> int:
-        """Return the time of the server when the transaction began and had its turn."""
-        return self._now
-
-    def _execute(self, sql: str) -> None:
-        import psycopg
-
-        try:
-            self._live().execute(sql)
-        except psycopg.Error as exc:
-            raise self._translate_error(exc) from exc
 
     def _live(self) -> Connection:
         if self._connection is None:
             raise ConnectionLost(f"the connection to {self._engine.safe_url} is closed")
         return self._connection
 
-    def _translate_error(self, exc: psycopg.Error) -> StoreError:
-        if self._connection is not None and not self._connection.closed:
-            return self._engine.translate_error(exc)
-        return ConnectionLost(f"the connection to {self._engine.safe_url} broke: {_one_line(exc)}")
+    @contextmanager
+    def _translating_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as exc:
+            raise self._translate_error(exc) from exc
 
-    # --- search ---
+    def _translate_error(self, exc: psycopg.Error) -> StoreError:
+        """Return the error of the store for an error of the server."""
+        url, state = self._engine.safe_url, exc.sqlstate or ""
+        if self._connection is None or self._connection.closed:
+            return ConnectionLost(f"the connection to {url} broke: {_one_line(exc)}")
+        kind = StoreCorrupt if state in ("XX001", "XX002") else StoreError
+        return kind(f"{_REFUSALS.get(state, 'Postgres refused')}: {_one_line(exc)} [{state} at {url}]")
 
     def index(self, rows: Iterable[tuple[str, int, str]]) -> None:
         self.insert(
@@ -417,13 +363,12 @@ class PostgresDriver:
             self.change("DELETE FROM words WHERE session = ?", (session,))
 
     def search(self, words: list[str], limit: int) -> list[tuple[str, int, str]]:
+        query = " & ".join(f"'{word[:_WORD]}'" for word in dict.fromkeys(words))
         return self.rows(
             "SELECT session, seq, text FROM words, CAST(? AS tsquery) AS query WHERE found @@ query "
             "ORDER BY ts_rank(found, query) DESC, session, seq LIMIT ?",
-            (query_of(words), limit),
+            (query, limit),
         )
-
-    # --- maintenance ---
 
     def check(self) -> list[str]:
         """Return nothing: the server has its own checks."""
@@ -451,10 +396,6 @@ class PostgresDriver:
 
 def _parse_url(url: str) -> tuple[str, dict[str, str]]:
     """Return the schema and the connection parameters of a URL. A URL has a secret, which errors must not contain."""
-    try:
-        import psycopg
-    except ImportError as exc:
-        raise StoreError(f"Postgres needs psycopg ({exc}): pip install tenuto[postgres]") from exc
     address, _, query = url.partition("?")
     options = [part for part in query.split("&") if part]
     schemas = [unquote(part.removeprefix("schema=")) for part in options if part.startswith("schema=")]
@@ -471,11 +412,6 @@ def _parse_url(url: str) -> tuple[str, dict[str, str]]:
         ) from None
     texts = {name: str(value) for name, value in parameters.items() if value is not None}
     return schema, {**_DEFAULTS, **texts, "client_encoding": "UTF8"}
-
-
-def _turn(schema: str) -> int:
-    """Return the number of the advisory lock that the writers of a schema take in turn."""
-    return int.from_bytes(hashlib.sha256(f"tenuto {schema}".encode()).digest()[:8], signed=True)
 
 
 def _lock_directory() -> Path:

@@ -28,8 +28,7 @@ APPLICATION = 0x74_65_6E_75
 #
 # TEXT is ordered by its bytes in both databases. `sessions.lock_dir_id` names the directory in which the holder has its
 # lock: a process that sees the same directory can tell by the lock alone whether the holder is alive. `budget` has what a
-# family of sessions has spent (`budgets`). `indexed` is the last
-# entry that the search index contains. `inbox.number` is never used twice.
+# family of sessions has spent (`leases`). `indexed` is the last entry in the search index. `inbox.number` is never used twice.
 _TABLES = """
 CREATE TABLE meta (
     key TEXT NOT NULL PRIMARY KEY,
@@ -134,39 +133,31 @@ def rowid_key(session: int, seq: int) -> int:
     return (session << 32) + seq
 
 
-def statements_for(dialect: Dialect) -> tuple[str, ...]:
-    """Return the statements that create the tables."""
+def create_tables(driver: Driver, dialect: Dialect) -> None:
+    """Create the tables of an empty database. The caller has begun a transaction that writes, and commits it."""
     text = _TABLES + _SEARCH[dialect]
     for placeholder, word in _TYPES[dialect]:
         text = text.replace(placeholder, word)
-    return tuple(statement.strip() for statement in text.split(";") if statement.strip())
-
-
-def create_tables(driver: Driver, dialect: Dialect) -> None:
-    """Create the tables of an empty database. The caller has begun a transaction that writes, and commits it."""
-    for statement in statements_for(dialect):
-        driver.change(statement)
-    facts = [("store", MARKER), ("created", str(driver.clock())), ("schema", str(VERSION))]
+    for statement in text.strip().removesuffix(";").split(";"):
+        driver.change(statement.strip())
+    facts = [("store", MARKER), ("created", str(driver.now)), ("schema", str(VERSION))]
     driver.insert("INSERT INTO meta (key, value) VALUES (?, ?)", facts)
 
 
 def version_error(location: str, version: int) -> StoreError:
     """Return the error for a database of another version; `location` is its file or URL."""
-    if version > VERSION:
-        return StoreError(
-            f"{location} was written by a later version of tenuto (format {version}; this version reads {VERSION}): "
-            "upgrade tenuto. Nothing was changed"
-        )
-    return StoreError(
-        f"{location} was written by an earlier version of tenuto (format {version}; this version reads {VERSION}): "
-        "use that version to show or export it, or start a new store. Nothing was changed"
-    )
+    remedy = "use that version to show or export it, or start a new store"
+    return StoreError(f"{other_version(location, version, VERSION, remedy)}. Nothing was changed")
 
 
 def export_version_error(version: int) -> StoreError:
-    """Return the error for an export of another version."""
-    later = version > EXPORT_FORMAT
-    return StoreError(
-        f"the export was written by {'a later' if later else 'an earlier'} version of tenuto (format {version}; this "
-        f"version reads {EXPORT_FORMAT}): {'upgrade tenuto' if later else 'use that version to import and show it'}"
+    return StoreError(other_version("the export", version, EXPORT_FORMAT, "use that version to import and show it"))
+
+
+def other_version(what: str, version: int, expected: int, remedy: str) -> str:
+    """Describe data of another version; `remedy` is for an earlier one."""
+    later = version > expected
+    return (
+        f"{what} was written by {'a later' if later else 'an earlier'} version of tenuto (format {version}; this version "
+        f"reads {expected}): {'upgrade tenuto' if later else remedy}"
     )

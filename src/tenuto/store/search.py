@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from tenuto.core import jsonio, stored
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
@@ -26,7 +26,7 @@ _SNIPPET = 60
 """The number of characters of a snippet before the first word."""
 _UNINDEXED = "SELECT id FROM sessions WHERE indexed < head LIMIT ?"
 _CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
-_COUNT = "SELECT count(*) FROM words"
+COUNT = "SELECT count(*) FROM words"
 _PIECE = 64
 """The number of entries that are indexed in one transaction: an append waits for no more."""
 _PIECES = 16
@@ -87,28 +87,22 @@ def clear(driver: Driver) -> None:
     driver.change("UPDATE sessions SET indexed = forked_at")
 
 
-def indexed_count(driver: Driver) -> int:
-    [[count]] = driver.rows(_COUNT)
-    return int(count)
-
-
 class SearchIndex:
     """The sessions with entries that are not indexed yet, as far as this process knows."""
 
     def __init__(self) -> None:
         self.pending: dict[str, None] = {}
         self._more = False
-        self._appended = False
-        self._at = 0.0
+        self.next_at: float | None = None
+        """When the index is updated, by the monotonic clock; None: nothing is pending."""
 
     def mark(self, session: str) -> None:
         """Note that a session has new entries."""
-        self._appended = True
-        if session not in self.pending:
-            if len(self.pending) < _KNOWN:
-                self.pending[session] = None
-            else:
-                self._more = True
+        self.next_at = time.monotonic() + _QUIET
+        if len(self.pending) < _KNOWN:
+            self.pending[session] = None
+        elif session not in self.pending:
+            self._more = True
 
     def scan(self, driver: Driver) -> None:
         """Find the sessions with entries that are not indexed, whichever process wrote them."""
@@ -116,47 +110,31 @@ class SearchIndex:
         new = [id for (id,) in rows if id not in self.pending]
         room = max(_KNOWN - len(self.pending), 0)
         self.pending.update(dict.fromkeys(new[:room]))
-        if len(rows) == _KNOWN or len(new) > room:
-            self._more = True
+        self._more = self._more or len(rows) == _KNOWN or len(new) > room
 
     def forget(self, sessions: Iterable[str]) -> None:
-        """Forget sessions that were deleted."""
         for session in sessions:
             self.pending.pop(session, None)
 
-    def step(self, driver: Driver) -> None:
+    def run(self, driver: Driver) -> None:
         """Index some entries of a pending session. If no session is pending, look for more."""
         for session in list(self.pending):
             if _index_piece(driver, session):
-                self._at = 0.0  # it may have more
+                self.next_at = time.monotonic()  # it may have more
                 return
             self.pending.pop(session, None)
+        self.next_at = None
         if self._more:
+            self._more = False
             self.scan(driver)
-            self._more = len(self.pending) >= _KNOWN
-            self._at = 0.0
+            self.next_at = time.monotonic()
 
     def catch_up(self, driver: Driver) -> None:
         """Index several pieces, for a store that is closed."""
         for _ in range(_PIECES):
             if self.pending:
-                self.step(driver)
-        self._at = time.monotonic() + _QUIET  # the caller asks for the rest
-
-    def next_at(self) -> float | None:
-        """Return when the index is updated, by the monotonic clock; None: nothing is pending."""
-        if self._appended:
-            self._appended = False
-            self._at = time.monotonic() + _QUIET
-        return self._at if self.pending else None
-
-    def due(self, now: float) -> Callable[[Driver], None] | None:
-        """Return the next step if it is due. If it fails, it is due again later."""
-        at = self.next_at()
-        if at is None or now < at:
-            return None
-        self._at = now + _QUIET
-        return self.step
+                self.run(driver)
+        self.next_at = None  # the caller asks for the rest
 
 
 def _index_piece(driver: Driver, session: str) -> bool:

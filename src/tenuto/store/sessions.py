@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_type_hints
@@ -30,16 +30,11 @@ _MOST_TTLS = 10
 """A lease that ends after more than this many of its times was written before the clock was set back."""
 _LAST = 2**63 - 1
 
-_COLUMNS = """
-n, id, head, fence, until, ttl_ms, owner, generation, pid, host, lock_dir_id, parent, forked_at, indexed, archived, name,
-created_at, meta
-"""
-_ROW = "SELECT {columns}, 0 FROM sessions WHERE id = ?".replace("{columns}", _COLUMNS)
-_LIST = """
-SELECT {columns}, {order} FROM sessions
-WHERE (head > 0 OR parent <> '') AND (? = 0 OR agent = ?) AND (? = 0 OR archived = ?)
-AND (? = '' OR status = ? OR (? = 'running' AND owner <> ''))
-AND ({order} < ? OR ({order} = ? AND id < ?)) ORDER BY {order} DESC, id DESC LIMIT ?
+_INSERT = """
+INSERT INTO sessions (
+    id, head, fence, until, ttl_ms, owner, generation, pid, host, lock_dir_id, parent, forked_at, indexed, archived,
+    created_at, updated_at, status, agent, name, meta
+) VALUES (?, ?, 0, 0, 0, '', 0, 0, '', '', ?, ?, ?, 0, ?, ?, ?, ?, '', ?) ON CONFLICT (id) DO NOTHING
 """
 _NAMED = "SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND name = ?"
 _FORKS = "SELECT id FROM sessions WHERE parent = ? AND parent <> '' ORDER BY id"
@@ -72,6 +67,14 @@ class SessionRow(NamedTuple):
 
 
 _COLUMN_TYPES: dict[str, Any] = get_type_hints(SessionRow)
+_COLUMNS = ", ".join(SessionRow._fields[:-1])
+_ROW = f"SELECT {_COLUMNS}, 0 FROM sessions WHERE id = ?"  # noqa: S608 - names of columns
+_LIST = """
+SELECT {columns}, {order} FROM sessions
+WHERE (head > 0 OR parent <> '') AND (? = 0 OR agent = ?) AND (? = 0 OR archived = ?)
+AND (? = '' OR status = ? OR (? = 'running' AND owner <> ''))
+AND ({order} < ? OR ({order} = ? AND id < ?)) ORDER BY {order} DESC, id DESC LIMIT ?
+"""
 
 
 class ListQuery(NamedTuple):
@@ -119,6 +122,19 @@ def require_session(driver: Driver, session: str) -> SessionRow:
     return row
 
 
+def insert_row(driver: Driver, meta: SessionMeta, *, parent: str = "", forked_at: int = 0) -> bool:
+    """Add a session with this summary; return False if its id exists. A fork shares the entries up to `forked_at`."""
+    return bool(driver.change(_INSERT, (meta.id, forked_at, parent, forked_at, forked_at, *columns_of(meta))))
+
+
+def columns_of(meta: SessionMeta) -> tuple[Arg, ...]:
+    """Return created_at, updated_at, status, agent and meta as a session row contains them."""
+    from tenuto.core import jsonio
+
+    agent = meta.agent if meta.agent.isprintable() else clean(meta.agent)
+    return meta.created_at, meta.updated_at, meta.status, agent, jsonio.encode(meta)
+
+
 def meta_of(stored: bytes) -> SessionMeta:
     """Read the summary in a session row. Raise `StoreCorrupt`."""
     from tenuto.core import jsonio
@@ -141,22 +157,10 @@ def is_held(row: SessionRow, now: int, engine: Engine) -> bool:
     """
     if row.owner and row.lock_dir_id and row.lock_dir_id == engine.locks.directory_id():
         return engine.locks.is_locked(row.id)
-    return is_live(row.owner, row.until, row.ttl_ms, now)
-
-
-def is_live(owner: str, until: int, ttl_ms: int, now: int) -> bool:
-    """Return whether a lease has not ended, by the clock."""
-    return bool(owner) and now < until <= now + _MOST_TTLS * ttl_ms
+    return bool(row.owner) and now < row.until <= now + _MOST_TTLS * row.ttl_ms
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
-
-
-def check_status(status: str | None) -> str | None:
-    """Return the status; raise `ValueError` for an unknown one."""
-    if status is not None and status not in STATUSES:
-        raise ValueError(f"unknown status {status[:80]!r}: use {', '.join(STATUSES)}")
-    return status
 
 
 def matching_rows(driver: Driver, engine: Engine, now: int, query: ListQuery) -> Iterator[tuple[SessionRow, bool]]:
@@ -164,28 +168,21 @@ def matching_rows(driver: Driver, engine: Engine, now: int, query: ListQuery) ->
 
     Stop after as many as needed: `query.limit` is only the number of rows that are read at once.
     """
-    query = query._replace(limit=max(query.limit, 1), after=clean(query.after))
+    limit, status, agent, archived = max(query.limit, 1), query.status or "", query.agent, query.archived
+    filters = (int(agent is not None), clean(agent or ""), int(archived is not None), int(bool(archived)))
+    sql = _LIST.format(columns=_COLUMNS, order="updated_at" if query.order == "updated" else "created_at")
+    time, _, id = query.after.partition(".") if query.after else (str(_LAST), "", "")
+    at, id = int(time), clean(id)
     while True:
-        rows = [SessionRow(*row) for row in driver.rows(*_list_sql(query))]
-        for row in rows:
+        rows = driver.rows(sql, (*filters, status, status, status, at, at, id, limit + 1))
+        for values in rows:
+            row = SessionRow(*values)
             held = is_held(row, now, engine)
             if query.status is None or held == (query.status == "running"):
                 yield row, held
-        if len(rows) <= query.limit:
+        if len(rows) <= limit:
             return
-        query = query._replace(after=f"{rows[-1].at}.{rows[-1].id}")
-
-
-def _list_sql(query: ListQuery) -> tuple[str, tuple[Arg, ...]]:
-    """Return the SQL for one row more than `limit`, newest first, and its arguments."""
-    time, id = _LAST, ""
-    if query.after:
-        text, _, id = query.after.partition(".")
-        time = int(text)
-    agent, archived, status = query.agent, query.archived, check_status(query.status) or ""
-    filters = (agent is not None, clean(agent or ""), archived is not None, bool(archived), status, status, status)
-    sql = _LIST.format(columns=_COLUMNS, order="updated_at" if query.order == "updated" else "created_at")
-    return sql, (*(int(one) if isinstance(one, bool) else one for one in filters), time, time, id, query.limit + 1)
+        at, id = row.at, row.id
 
 
 def list_sessions(driver: Driver, engine: Engine, now: int, query: ListQuery) -> SessionPage:
@@ -199,7 +196,6 @@ def list_sessions(driver: Driver, engine: Engine, now: int, query: ListQuery) ->
 
 
 def read_session(driver: Driver, engine: Engine, now: int, session: str) -> StoredSession:
-    """Return one session as a list shows it."""
     row = require_session(driver, session)
     return _stored_session(row, is_held(row, now, engine))
 
@@ -223,7 +219,6 @@ def _stored_session(row: SessionRow, held: bool) -> StoredSession:
 
 
 def forks_of(driver: Driver, session: str) -> list[str]:
-    """Return the ids of the direct forks of a session, in order."""
     require_session(driver, session)
     return [id for (id,) in driver.rows(_FORKS, (session,))]
 
@@ -255,30 +250,20 @@ def find_session(driver: Driver, engine: Engine, now: int, text: str, agent: str
 def list_lines(file: Path, query: ListQuery) -> list[SessionLine]:
     """List the sessions of a SQLite file, newest first; create the file if it does not exist."""
     with _open(file) as (engine, driver):
-        rows = matching_rows(driver, engine, driver.clock(), query)
+        rows = matching_rows(driver, engine, driver.now, query)
         return [_line(row, held) for row, held in islice(rows, max(query.limit, 1))]
 
 
 def list_page(file: Path, query: ListQuery) -> SessionPage:
     """List the sessions of a SQLite file as `Store.sessions` does."""
     with _open(file) as (engine, driver):
-        return list_sessions(driver, engine, driver.clock(), query)
+        return list_sessions(driver, engine, driver.now, query)
 
 
 def read_line(stored: StoredSession) -> SessionLine:
-    """Return the line of a session that a store has returned."""
-    meta = stored.meta
-    return SessionLine(
-        stored.id,
-        stored.name,
-        meta.title,
-        stored.status,
-        stored.reason,
-        meta.model,
-        meta.message_count,
-        meta.updated_at,
-        stored.holder,
-    )
+    fields = {name: getattr(stored.meta, name) for name in _DEFAULTS}
+    fields |= {"status": stored.status, "waiting_for": stored.reason}
+    return SessionLine(id=stored.id, name=stored.name, holder=stored.holder, **fields)
 
 
 @contextmanager
@@ -286,14 +271,9 @@ def _open(file: Path) -> Iterator[tuple[Engine, Driver]]:
     from tenuto.store.sqlite import SqliteEngine
 
     engine = SqliteEngine(file)
-    driver = engine.open(write=False)
-    try:
+    with closing(engine.open(write=False)) as driver:
         driver.begin(write=False)
         yield engine, driver
-        driver.commit()
-    finally:
-        driver.rollback()
-        driver.close()
 
 
 _DEFAULTS = {"title": "", "status": "new", "waiting_for": "", "model": "", "message_count": 0, "updated_at": 0}

@@ -9,35 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from types import TracebackType
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 from tenuto.core import stored
 from tenuto.core.inbox import InboxItem, PostedItem, UnknownItem
 from tenuto.core.journal import Entry, EntryDraft
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
-from tenuto.store import budgets, entries, ids, inbox, maintenance, search, sessions
+from tenuto.store import entries, ids, inbox, maintenance, protocol, search, sessions
 from tenuto.store.driver import CommitUnknown, ConnectionLost, Driver, Engine
 from tenuto.store.ids import check_entry_id, check_id, check_name
-from tenuto.store.leases import Leases, check_lease_options
-from tenuto.store.protocol import (
-    BudgetChange,
-    BudgetMember,
-    Lease,
-    ProgressCallback,
-    SearchHit,
-    SessionPage,
-    StoredSession,
-    StoreStats,
-    VerifyProblem,
-)
+from tenuto.store.leases import Leases
 from tenuto.store.search import SearchIndex
-from tenuto.store.sessions import TTL, ListQuery, check_status, require_session
+from tenuto.store.sessions import TTL, ListQuery, require_session
 from tenuto.store.worker import Work, Worker
 
 T = TypeVar("T")
@@ -51,20 +41,21 @@ _INHERITED: list[_ProcessState] = []
 class _ProcessState:
     """The parts of a store that belong to one process."""
 
-    def __init__(self, engine: Engine, leases: Leases) -> None:
+    def __init__(self, engine: Engine, leases: Leases, worker: Callable[..., Worker]) -> None:
         self.pid = os.getpid()
         self.leases = leases
         self.index = SearchIndex()
         background = (leases, self.index)
-        self.writer = Worker("tenuto-writer", partial(engine.open, write=True), write=True, background=background)
-        self.reader = Worker("tenuto-reader", partial(engine.open, write=False), write=False)
+        self.writer = worker("tenuto-writer", partial(engine.open, write=True), write=True, background=background)
+        self.reader = worker("tenuto-reader", partial(engine.open, write=False), write=False)
 
 
-class SqlStore:
+class SqlStore(protocol.Store):
     """A store in the database of an engine.
 
     `now` returns milliseconds since 1970 (default: the clock of the database) and `new_id` ids for forks and inbox items. A
-    lease ends after `ttl_ms` unless it is used or renewed; `pid` and `host` identify its holder for others.
+    lease ends after `ttl_ms` unless it is used or renewed; `pid` and `host` identify its holder for others. `worker` runs
+    the jobs.
     """
 
     def __init__(
@@ -76,6 +67,7 @@ class SqlStore:
         ttl_ms: int = TTL,
         host: str | None = None,
         pid: int | None = None,
+        worker: Callable[..., Worker] = Worker,
     ) -> None:
         self._engine = engine
         self._now = now
@@ -83,6 +75,7 @@ class SqlStore:
         self._ttl_ms = ttl_ms
         self._host = socket.gethostname() if host is None else host
         self._pid = pid
+        self._worker = worker
         self._process: _ProcessState | None = None
         self._creation = threading.Lock()
         self._closed = False
@@ -97,13 +90,18 @@ class SqlStore:
         owner: str = "",
         generation: int = 0,
         ttl: float | None = None,
-    ) -> Lease:
+    ) -> protocol.Lease:
         check_id(session)
-        owner, ttl_ms = check_lease_options(owner, generation, ttl)
-        state, acquired = self._state(), list[Lease]()
+        owner = check_entry_id(owner, "owner") if owner else secrets.token_hex(8)
+        if generation < 0 or generation >= 2**63:
+            raise ValueError(f"generation is {generation}: use 0 or a higher number")
+        if ttl is not None and not 0 < ttl < 10**9:
+            raise ValueError(f"ttl is {ttl} s: use a positive number of seconds")
+        ttl_ms = None if ttl is None else max(int(ttl * 1000), 1)
+        state, acquired = self._state(), list[protocol.Lease]()
         leases = state.leases
 
-        def work(driver: Driver) -> Lease:
+        def work(driver: Driver) -> protocol.Lease:
             before = leases.held.get((session, owner))
             lease = leases.acquire(driver, session, owner, takeover=takeover, generation=generation, ttl_ms=ttl_ms)
             if before is None or before.fence != lease.fence:
@@ -120,22 +118,20 @@ class SqlStore:
 
     async def append(
         self,
-        lease: Lease,
+        lease: protocol.Lease,
         drafts: Sequence[EntryDraft],
         *,
         release: bool = False,
         taking: Sequence[int] = (),
         unless_posted: bool = False,
-        budget: BudgetChange | None = None,
-    ) -> Lease:
+        budget: protocol.BudgetChange | None = None,
+    ) -> protocol.Lease:
         state, drafts = self._state(), tuple(drafts)
-        append = entries.append_and_release if release else entries.append
+        append = partial(entries.append, release=release, taking=taking, unless_posted=unless_posted, budget=budget)
 
-        def work(driver: Driver) -> Lease:
+        def work(driver: Driver) -> protocol.Lease:
             state.index.mark(lease.session)
-            return append(
-                driver, state.leases, lease, drafts, taking=taking, unless_posted=unless_posted, budget=budget
-            )
+            return append(driver, state.leases, lease, drafts)
 
         try:
             appended = await self._with_retry(state.writer, work)
@@ -146,11 +142,10 @@ class SqlStore:
             state.leases.drop(lease)
         return appended
 
-    async def renew(self, lease: Lease) -> Lease:
-        leases = self._state().leases
-        return await self._write(lambda driver: leases.renew(driver, lease))
+    async def renew(self, lease: protocol.Lease) -> protocol.Lease:
+        return await self._write(partial(self._state().leases.renew, lease=lease))
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: protocol.Lease) -> None:
         leases = self._state().leases
         try:
             await self._write(lambda driver: leases.release(driver, lease))
@@ -170,7 +165,7 @@ class SqlStore:
 
         def work(driver: Driver) -> str:
             meta = maintenance.forked_meta(shared, new, state.leases.now(driver))
-            return maintenance.fork(driver, session, fork_point, new, meta)
+            return maintenance.fork(driver, session, fork_point, meta)
 
         return await self._with_retry(state.writer, work, idempotent=False)
 
@@ -202,13 +197,12 @@ class SqlStore:
         return await self._read(lambda driver: inbox.read(driver, session))
 
     async def posted(self) -> dict[str, int]:
-        return await self._read(inbox.posted)
+        return dict(await self._read(lambda driver: driver.rows(inbox.POSTED)))
 
-    async def budget(self, root: str) -> list[BudgetMember]:
-        leases = self._state().leases
-        return await self._read(lambda driver: budgets.read(driver, leases, root))
+    async def budget(self, root: str) -> list[protocol.BudgetMember]:
+        return await self._read(partial(self._state().leases.read_budget, root=root))
 
-    async def session(self, session: str) -> StoredSession:
+    async def session(self, session: str) -> protocol.StoredSession:
         leases = self._state().leases
         return await self._read(lambda driver: sessions.read_session(driver, self._engine, leases.now(driver), session))
 
@@ -221,8 +215,10 @@ class SqlStore:
         order: Literal["updated", "created"] = "updated",
         limit: int = 50,
         after: str = "",
-    ) -> SessionPage:
-        query = ListQuery(agent, check_status(status), archived, order, limit, after)
+    ) -> protocol.SessionPage:
+        if status is not None and status not in sessions.STATUSES:
+            raise ValueError(f"unknown status {status[:80]!r}: use {', '.join(sessions.STATUSES)}")
+        query = ListQuery(agent, status, archived, order, limit, after)
         leases = self._state().leases
         return await self._read(lambda driver: sessions.list_sessions(driver, self._engine, leases.now(driver), query))
 
@@ -231,11 +227,10 @@ class SqlStore:
 
     async def find(self, text: str, *, agent: str | None = None) -> str:
         leases = self._state().leases
-        return await self._read(
-            lambda driver: sessions.find_session(driver, self._engine, leases.now(driver), text, agent)
-        )
+        find = sessions.find_session
+        return await self._read(lambda driver: find(driver, self._engine, leases.now(driver), text, agent))
 
-    async def search(self, words: str, *, limit: int = 20) -> list[SearchHit]:
+    async def search(self, words: str, *, limit: int = 20) -> list[protocol.SearchHit]:
         index = self._state().index
         await self._read(index.scan)  # other processes write, too, and may end before they index their entries
         try:
@@ -246,31 +241,34 @@ class SqlStore:
 
     # --- maintenance ---
 
-    async def stats(self) -> StoreStats:
+    async def stats(self) -> protocol.StoreStats:
         return await self._read(lambda driver: maintenance.count_rows(driver, self._engine.name))
 
-    async def verify(self, session: str | None = None, *, tell: ProgressCallback | None = None) -> list[VerifyProblem]:
+    async def verify(
+        self, session: str | None = None, *, tell: protocol.ProgressCallback | None = None
+    ) -> list[protocol.VerifyProblem]:
         """Find damage. Each session is one job, so that other readers wait for no more than one."""
         if session is not None:
             return await self._read(lambda driver: maintenance.find_problems_in(driver, session))
         problems = await self._read(maintenance.find_problems_of_database)
         all_ids = await self._read(maintenance.all_ids)
         for done, id in enumerate(all_ids, 1):
-            problems += await self._read(partial(_problems_unless_deleted, session=id))
+            with suppress(SessionNotFound):  # it was deleted meanwhile
+                problems += await self._read(partial(maintenance.find_problems_in, session=id))
             if tell is not None:
                 tell(done, len(all_ids))
         return problems
 
     async def gc(self) -> int:
-        leases = self._state().leases
-        return await self._write(lambda driver: maintenance.delete_unreferenced(driver, leases))
+        return await self._write(partial(maintenance.delete_unreferenced, leases=self._state().leases))
 
     async def reindex(self) -> int:
         index = self._state().index
         await self._write(search.clear)
         await self._read(index.scan)
         await self._catch_up(index)
-        return await self._read(search.indexed_count)
+        [[count]] = await self._read(lambda driver: driver.rows(search.COUNT))
+        return int(count)
 
     async def backup(self, to: str) -> None:
         await self._state().reader.submit(lambda driver: driver.backup(to), alone=True)
@@ -282,26 +280,22 @@ class SqlStore:
             return
         try:
             if state.leases.held:
-                await state.writer.submit(state.leases.release_all)
+                held = list(state.leases.held.values())
+                await state.writer.submit(lambda driver: state.leases.abandon(driver, held))
             while state.index.pending:
                 await state.writer.submit(state.index.catch_up)
                 await state.writer.submit(lambda driver: driver.checkpoint(), alone=True)  # keep the log short
         except StoreError as exc:  # the leases end by themselves, and the entries are indexed later
             log.warning("the store was closed without releasing its leases and updating its search index: %s", exc)
         finally:
-            state.leases.drop_all()
-            for stopped in (state.writer.stop(), state.reader.stop()):
-                await stopped
-            state.writer.join()
-            state.reader.join()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
+            for lease in list(state.leases.held.values()):
+                state.leases.drop(lease)
+            try:  # one after the other: the connection that is closed last removes the log of SQLite
+                await state.writer.stop()
+                state.writer.join()
+            finally:
+                await state.reader.stop()
+                state.reader.join()
 
     # --- jobs ---
 
@@ -319,7 +313,7 @@ class SqlStore:
             if self._process is None:
                 pid = os.getpid() if self._pid is None else self._pid
                 leases = Leases(self._engine, now=self._now, ttl_ms=self._ttl_ms, pid=pid, host=self._host)
-                self._process = _ProcessState(self._engine, leases)
+                self._process = _ProcessState(self._engine, leases, self._worker)
             return self._process
 
     async def _read(self, work: Work[T]) -> T:
@@ -343,12 +337,4 @@ class SqlStore:
 
     async def _catch_up(self, index: SearchIndex) -> None:
         while index.pending:
-            await self._write(index.step)
-
-
-def _problems_unless_deleted(driver: Driver, session: str) -> list[VerifyProblem]:
-    try:
-        return maintenance.find_problems_in(driver, session)
-    except SessionNotFound:
-        listed = session in maintenance.all_ids(driver)
-        return [VerifyProblem(session, 0, "is listed, but cannot be read")] if listed else []
+            await self._write(index.run)

@@ -15,22 +15,15 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tenuto.errors import StoreCorrupt, StoreError
+from tenuto.store import schema
 from tenuto.store.driver import Arg, Driver, tokenize
-from tenuto.store.locks import Guard, Locks
-from tenuto.store.schema import (
-    APPLICATION,
-    EXPORT_FORMAT,
-    MARKER,
-    VERSION,
-    create_tables,
-    export_version_error,
-    version_error,
-)
+from tenuto.store.locks import FileLock, Locks, rename_new
 
 PATIENCE = 10.0
 """The number of seconds to wait for other writers."""
@@ -40,7 +33,7 @@ _MEANINGS = {
     "IOERR": "the disk reports an error, or a quota is used up: check that the last entries are there before you continue",
     "CORRUPT": (
         "the file is damaged, or it was replaced while its -wal file was left next to it: copy both away, then restore a "
-        "backup with `tenuto sessions restore BACKUP`, or try `sqlite3 FILE .recover`"
+        "backup with `tenuto store restore BACKUP`, or try `sqlite3 FILE .recover`"
     ),
     "NOTADB": (
         "the file is not a SQLite database, or its start is damaged; nothing was changed: choose another file, or restore a "
@@ -99,8 +92,8 @@ def _export_error(path: Path) -> StoreError | None:
         return None
     if type(version) is not int:
         return None
-    if version != EXPORT_FORMAT:
-        return StoreError(f"{str(path)!r}: {export_version_error(version)}")
+    if version != schema.EXPORT_FORMAT:
+        return StoreError(f"{str(path)!r}: {schema.export_version_error(version)}")
     return StoreError(f"{str(path)!r} is an exported session, not a store: import it with `tenuto import {path}`")
 
 
@@ -123,55 +116,50 @@ class SqliteDriver:
     def __init__(self, open: Callable[[], sqlite3.Connection], path: Path, *, guarded: bool = True) -> None:
         self._open = open
         self._path = path
-        self._guard = Guard(sibling(path, ".lock") if guarded else None)
+        self._guard = FileLock(sibling(path, ".lock") if guarded else None)
+        """Shared by writers; a checkpoint has it alone, so that they never run at the same time."""
         self._log = sibling(path, "-wal")
         self._db: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
         self._sqlite_waits = True
-        self._connect()
         self._has_savepoint = False
         self._wrote = False
         self._next_checkpoint = 0
+        self.now = 0
+        self._connect()
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction. If the connection is broken or the file was replaced, connect again."""
+        """Begin a transaction. If the connection is broken or the file was replaced, connect again.
+
+        SQLite waits up to 0.1 s between two attempts, so a process may wait long while others write without a pause. Short
+        waits give every process its turn.
+        """
         try:
-            if write and not self._guard.lock_shared():
-                _wait_for(self._guard.lock_shared, self._path)
-            if self._db is not None and _identity(self._path) != self._file:
+            if write and not self._guard.lock(exclusive=False):
+                _wait_for(lambda: self._guard.lock(exclusive=False), self._path)
+            if self._db is not None and _stat(self._path)[0] != self._file:
                 self._disconnect(self._db)
             if self._db is None:
                 self._connect()
-            if not write:
-                self._run("BEGIN")
-                return
-            self._wrote = True
-            self._begin_immediate()
+            self._wrote = self._wrote or write
+            if write and self._sqlite_waits:
+                self._run("PRAGMA busy_timeout=0")
+                self._sqlite_waits = False
+            until = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    self._run("BEGIN IMMEDIATE" if write else "BEGIN")
+                    break
+                except sqlite3.OperationalError as exc:
+                    if not _error_name(exc).startswith("SQLITE_BUSY") or time.monotonic() > until:
+                        raise
+                time.sleep(_TURN_PAUSE)
         except StoreError:
             self._guard.unlock()
             raise
         except (sqlite3.Error, OSError) as exc:
             self._guard.unlock()
             raise translate_error(self._path, exc) from exc
-
-    def _begin_immediate(self) -> None:
-        """Wait for the turn to write.
-
-        SQLite waits up to 0.1 s between two attempts, so a process may wait long while others write without a pause. Short
-        waits give every process its turn.
-        """
-        if self._sqlite_waits:
-            self._run("PRAGMA busy_timeout=0")
-            self._sqlite_waits = False
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self._run("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as exc:
-                if not _error_name(exc).startswith("SQLITE_BUSY") or time.monotonic() > until:
-                    raise
-            time.sleep(_TURN_PAUSE)
+        self.now = time.time_ns() // 1_000_000
 
     def commit(self) -> None:
         self._has_savepoint = False
@@ -217,17 +205,16 @@ class SqliteDriver:
 
     def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
         assert self._db is not None
-        with translating_errors(self._path):
+        try:
             return max(self._db.executemany(sql, rows).rowcount, 0)
-
-    def clock(self) -> int:
-        return time.time_ns() // 1_000_000
+        except ERRORS as exc:
+            raise translate_error(self._path, exc) from exc
 
     def index(self, rows: Iterable[tuple[str, int, str]]) -> None:
         [[last]] = self.rows("SELECT coalesce(max(n), 0) FROM words")
         numbered = list(enumerate(rows, last + 1))
         self.insert("INSERT INTO words (n, session, seq, text) VALUES (?, ?, ?, ?)", [(n, *row) for n, row in numbered])
-        words = [(n, _words_in(text)) for n, (_, _, text) in numbered]
+        words = [(n, " ".join(tokenize(text))) for n, (_, _, text) in numbered]
         self.insert("INSERT INTO found (rowid, text) VALUES (?, ?)", words)
 
     def unindex(self, session: str | None) -> None:
@@ -236,7 +223,7 @@ class SqliteDriver:
             self.change("DELETE FROM words")
             return
         rows = self.rows("SELECT n, text FROM words WHERE session = ?", (session,))
-        words = [(n, _words_in(text)) for n, text in rows]
+        words = [(n, " ".join(tokenize(text))) for n, text in rows]
         self.insert("INSERT INTO found (found, rowid, text) VALUES ('delete', ?, ?)", words)
         self.change("DELETE FROM words WHERE session = ?", (session,))
 
@@ -247,21 +234,29 @@ class SqliteDriver:
         return [str(problem) for (problem,) in self.rows("PRAGMA integrity_check(20)") if problem != "ok"]
 
     def size(self) -> int:
-        return sum(_size(path) for path in (self._path, self._log))
+        [[pages]], [[size]] = self.rows("PRAGMA page_count"), self.rows("PRAGMA page_size")
+        return int(pages * size)
 
     def backup(self, to: str) -> None:
-        assert self._db is not None
+        """Copy the database to a file that must not exist, readable by its owner only."""
+        path = Path(to)
         [[query_only]] = self.rows("PRAGMA query_only")
-        with translating_errors(Path(to)):
-            self._run("PRAGMA query_only=0")  # otherwise SQLite does not write the copy
+        with translating_errors(path):
+            file = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             try:
-                _copy(self._db, Path(to))
+                self._run("PRAGMA query_only=0")  # otherwise SQLite does not write the copy
+                self._run("VACUUM INTO ?", (to,))
+                os.fsync(file)
+            except BaseException:
+                path.unlink()
+                raise
             finally:
                 self._run(f"PRAGMA query_only={query_only}")
+                os.close(file)
 
     def checkpoint(self) -> None:
         """Copy the log into the file and empty it, if it is long and no process writes."""
-        size = _size(self._log)
+        size = _stat(self._log)[1]
         if size < max(_LOG_BYTES, self._next_checkpoint):
             return
         # If a process writes, or reads an older state, try again when the log has grown further.
@@ -277,30 +272,24 @@ class SqliteDriver:
             self._disconnect(db)
         self._guard.close()
 
-    def detach(self) -> None:
-        """Forget the connection without closing it: the caller closes it."""
-        self._db = None
-        with suppress(sqlite3.Error):  # it may be closed already
-            self._cursor.close()
-        self._guard.close()
-
     def _connect(self) -> None:
         """Connect. One cursor runs all statements: `Connection.execute` would create one for each."""
         while True:
-            before = _identity(self._path)
-            self._db = self._open()
-            self._file = _identity(self._path)
+            before = _stat(self._path)[0]
+            db = self._open()
+            self._file = _stat(self._path)[0]
             if self._file == before:
                 break
-            self._db.close()  # the file was replaced meanwhile
-        self._cursor = self._db.cursor()
+            db.close()  # the file was replaced meanwhile
+        self._db = db
+        self._cursor = db.cursor()
         self._sqlite_waits = True
         self._run: Callable[..., sqlite3.Cursor] = self._cursor.execute
 
     def _checkpoint(self) -> bool:
         """Copy the log and empty it, if no process writes; return whether all of it was copied."""
         with translating_errors(self._path):
-            if not self._guard.lock_exclusive():
+            if not self._guard.lock(exclusive=True):
                 return False
             try:
                 self._run("PRAGMA busy_timeout=0")  # do not wait for readers
@@ -336,9 +325,7 @@ class SqliteEngine:
     def open(self, *, write: bool) -> Driver:
         if not self._exists():
             self._create()
-        return SqliteDriver(self._open_writer if write else self._open_reader, self._path)
-
-    # --- the file ---
+        return SqliteDriver(partial(self._open_connection, write=write), self._path)
 
     def _exists(self) -> bool:
         """Return whether the file exists. Raise `StoreError` if it cannot be a store."""
@@ -361,36 +348,26 @@ class SqliteEngine:
     def _create(self) -> None:
         """Create the file under another name, then rename it. Processes that find the file meanwhile wait no longer."""
         new = sibling(self._path, ".new")
-        guard = Guard(sibling(self._path, ".lock"))
+        guard = FileLock(sibling(self._path, ".lock"))
         with translating_errors(self._path):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                _wait_for(lambda: self._path.exists() or guard.lock_exclusive(), self._path)
+                _wait_for(lambda: self._path.exists() or guard.lock(exclusive=True), self._path)
                 if self._path.exists():  # another process created it
                     return
                 _remove_logs(self._path)  # of a file that was deleted: SQLite would apply them to the new one
                 _create_empty(new)
                 self._create_tables(new)
-                _rename_new(new, self._path)
+                rename_new(new, self._path)
+                _sync_directory(self._path)
             finally:
                 guard.close()
 
     def _create_tables(self, path: Path) -> None:
         db = self._connect_to(path, "mode=rw")
-        try:
+        with closing(SqliteDriver(lambda: db, path, guarded=False)) as driver:
             _configure(db, write=True)
-            db.execute(f"PRAGMA application_id={APPLICATION}")
-            driver = SqliteDriver(lambda: db, path, guarded=False)
-            try:
-                driver.begin(write=True)
-                create_tables(driver, "sqlite")
-                db.execute(f"PRAGMA user_version={VERSION}")
-                driver.commit()
-            finally:
-                driver.rollback()
-                driver.detach()
-        finally:
-            db.close()
+            create_store(db, driver)
 
     def restore(self, backup: Path) -> None:
         """Replace the file by a copy of a backup. No process can write meanwhile; open stores notice the new file.
@@ -399,13 +376,13 @@ class SqliteEngine:
         changed then.
         """
         new = sibling(self._path, ".restore")
-        guard = Guard(sibling(self._path, ".lock"))
+        guard = FileLock(sibling(self._path, ".lock"))
         with translating_errors(self._path):
             if self._path.exists() and not stat.S_ISREG(self._path.stat().st_mode):
                 raise StoreError(f"{str(self._path)!r} is not a regular file: choose another file")
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                _wait_for(guard.lock_exclusive, self._path)
+                _wait_for(lambda: guard.lock(exclusive=True), self._path)
                 _create_empty(new)
                 self._copy_backup(backup, new)
                 _remove_logs(self._path)  # before the rename: SQLite would apply them to the new file
@@ -420,40 +397,28 @@ class SqliteEngine:
         source = SqliteEngine(backup, self._connect)
         if not source._exists():
             raise StoreError(f"{str(backup)!r} does not exist: use the file of a backup")
-        driver = SqliteDriver(source._open_reader, source._path)
-        try:
+        with closing(SqliteDriver(partial(source._open_connection, write=False), source._path)) as driver:
             problems = driver.check()
             if problems:
                 raise StoreCorrupt(f"{str(backup)!r} is damaged and was not restored: {problems[0]}")
             new.unlink()
             driver.backup(str(new))
-        finally:
-            driver.close()
-        db = self._connect_to(new, "mode=rw")
-        try:
+        with closing(self._connect_to(new, "mode=rw")) as db:
             _configure(db, write=True)
             db.execute(
                 "UPDATE sessions SET fence = fence + 1, until = 0, owner = '', pid = 0, host = '', lock_dir_id = ''"
             )
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            db.close()
 
-    # --- connections ---
-
-    def _open_writer(self) -> sqlite3.Connection:
-        with translating_errors(self._path):
-            return self._open_checked("mode=rw", write=True)
-
-    def _open_reader(self) -> sqlite3.Connection:
-        """Open the file for reading. If its directory is read-only, the log cannot be used: then there must be none."""
+    def _open_connection(self, *, write: bool) -> sqlite3.Connection:
+        """Open the file. In a read-only directory it can be read, but not its log: then there must be none."""
         try:
-            return self._open_checked("mode=rw", write=False)
+            return self._open_checked("mode=rw", write=write)
         except sqlite3.Error as exc:
-            if not _error_name(exc).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+            if write or not _error_name(exc).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
                 raise translate_error(self._path, exc) from exc
         log = sibling(self._path, "-wal")
-        if _size(log):
+        if _stat(log)[1]:
             raise StoreError(
                 f"{str(self._path)!r} cannot be read in a read-only directory, because its newest entries are in {str(log)!r}: "
                 "copy both files to a directory that can be written"
@@ -467,14 +432,14 @@ class SqliteEngine:
         try:
             location = repr(str(self._path))
             [[application]] = db.execute("PRAGMA application_id").fetchall()
-            if application != APPLICATION:
+            if application != schema.APPLICATION:
                 raise StoreError(
                     f"{location} is a database of another program; nothing was changed: choose another file"
                 )
             [[version]] = db.execute("PRAGMA user_version").fetchall()
-            if version != VERSION:
-                raise version_error(location, version)
-            if db.execute("SELECT value FROM meta WHERE key = 'store'").fetchall() != [(MARKER,)]:
+            if version != schema.VERSION:
+                raise schema.version_error(location, version)
+            if db.execute("SELECT value FROM meta WHERE key = 'store'").fetchall() != [(schema.MARKER,)]:
                 raise StoreCorrupt(
                     f"{location} is marked as a store of tenuto, but has other content: restore a backup"
                 )
@@ -490,6 +455,15 @@ class SqliteEngine:
         )
 
 
+def create_store(db: sqlite3.Connection, driver: SqliteDriver) -> None:
+    """Create the tables of a new database, and mark it as a store."""
+    db.execute(f"PRAGMA application_id={schema.APPLICATION}")
+    driver.begin(write=True)
+    schema.create_tables(driver, "sqlite")
+    db.execute(f"PRAGMA user_version={schema.VERSION}")
+    driver.commit()
+
+
 def _configure(db: sqlite3.Connection, *, write: bool) -> None:
     if not write:
         db.execute("PRAGMA query_only=1")
@@ -500,10 +474,6 @@ def _configure(db: sqlite3.Connection, *, write: bool) -> None:
         db.execute(pragma).fetchall()
 
 
-def _words_in(text: str) -> str:
-    return " ".join(tokenize(text))
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -512,20 +482,13 @@ def sibling(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file; None if it does not exist."""
+def _stat(path: Path) -> tuple[tuple[int, int], int]:
+    """Return the device and inode of a file, and its size; zeros if it does not exist."""
     try:
         status = path.stat()
     except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+        return (0, 0), 0
+    return (status.st_dev, status.st_ino), status.st_size
 
 
 def _wait_for(lock: Callable[[], bool], path: Path) -> None:
@@ -535,31 +498,6 @@ def _wait_for(lock: Callable[[], bool], path: Path) -> None:
         if time.monotonic() > until:
             raise StoreError(f"{str(path)!r} was busy for {PATIENCE:.0f} s, because another process uses it: try again")
         time.sleep(_LOCK_PAUSE)
-
-
-def _copy(db: sqlite3.Connection, to: Path) -> None:
-    """Copy a database to a file that must not exist, readable by its owner only."""
-    file = os.open(to, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    try:
-        db.execute("VACUUM INTO ?", (str(to),))
-        os.fsync(file)
-    except BaseException:
-        to.unlink()
-        raise
-    finally:
-        os.close(file)
-
-
-def _rename_new(new: Path, path: Path) -> None:
-    """Rename a file without replacing another, and wait for the disk."""
-    try:
-        os.link(new, path)
-        new.unlink()
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links; the lock keeps other stores away
-        new.rename(path)
-    _sync_directory(path)
 
 
 def _create_empty(path: Path) -> None:

@@ -15,16 +15,17 @@ __all__ = ["tenuto_sim"]
 
 @pytest.fixture
 def tenuto_sim(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
-    """A simulator for one test. Every client that asks `sim/...` asks this one, whatever address it was given; and every
-    agent that was not told otherwise keeps its sessions in a memory that ends with the test.
+    """A simulator for one test. It answers every model name, real ones with the rules of their provider, without a key.
 
-    `script(...)` says what the model does, `requests` what was asked, `exercised` which rules were put to the test;
-    `assert_clean()` fails if one was broken.
+    Other network access of a client raises `NetworkForbidden`. Agents with the default store keep their sessions in a
+    memory that ends with the test. `script(...)` sets the replies, `requests` has the exchanges, `exercised` the rules that
+    had something to check; `assert_clean()` fails if a request was refused.
     """
     from tenuto.sim.simulator import Simulator
     from tenuto.store.memory import forget_memory
+    from tenuto.testing.provider_override import override
 
-    with Simulator() as simulator:
+    with Simulator() as simulator, override(simulator):
         place = f"test-{id(simulator)}"
         monkeypatch.setenv("TENUTO_SIM_URL", simulator.base_url)
         monkeypatch.setenv("TENUTO_STORE", f"memory://{place}")

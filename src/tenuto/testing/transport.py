@@ -11,99 +11,100 @@ import msgspec
 
 from tenuto.client.http import HttpRequest
 
-__all__ = ["Answer", "ScriptedTransport"]
+__all__ = ["ScriptedResponse", "ScriptedTransport"]
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What a server answers: a body whole or in pieces, or the error that breaks the line after the pieces.
-
-    A body that is no bytes is written as JSON. With `hang`, the line stays silent behind the last piece.
-    """
+class ScriptedResponse(msgspec.Struct, frozen=True):
+    """The response of a server."""
 
     body: Any = b""
+    """Bytes, a tuple of chunks, or a value that is sent as JSON."""
     status: int = 200
     headers: Mapping[str, str] = MappingProxyType({"content-type": "application/json"})
     error: Exception | None = None
+    """Raised after the last chunk, as when the connection breaks."""
     hang: bool = False
+    """Whether the connection stays open after the last chunk, without an end."""
 
     @staticmethod
-    def stream(*pieces: bytes, error: Exception | None = None, hang: bool = False) -> Answer:
-        """Answer with the pieces of a stream, each read by itself."""
-        return Answer(pieces, headers={"content-type": "text/event-stream"}, error=error, hang=hang)
+    def stream(*chunks: bytes, error: Exception | None = None, hang: bool = False) -> ScriptedResponse:
+        """Return a streamed response. Each chunk is read separately."""
+        return ScriptedResponse(chunks, headers={"content-type": "text/event-stream"}, error=error, hang=hang)
 
-    def pieces(self) -> list[bytes]:
-        """Return the body as the pieces in which it is read."""
+    def chunks(self) -> list[bytes]:
+        """Return the chunks in which the body is read."""
         if isinstance(self.body, bytes):
             return [self.body] if self.body else []
-        if isinstance(self.body, tuple) and all(isinstance(piece, bytes) for piece in self.body):
+        if isinstance(self.body, tuple) and all(isinstance(chunk, bytes) for chunk in self.body):
             return list(self.body)
         return [msgspec.json.encode(self.body)]
 
 
-Script: TypeAlias = Answer | Exception | Mapping[str, Any] | Callable[[HttpRequest], Answer]
+Script: TypeAlias = ScriptedResponse | Exception | Mapping[str, Any] | Callable[[HttpRequest], ScriptedResponse]
 
 
 class ScriptedTransport:
-    """Answers each request with the next entry of a script, and keeps the requests in `requests`.
+    """Answers each request with the next entry of a script, and stores the requests in `requests`.
 
-    An entry is an `Answer`, a document that is answered as JSON, an exception that is raised in place of an answer, or
-    a function from the request to an `Answer`. A request for which nothing is left is an `AssertionError`.
+    An entry is a `ScriptedResponse`, a dictionary that is sent as JSON, an exception to raise, or a function that returns a
+    `ScriptedResponse` for the request. A request after the last entry raises `AssertionError`.
     """
 
     def __init__(self, *script: Script) -> None:
         self._script = list(script)
         self.requests: list[HttpRequest] = []
         self.open = 0
+        """The number of responses that are not closed."""
 
     @property
     def left(self) -> int:
-        """How many entries of the script were not asked for."""
+        """The number of unused entries of the script."""
         return len(self._script)
 
     async def send(self, request: HttpRequest) -> ScriptedReply:
-        """Answer with the next entry."""
+        """Return the response of the next entry."""
         self.requests.append(request)
         if not self._script:
-            raise AssertionError(f"the script has ended, and this was asked: {request!r}")
+            raise AssertionError(f"the script has no entry left for this request: {request!r}")
         entry = self._script.pop(0)
         if isinstance(entry, Exception):
             raise entry
-        if not isinstance(entry, Answer):
-            entry = entry(request) if callable(entry) else Answer(entry)
+        if not isinstance(entry, ScriptedResponse):
+            entry = entry(request) if callable(entry) else ScriptedResponse(entry)
         self.open += 1
         return ScriptedReply(self, entry)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""
 
     def bodies(self) -> list[Any]:
-        """The bodies of the requests so far, read as JSON."""
+        """Return the bodies of the requests so far, parsed as JSON."""
         return [msgspec.json.decode(request.body) for request in self.requests]
 
 
 class ScriptedReply:
-    """An answer out of a script. Once it was closed, it is no longer counted in `ScriptedTransport.open`."""
+    """The reply that the client reads. `ScriptedTransport.open` counts it until it is closed."""
 
-    def __init__(self, transport: ScriptedTransport, answer: Answer) -> None:
+    def __init__(self, transport: ScriptedTransport, response: ScriptedResponse) -> None:
         self._transport = transport
-        self._pieces = answer.pieces()
-        self._answer = answer
+        self._chunks = response.chunks()
+        self._response = response
         self._closed = False
-        self.status = answer.status
-        self.headers = {name.lower(): value for name, value in answer.headers.items()}
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
 
     async def read(self) -> bytes:
-        """Return the next piece."""
-        if self._pieces:
-            return self._pieces.pop(0)
-        if self._answer.error is not None:
-            raise self._answer.error
-        if self._answer.hang:
+        """Return the next chunk; empty at the end."""
+        if self._chunks:
+            return self._chunks.pop(0)
+        if self._response.error is not None:
+            raise self._response.error
+        if self._response.hang:
             await asyncio.get_running_loop().create_future()
         return b""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the reply. A second call has no effect."""
         if not self._closed:
             self._closed = True
             self._transport.open -= 1

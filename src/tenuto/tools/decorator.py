@@ -108,6 +108,7 @@ class Tool:
         self.root = root
         self.max_output = max_output
         self.check = check
+        self._defaults: dict[str, Any] = {}
         self.definition = ToolDefinition(name, description, self.parameters)
         """The definition that is sent to the model."""
 
@@ -133,11 +134,11 @@ class Tool:
             raise BadArguments(f"The arguments for {name} cannot be read, and it was not run. {to_text(exc)}") from exc
 
     def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
-        """Return True if a call with these arguments needs approval."""
+        """Return True if a call with these arguments, and the defaults of the others, needs approval."""
         if isinstance(self.approval, bool):
             return self.approval
         try:
-            return bool(self.approval(**arguments))
+            return bool(self.approval(**{**self._defaults, **arguments}))
         except Exception:
             log.debug("tool %s: approval= raised, so the call needs approval", self.name, exc_info=True)
             return True
@@ -153,15 +154,13 @@ class Tool:
         return other
 
     def _parse(self, text: str) -> Mapping[str, Any]:
-        """Read the text of the arguments."""
-        arguments = {name: jsonio.parse(raw) for name, raw in read_members(text).items()}
-        return self._validate(arguments) if self.check is None else self.check(arguments)
-
-    def _validate(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Validate the arguments. Omit a null for an optional property that cannot be null.
+        """Read and check the arguments. Omit a null for an optional property that cannot be null.
 
         Providers that enforce a strict schema make the model write null for a value that it omits.
         """
+        arguments: Mapping[str, Any] = {name: jsonio.parse(raw) for name, raw in read_members(text).items()}
+        if self.check is not None:
+            return self.check(arguments)
         scope: dict[str, Any] = {key: self.parameters.get(key, {}) for key in ("$defs", "definitions", "properties")}
         required = self.parameters.get("required", ())
         arguments = {
@@ -202,6 +201,7 @@ class FunctionTool(Tool, Generic[P, R]):
         parameters = self.signature.schema(name, parameter_texts)
         description = text if description is None else description
         super().__init__(name, description, parameters, self._bind(function), **options)
+        self._defaults = {each.name: each.default for each in self.signature.parameters if not each.required}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.__wrapped__(*args, **kwargs)
@@ -214,7 +214,7 @@ class FunctionTool(Tool, Generic[P, R]):
             return function(**arguments, **dict.fromkeys(contexts, context))
 
         async def call_async(arguments: Mapping[str, Any], context: ToolContext) -> Any:
-            value = call(arguments, context)
+            value = function(**arguments, **dict.fromkeys(contexts, context))
             return await value if isinstance(value, Awaitable) else value
 
         self.__wrapped__ = function
@@ -223,11 +223,6 @@ class FunctionTool(Tool, Generic[P, R]):
 
     def _parse(self, text: str) -> Mapping[str, Any]:
         return parse_arguments(self.signature, text, self.parameters)
-
-    def needs_approval(self, arguments: Mapping[str, Any]) -> bool:
-        """Return True if a call with these arguments, or the function's defaults, needs approval."""
-        defaults = {each.name: each.default for each in self.signature.parameters if not each.required}
-        return super().needs_approval({**defaults, **arguments})
 
 
 @overload
@@ -265,17 +260,15 @@ def tool(
     Raise `TypeError` or `ValueError`, with the name of the parameter, if a model could not call the function.
     """
 
-    def make_tool(function: Callable[..., Any]) -> Tool:
-        return FunctionTool(
-            function,
-            name=name,
-            description=description,
-            effect=effect,
-            timeout=timeout,
-            approval=approval,
-            max_output=max_output,
-        )
-
+    make_tool = functools.partial(
+        FunctionTool,
+        name=name,
+        description=description,
+        effect=effect,
+        timeout=timeout,
+        approval=approval,
+        max_output=max_output,
+    )
     return make_tool if function is None else make_tool(function)
 
 

@@ -14,44 +14,15 @@ import inspect
 import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-import msgspec
-
-from tenuto.core.messages import ToolCallView, ToolResult
+from tenuto.core.messages import ToolCallView
 
 GRACE = 1.0
 """Seconds that an `async` tool has for cleaning up when it is cancelled."""
 
-Detail: TypeAlias = Literal[
-    "", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled", "hook"
-]
-"""The problem of a call; empty if it has none.
-
-`unknown-tool`, `arguments`: the tool was not started. `exception`: it raised. `timeout`: it took too long. `oversize`: its
-result is longer than the limit; text is cut. `result`: its result cannot be sent to a model. `cancelled`: it raised
-`CancelledError`. `hook`: a hook around it raised.
-"""
-
 log = logging.getLogger("tenuto")
 _stopping: set[asyncio.Task[Any]] = set()  # asyncio has only weak references to tasks
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """The end of a call, and its result.
-
-    `done`: it ran. `failed`: it ran without success or was not started; `detail` gives the reason. `cancelled`: it was
-    cancelled while it ran. `unknown`: it may still be running, and may or may not take effect.
-    """
-
-    result: ToolResult
-    outcome: Literal["done", "failed", "cancelled", "unknown"] = "done"
-    detail: Detail = ""
-
-
-def failure(call: ToolCallView, text: str, detail: Detail) -> Outcome:
-    """Return the outcome of a call without success."""
-    return Outcome(call.answer(text, is_error=True), "failed", detail)
 
 
 class ToolContext:
@@ -97,53 +68,20 @@ class ToolContext:
         After the end of the call, progress is ignored. Exceptions in the listener are logged and ignored.
         """
         listener = self._listener
-        if listener is None:
-            return
         try:
-            listener(text)
+            if listener is not None:
+                listener(text)
         except Exception:
             log.debug("the progress listener of %s raised", self.call.name, exc_info=True)
-
-    def _cancel(self) -> None:
-        self._cancelled = True
-        self._listener = None
 
     def __repr__(self) -> str:
         return f"ToolContext(call={self.call.id!r}, key={self.key!r}, attempt={self.attempt})"
 
 
-class ExecutionResult(msgspec.Struct, frozen=True, eq=False):
-    """The end of a function."""
-
-    end: Literal["returned", "raised", "cancelled", "stopped", "running"]
-    """`cancelled`: it raised `CancelledError`. `stopped`, `running`: it took too long, and has ended or may still run."""
-    value: Any = None
-    error: BaseException | None = None
-
-
-async def run_tool(function: Callable[[], Any], context: ToolContext, timeout: float | None) -> ExecutionResult:
-    """Run a function to its end or its timeout. Raise only `CancelledError`, if this task is cancelled.
-
-    On timeout and cancellation, set `context.cancelled`, cancel an `async` function, and wait `GRACE` seconds for it.
-    """
-    task = asyncio.create_task(call_function(function, context))
-    try:
-        done, _ = await asyncio.wait({task}, timeout=timeout)
-    except asyncio.CancelledError:
-        await _stop(task, context)
-        raise
-    if not done:
-        await _stop(task, context)
-        return ExecutionResult("running" if context._in_thread or not task.done() else "stopped")
+async def stop_task(task: asyncio.Task[Any], context: ToolContext) -> None:
+    """Cancel the task of a tool, tell a tool in a thread, and wait `GRACE` seconds."""
+    context._cancelled = True
     context._listener = None
-    if task.cancelled():
-        return ExecutionResult("cancelled")
-    error = task.exception()
-    return ExecutionResult("returned", task.result()) if error is None else ExecutionResult("raised", error=error)
-
-
-async def _stop(task: asyncio.Task[Any], context: ToolContext) -> None:
-    context._cancel()
     task.cancel()
     _stopping.add(task)
     task.add_done_callback(_log_late_error)
@@ -170,7 +108,8 @@ async def call_function(function: Callable[[], Any], context: ToolContext) -> An
         last = None
         async with contextlib.aclosing(value):
             async for last in value:
-                _report(last, context)
+                if isinstance(last, str):
+                    context.progress(last)
         return last
     except SystemExit as exc:  # asyncio would end the whole process
         raise RuntimeError(f"the tool called sys.exit({exc.code!r})") from exc
@@ -187,11 +126,6 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def _report(item: Any, context: ToolContext) -> None:
-    if isinstance(item, str):
-        context.progress(item)
-
-
 def _call(function: Callable[[], Any], context: ToolContext) -> Any:
     """Call a function; iterate over a generator until it ends or the call is cancelled."""
     value = function()
@@ -204,7 +138,8 @@ def _call(function: Callable[[], Any], context: ToolContext) -> Any:
                 last = next(value)
             except StopIteration as end:
                 return last if end.value is None else end.value
-            _report(last, context)
+            if isinstance(last, str):
+                context.progress(last)
     return last
 
 

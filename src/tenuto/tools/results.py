@@ -1,17 +1,26 @@
-"""Convert the value that a tool returned to the result for the model."""
+"""The outcome of a call, and the result for the model that is made from the value that a tool returned."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from tenuto.core import files, jsonio, media_types
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, ToolCallView, ToolResult
-from tenuto.tools.execution import Outcome, failure
+
+Detail: TypeAlias = Literal[
+    "", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled", "hook"
+]
+"""The problem of a call; empty if it has none.
+
+`unknown-tool`, `arguments`: the tool was not started. `exception`: it raised. `timeout`: it took too long. `oversize`: its
+result is longer than the limit; text is cut. `result`: its result cannot be sent to a model. `cancelled`: it raised
+`CancelledError`. `hook`: a hook around it raised.
+"""
 
 MAX_ATTACHED = 20_000_000
 """Limit for the bytes of media in one result: providers do not accept more."""
@@ -28,6 +37,22 @@ _MEDIA: dict[str, type[Image | Audio | Document]] = {
 log = logging.getLogger("tenuto")
 
 
+class Outcome(msgspec.Struct, frozen=True):
+    """The end of a call, and its result.
+
+    `done`: it ran. `failed`: it ran without success or was not started; `detail` gives the reason. `cancelled`: it was
+    cancelled while it ran. `unknown`: it may still be running, and may or may not take effect.
+    """
+
+    result: ToolResult
+    outcome: Literal["done", "failed", "cancelled", "unknown"] = "done"
+    detail: Detail = ""
+
+
+def failure(call: ToolCallView, text: str, detail: Detail) -> Outcome:
+    return Outcome(call.answer(text, is_error=True), "failed", detail)
+
+
 class _NotSerializable(Exception):
     """The value cannot be sent to a model; the message gives the reason."""
 
@@ -41,37 +66,34 @@ def to_outcome(call: ToolCallView, value: Any, max_output: int) -> Outcome:
         log.debug("tool %s: cannot serialize its result", call.name, exc_info=True)
         reason = str(exc) if isinstance(exc, _NotSerializable) else to_text(exc)
         return failure(call, f"{call.name} ran, but its result cannot be shown: {reason}.", "result")
-    attached = _attached_bytes(content)
-    if attached > MAX_ATTACHED:
-        text = f"{call.name} ran, but its result has {attached:,} bytes; the limit is {MAX_ATTACHED:,}"
-        return failure(call, f"{text}. Request a smaller part.", "oversize")
-    shortened = _shorten(content, max_output)
+    shortened: str | tuple[Content, ...]
+    if isinstance(content, str):
+        shortened = cut(content, max_output)
+    else:
+        attached = sum(len(getattr(part, "data", "") or "") * 3 // 4 for part in content if not isinstance(part, Text))
+        if attached > MAX_ATTACHED:
+            text = f"{call.name} ran, but its result has {attached:,} bytes; the limit is {MAX_ATTACHED:,}"
+            return failure(call, f"{text}. Request a smaller part.", "oversize")
+        shortened = tuple(_shorten(content, max_output))
     result = msgspec.structs.replace(returned, tool_use_id=call.id, content=shortened)
     return Outcome(result, "failed" if returned.is_error else "done", "" if shortened == content else "oversize")
 
 
 def to_text(error: BaseException) -> str:
-    """Describe an exception in one paragraph: types and messages, without traceback."""
-    return cut("; ".join(_describe(leaf) for leaf in _leaves(error)), _MAX_ERROR)
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions of a group, or the exception itself."""
-    if not isinstance(error, BaseExceptionGroup):
-        yield error
-        return
-    for inner in error.exceptions:
-        yield from _leaves(inner)
-
-
-def _describe(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        message = str(error)
-    except Exception:  # custom classes may raise anything
-        log.debug("%s has no message", name, exc_info=True)
-        message = ""
-    return f"{name}: {message}" if message else name
+    """Describe an exception, or those of a group, in one paragraph: types and messages, without traceback."""
+    texts: list[str] = []
+    errors = [error]
+    for one in errors:
+        if isinstance(one, BaseExceptionGroup):
+            errors += one.exceptions
+            continue
+        name = type(one).__name__
+        try:
+            texts.append(f"{name}: {one}".removesuffix(": "))
+        except Exception:  # custom classes may raise anything
+            log.debug("%s has no message", name, exc_info=True)
+            texts.append(name)
+    return cut("; ".join(texts), _MAX_ERROR)
 
 
 def cut(text: str, limit: int) -> str:
@@ -86,20 +108,15 @@ def cut(text: str, limit: int) -> str:
 def _to_content(value: Any) -> str | tuple[Content, ...]:
     if isinstance(value, bytes | bytearray | memoryview):
         value = _from_bytes(bytes(value))
-    if isinstance(value, _PARTS):
-        value = (value,)
-    if _is_parts(value):
-        return tuple(Text(part) if isinstance(part, str) else part for part in value if part != "")
     if isinstance(value, str):
         return value or NO_OUTPUT
+    if isinstance(value, _PARTS):
+        value = (value,)
+    if isinstance(value, list | tuple) and any(isinstance(part, _PARTS) for part in value):
+        is_content = all(isinstance(part, (str, *_PARTS)) for part in value)
+        parts = tuple(Text(part) if isinstance(part, str) else part for part in value if part != "")
+        return parts if is_content else _to_json(value)
     return NO_OUTPUT if value is None or (isinstance(value, tuple) and not value) else _to_json(value)
-
-
-def _is_parts(value: Any) -> TypeGuard[list[str | Content] | tuple[str | Content, ...]]:
-    """Return True for a list of blocks, which may contain strings; a list of strings alone is JSON."""
-    if not isinstance(value, list | tuple):
-        return False
-    return any(isinstance(part, _PARTS) for part in value) and all(isinstance(part, (str, *_PARTS)) for part in value)
 
 
 def _from_bytes(data: bytes) -> str | Content:
@@ -130,21 +147,11 @@ def _dump_model(value: Any) -> Any:
     raise TypeError(f"{type(value).__qualname__} is not a JSON value")
 
 
-def _attached_bytes(content: str | tuple[Content, ...]) -> int:
-    if isinstance(content, str):
-        return 0
-    return sum(len(getattr(part, "data", "") or "") * 3 // 4 for part in content if not isinstance(part, Text))
-
-
-def _shorten(content: str | tuple[Content, ...], limit: int) -> str | tuple[Content, ...]:
+def _shorten(content: tuple[Content, ...], limit: int) -> Iterator[Content]:
     """Cut the texts that are together longer than `limit`."""
-    if isinstance(content, str):
-        return cut(content, limit)
-    parts: list[Content] = []
     for part in content:
         if isinstance(part, Text):
-            parts.append(part if len(part.text) <= limit else msgspec.structs.replace(part, text=cut(part.text, limit)))
+            yield part if len(part.text) <= limit else msgspec.structs.replace(part, text=cut(part.text, limit))
             limit -= min(limit, len(part.text))
         else:
-            parts.append(part)
-    return tuple(parts)
+            yield part

@@ -10,7 +10,7 @@ import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -46,17 +46,11 @@ class Parameter(msgspec.Struct, frozen=True, eq=False):
     name: str
     type: Any
     default: Any
-    """`inspect.Parameter.empty` if there is no default."""
-
-    @property
-    def required(self) -> bool:
-        """Whether a call must have the argument."""
-        return self.default is inspect.Parameter.empty
+    required: bool
+    """Whether a call must have the argument: it has no default."""
 
 
 class Signature(msgspec.Struct, frozen=True, eq=False):
-    """The parameters of a function."""
-
     parameters: tuple[Parameter, ...]
     """Those that the model fills."""
     contexts: tuple[str, ...]
@@ -67,7 +61,13 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
 
         Raise `TypeError`, with the name of the parameter, for a type that has no JSON Schema.
         """
-        schemas, definitions = _to_schemas(tool, self.parameters)
+        for parameter in self.parameters:
+            try:
+                schemas_from_types([parameter.type])
+            except TypeError as exc:
+                name = parameter.name
+                raise TypeError(f"tool {tool!r}: the type of parameter {name!r} has no JSON Schema: {exc}") from exc
+        schemas, definitions = schemas_from_types([_with_format(parameter.type) for parameter in self.parameters])
         properties = {
             parameter.name: _to_property(schema, parameter, descriptions.get(parameter.name, ""))
             for parameter, schema in zip(self.parameters, schemas, strict=True)
@@ -99,17 +99,12 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
             items = _sphinx_items(lines[index:])
         else:
             continue
-        return "\n".join(lines[:index]).strip(), _join_items(items)
+        texts: dict[str, list[str]] = {}
+        for name, part in items:
+            texts.setdefault(name, []).append(part.strip())
+        joined = {name: " ".join(filter(None, parts)) for name, parts in texts.items()}
+        return "\n".join(lines[:index]).strip(), {name: text for name, text in joined.items() if name and text}
     return "\n".join(lines).strip(), {}
-
-
-def _join_items(items: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Join the lines of each parameter."""
-    texts: dict[str, list[str]] = {}
-    for name, line in items:
-        texts.setdefault(name, []).append(line.strip())
-    joined = {name: " ".join(filter(None, lines)) for name, lines in texts.items()}
-    return {name: text for name, text in joined.items() if name and text}
 
 
 def _google_items(lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -177,7 +172,7 @@ def read_signature(tool: str, function: Callable[..., Any]) -> Signature:
         if _is_context(annotation):
             contexts.append(each.name)
         else:
-            parameters.append(Parameter(each.name, annotation, each.default))
+            parameters.append(Parameter(each.name, annotation, each.default, each.default is each.empty))
     return Signature(tuple(parameters), tuple(contexts))
 
 
@@ -197,7 +192,6 @@ def _read_annotation(tool: str, function: Callable[..., Any], parameter: inspect
 
 
 def _is_context(annotation: Any) -> bool:
-    """Return True for `ToolContext` and `ToolContext | None`."""
     return annotation is ToolContext or any(map(_is_context, _union_members(annotation)))
 
 
@@ -207,20 +201,6 @@ def _union_members(annotation: Any) -> tuple[Any, ...]:
     if origin is Annotated:
         return typing.get_args(annotation)[:1]
     return typing.get_args(annotation) if origin in (typing.Union, types.UnionType) else ()
-
-
-def _to_schemas(tool: str, parameters: tuple[Parameter, ...]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
-    try:
-        return schemas_from_types([_with_format(parameter.type) for parameter in parameters])
-    except TypeError:
-        for parameter in parameters:  # find the one that failed
-            try:
-                schemas_from_types([parameter.type])
-            except TypeError as exc:
-                raise TypeError(
-                    f"tool {tool!r}: the type of parameter {parameter.name!r} has no JSON Schema: {exc}"
-                ) from exc
-        raise
 
 
 def _with_format(annotation: Any) -> Any:

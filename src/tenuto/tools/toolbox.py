@@ -6,6 +6,7 @@ nothing; `run` runs it.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import functools
 import inspect
@@ -18,8 +19,8 @@ import msgspec
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.decorator import Effect, Tool, tool
-from tenuto.tools.execution import ExecutionResult, Outcome, ToolContext, failure, run_tool
-from tenuto.tools.results import to_outcome, to_text
+from tenuto.tools.execution import ToolContext, call_function, stop_task
+from tenuto.tools.results import Outcome, failure, to_outcome, to_text
 from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")
@@ -60,12 +61,19 @@ class DispatcherTool(Tool):
     """One tool of a dispatcher. The dispatcher reads the arguments itself."""
 
     def __init__(self, dispatcher: ToolDispatcher, definition: ToolDefinition) -> None:
+        dispatch: Callable[..., Any] = dispatcher.dispatch
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = [each for each in inspect.signature(dispatch).parameters.values() if each.kind in positional]
+
+        async def call(_arguments: Mapping[str, Any], context: ToolContext) -> Any:
+            return await (dispatch(context.call, context) if len(parameters) > 1 else dispatch(context.call))
+
         effect, approval = (getattr(dispatcher, option, None) for option in ("effect", "approval"))
         super().__init__(
             definition.name,
             definition.description,
             {"type": "object"},
-            _dispatch_function(dispatcher),
+            call,
             effect=effect(definition.name) if effect else "once",
             approval=approval(definition.name) if approval else False,
         )
@@ -75,17 +83,6 @@ class DispatcherTool(Tool):
     def read_arguments(self, call: ToolCallView) -> Mapping[str, Any]:
         """Return no arguments: the dispatcher receives the call."""
         return {}
-
-
-def _dispatch_function(dispatcher: ToolDispatcher) -> Callable[[Mapping[str, Any], ToolContext], Any]:
-    dispatch: Callable[..., Any] = dispatcher.dispatch
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = [each for each in inspect.signature(dispatch).parameters.values() if each.kind in positional]
-
-    async def call(_arguments: Mapping[str, Any], context: ToolContext) -> Any:
-        return await (dispatch(context.call, context) if len(parameters) > 1 else dispatch(context.call))
-
-    return call
 
 
 class PreparedCall(msgspec.Struct, frozen=True, eq=False):
@@ -113,6 +110,8 @@ class Toolbox:
         for member in tools:
             self._add(member)
         self._tools = {member.name: member for member in self._members if isinstance(member, Tool)}
+        self.roots = {name: each.root for name, each in self._tools.items() if each.root}
+        """The directories of the tools that have one, by the name of the tool."""
 
     def definitions(self) -> tuple[ToolDefinition | ServerTool, ...]:
         """Return the definitions for the model, in the order of the tools."""
@@ -126,16 +125,12 @@ class Toolbox:
         """Return the tool of this name; None if it is unknown or a server tool."""
         return self._tools.get(name)
 
-    def roots(self) -> dict[str, str]:
-        """Return the directories of the tools that have one, by the name of the tool."""
-        return {name: each.root for name, each in self._tools.items() if each.root}
-
     def at_roots(self, roots: Mapping[str, str]) -> Toolbox:
         """Return the toolbox with the tools at these directories; tools without a directory do not change.
 
         Raise `NotADirectoryError` for a directory that does not exist.
         """
-        moved = {name: self._tools[name].at_root(roots[name]) for name in self.roots() if name in roots}
+        moved = {name: self._tools[name].at_root(roots[name]) for name in self.roots if name in roots}
         if all(self._tools[name] is each for name, each in moved.items()):
             return self
         return Toolbox(moved.get(_name(member), member) for member in self._members)
@@ -158,10 +153,33 @@ class Toolbox:
         If the task that runs this is cancelled, an `async` tool is cancelled and awaited, a tool in a thread finds
         `cancelled` set in its context, and `CancelledError` is raised. `KeyboardInterrupt` is raised, too.
         """
-        context = context or ToolContext(prepared.call)
-        context.root = prepared.tool.root
-        function = functools.partial(prepared.tool.call, prepared.arguments, context)
-        return _to_outcome(prepared, await run_tool(function, context, prepared.timeout))
+        call, name, tool = prepared.call, prepared.name, prepared.tool
+        context = context or ToolContext(call)
+        context.root = tool.root
+        task = asyncio.create_task(call_function(functools.partial(tool.call, prepared.arguments, context), context))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=prepared.timeout)
+        except asyncio.CancelledError:
+            await stop_task(task, context)
+            raise
+        partial = "It may have taken effect in part: check before you retry."
+        if not done:
+            await stop_task(task, context)
+            timed_out = f"{name} timed out after {prepared.timeout:g} s"
+            if task.done() and not context._in_thread:
+                return failure(call, f"{timed_out} and was stopped. {partial}", "timeout")
+            text = f"{timed_out} and may still be running. It may or may not have taken effect: check before you retry."
+            return Outcome(call.answer(text, is_error=True), "unknown", "timeout")
+        context._listener = None
+        if task.cancelled():
+            return Outcome(call.answer(f"{name} was cancelled. {partial}", is_error=True), "cancelled", "cancelled")
+        error = task.exception()
+        if error is None:
+            return to_outcome(call, task.result(), tool.max_output)
+        if isinstance(error, KeyboardInterrupt):
+            raise error
+        log.debug("tool %s raised", name, exc_info=error)
+        return failure(call, to_text(error), "exception")
 
     async def dispatch(self, call: ToolCallView) -> ToolResult:
         """Run a call and return its result. Approval is not checked: the caller does that with `prepare`."""
@@ -171,34 +189,32 @@ class Toolbox:
 
     def _add(self, member: Any) -> None:
         if isinstance(member, Tool | ServerTool):
-            self._add_tool(member)
+            for other in self._members:
+                is_version = (
+                    isinstance(other, ServerTool) and isinstance(member, ServerTool) and other.type != member.type
+                )
+                if _name(other) == _name(member) and not is_version:
+                    origins = f"{_origin(other)} and {_origin(member)}"
+                    raise ValueError(f"two tools are called {_name(member)!r}: {origins}; rename or remove one")
+            self._members.append(member)
         elif isinstance(member, Toolbox):
             for each in member._members:
-                self._add_tool(each)
-        elif _is_dispatcher(member):
+                self._add(each)
+        elif _has_methods(member, "definitions", "dispatch"):
             for definition in member.definitions():
-                self._add_tool(definition if isinstance(definition, ServerTool) else DispatcherTool(member, definition))
+                self._add(definition if isinstance(definition, ServerTool) else DispatcherTool(member, definition))
         elif is_tool_source(member):
             raise TypeError(
                 f"{member!r:.200} is a tool source that is not open: pass it to an agent, or pass the tools that its "
                 "open() returns"
             )
         elif callable(member):
-            self._add_tool(tool(member))
+            self._add(tool(member))
         else:
             raise TypeError(
                 f"{member!r:.200} is not a tool: use a function, a Tool, a server tool such as web_search(), or an object "
                 "with definitions() and dispatch(call); a definition alone has nothing to run"
             )
-
-    def _add_tool(self, new: Tool | ServerTool) -> None:
-        for other in self._members:
-            is_version = isinstance(other, ServerTool) and isinstance(new, ServerTool) and other.type != new.type
-            if _name(other) == _name(new) and not is_version:
-                raise ValueError(
-                    f"two tools are called {_name(new)!r}: {_origin(other)} and {_origin(new)}; rename or remove one"
-                )
-        self._members.append(new)
 
     def _unknown(self, name: str) -> str:
         names = sorted(self._tools)
@@ -211,11 +227,8 @@ class Toolbox:
 
 def is_tool_source(value: object) -> TypeGuard[ToolSource]:
     """Return True if a value has to be opened before its tools are known."""
-    return not isinstance(value, Tool) and not _is_dispatcher(value) and _has_methods(value, "open", "close")
-
-
-def _is_dispatcher(value: object) -> TypeGuard[ToolDispatcher]:
-    return _has_methods(value, "definitions", "dispatch")
+    is_tool = isinstance(value, Tool) or _has_methods(value, "definitions", "dispatch")
+    return not is_tool and _has_methods(value, "open", "close")
 
 
 def _has_methods(value: object, *names: str) -> bool:
@@ -227,7 +240,6 @@ def _name(member: Tool | ServerTool) -> str:
 
 
 def _origin(owner: Tool | ServerTool) -> str:
-    """Describe where a tool comes from."""
     if isinstance(owner, ServerTool):
         return "a server tool"
     if isinstance(owner, DispatcherTool):
@@ -235,22 +247,3 @@ def _origin(owner: Tool | ServerTool) -> str:
     function = getattr(owner, "__wrapped__", owner.call)
     name = getattr(function, "__qualname__", type(function).__name__)
     return f"{getattr(function, '__module__', None) or 'a function'}.{name}"
-
-
-def _to_outcome(prepared: PreparedCall, execution: ExecutionResult) -> Outcome:
-    call, name = prepared.call, prepared.name
-    if execution.end == "returned":
-        return to_outcome(call, execution.value, prepared.tool.max_output)
-    if execution.error is not None:
-        if isinstance(execution.error, KeyboardInterrupt):
-            raise execution.error
-        log.debug("tool %s raised", name, exc_info=execution.error)
-        return failure(call, to_text(execution.error), "exception")
-    partial = "It may have taken effect in part: check before you retry."
-    if execution.end == "cancelled":
-        return Outcome(call.answer(f"{name} was cancelled. {partial}", is_error=True), "cancelled", "cancelled")
-    timed_out = f"{name} timed out after {prepared.timeout:g} s"
-    if execution.end == "stopped":
-        return failure(call, f"{timed_out} and was stopped. {partial}", "timeout")
-    text = f"{timed_out} and may still be running. It may or may not have taken effect: check before you retry."
-    return Outcome(call.answer(text, is_error=True), "unknown", "timeout")

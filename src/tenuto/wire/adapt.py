@@ -97,7 +97,13 @@ def adapt(
     """
     adapter = _Adapter(messages, target, without)
     outgoing = list(adapter.adapt_messages(notes=notes, inline=inline))
-    _fix_first_and_last(outgoing, target, adapter.losses)
+    order = codec_for(target.dialect).replay_rules.turn_order(target)
+    if order.user_first:
+        _begin(outgoing, adapter.losses)
+    if order.alternates:
+        _insert_bridge(outgoing, adapter.losses)
+    if order.user_last or target.traits.prefill == "rejected":
+        _end(outgoing, adapter.losses)
     losses = tuple(adapter.losses)
     sources, adapted = zip(*outgoing, strict=True) if outgoing else ((), ())
     return Adapted(messages, losses) if _same(adapted, messages) else Adapted(adapted, losses, sources)
@@ -150,12 +156,16 @@ class _Adapter:
                     moved = tuple(Location(at, index) for index in indexes) if is_moved else None
                     yield MessageSource(at, moved), adapted
                     if results := self._results.results_after(at):
-                        yield MessageSource(at, results.locations), results.message
+                        yield MessageSource(at, results[0]), results[1]
             elif isinstance(message, ToolResults):
                 if results := self._results.late_results(at):
-                    yield MessageSource(at, results.locations), results.message
+                    yield MessageSource(at, results[0]), results[1]
             elif isinstance(message, UserMessage):
-                user = self._remove_user_tokens(message, at)
+                user = message
+                for index, part in enumerate(message.parts):
+                    if part.meta:
+                        self._lose("foreign-token", Location(at, index), "a token in a user message")
+                        user = replace(message, content=remove_tokens(message.parts))
                 if reasoning:
                     content = (Text(_NOTE.format("\n\n".join(reasoning))), *user.parts)
                     locations = (None, *(Location(at, index) for index in range(len(user.parts))))
@@ -260,12 +270,6 @@ class _Adapter:
         self._lose("calls-last", Location(at), f"{len(calls)} calls moved after the text of their turn")
         return [*blocks[:first], *texts, *calls]
 
-    def _remove_user_tokens(self, message: UserMessage, at: int) -> UserMessage:
-        signed = [index for index, part in enumerate(message.parts) if part.meta]
-        for index in signed:
-            self._lose("foreign-token", Location(at, index), "a token in a user message")
-        return replace(message, content=remove_tokens(message.parts)) if signed else message
-
 
 def is_signed_part(block: Block) -> bool:
     """Return whether a block has content besides its signature or id: then only that is omitted."""
@@ -303,17 +307,6 @@ def _server_tool_id(block: Block) -> str | None:
 
 def _has_details(block: Block) -> bool:
     return isinstance(block.meta, ChatMeta) and bool(block.meta.details)
-
-
-def _fix_first_and_last(outgoing: list[_Outgoing], target: Target, losses: list[Loss]) -> None:
-    """Make the user begin and end, and the assistant reply between tool results and user, if the target requires it."""
-    order = codec_for(target.dialect).replay_rules.turn_order(target)
-    if order.user_first:
-        _begin(outgoing, losses)
-    if order.alternates:
-        _insert_bridge(outgoing, losses)
-    if order.user_last or target.traits.prefill == "rejected":
-        _end(outgoing, losses)
 
 
 def _begin(outgoing: list[_Outgoing], losses: list[Loss]) -> None:

@@ -60,18 +60,15 @@ class BlockKey(msgspec.Struct, frozen=True):
     index: int
 
 
-class BlockSlot:
+class BlockSlot(msgspec.Struct, eq=False):
     """A block, the pieces that extend it, and its extra fields while they change."""
 
-    __slots__ = ("_extra", "block", "done", "index", "packed", "pieces")
-
-    def __init__(self, index: int, block: Block) -> None:
-        self.index = index
-        self.block = block
-        self.pieces: list[str] = []
-        self.done = False
-        self.packed = 0
-        self._extra: MergedFields | None = None
+    index: int
+    block: Block
+    pieces: list[str] = []
+    done: bool = False
+    packed: int = 0
+    merged_extra: MergedFields | None = None
 
     def pack(self) -> None:
         """Join recent pieces to save memory: a 20-character str costs about 80 bytes.
@@ -85,34 +82,34 @@ class BlockSlot:
 
     def extra(self) -> MergedFields:
         """Return the extra fields of the block, to change or to merge into; `joined` writes them into the block."""
-        if self._extra is None:
-            self._extra = MergedFields(jsonio.members(self.block.extra) if self.block.extra else None)
-        return self._extra
-
-    def replace(self, block: Block) -> None:
-        self.block, self._extra = block, None
+        if self.merged_extra is None:
+            self.merged_extra = MergedFields(jsonio.members(self.block.extra) if self.block.extra else None)
+        return self.merged_extra
 
     def joined(self) -> Block:
         """Return the block with its pieces and extra fields, or as it is if it cannot grow; nothing is consumed."""
-        if self._extra is not None:
-            self.replace(msgspec.structs.replace(self.block, extra=self._extra.text()))
+        if self.merged_extra is not None:
+            self.block = msgspec.structs.replace(self.block, extra=self.merged_extra.text())
+            self.merged_extra = None
         if not self.pieces or (field := GROWS.get(type(self.block))) is None:
             return self.block
         self.pieces, self.packed = ["".join(self.pieces)], 1
-        text = jsonio.join_surrogates(getattr(self.block, field) + self.pieces[0])
+        text: str = getattr(self.block, field) + self.pieces[0]
+        if not text.isascii():
+            text = jsonio.join_surrogates(text)
         return msgspec.structs.replace(self.block, **{field: text})
 
 
-class BlockAssembler:
-    """Assemble the blocks of a message. `strict`: refuse to complete a call that never began."""
+class BlockAssembler(msgspec.Struct, kw_only=True, eq=False):
+    """Assemble the blocks of a message."""
 
-    def __init__(self, *, strict: bool = False) -> None:
-        self.slots: list[BlockSlot] = []
-        self._strict = strict
-        self._reasoning: BlockSlot | None = None
-        """The open reasoning of the `on_*` methods."""
-        self._calls: dict[str, BlockSlot] = {}
-        """The open calls of the `on_*` methods, by id."""
+    strict: bool = False
+    """Whether to refuse to complete a call that never began."""
+    slots: list[BlockSlot] = []
+    reasoning: BlockSlot | None = None
+    """The open reasoning of the `on_*` methods."""
+    calls: dict[str, BlockSlot] = {}
+    """The open calls of the `on_*` methods, by id."""
 
     def begin(self, block: Block) -> BlockSlot:
         slot = BlockSlot(len(self.slots), block)
@@ -121,7 +118,8 @@ class BlockAssembler:
 
     def finish(self, slot: BlockSlot, block: Block | None = None) -> Block:
         """Close a slot with its pieces joined, or with `block` if the provider sent the finished form."""
-        slot.replace(block if block is not None else slot.joined())
+        slot.block = block if block is not None else slot.joined()
+        slot.merged_extra = None
         slot.pieces, slot.packed = [], 0
         slot.done = True
         return slot.block
@@ -146,35 +144,35 @@ class BlockAssembler:
     def on_reasoning_start(self) -> BlockKey:
         """Begin reasoning. Open reasoning is finished without a token."""
         self.on_reasoning_complete()
-        self._reasoning = self.begin(Reasoning())
-        return BlockKey(self._reasoning.index)
+        self.reasoning = self.begin(Reasoning())
+        return BlockKey(self.reasoning.index)
 
     def on_reasoning_delta(self, delta: str) -> None:
         """Extend the open reasoning; raise `OrphanedReasoningDelta` without it."""
-        if self._reasoning is None:
+        if self.reasoning is None:
             raise errors.OrphanedReasoningDelta
-        self._reasoning.pieces.append(delta)
+        self.reasoning.pieces.append(delta)
 
     def on_reasoning_complete(self, meta: ProviderMeta | None = None) -> None:
         """Finish the open reasoning with its token; do nothing without it."""
-        if self._reasoning is not None:
-            self.finish(self._reasoning, msgspec.structs.replace(self._reasoning.joined(), meta=meta))
-            self._reasoning = None
+        if self.reasoning is not None:
+            self.finish(self.reasoning, msgspec.structs.replace(self.reasoning.joined(), meta=meta))
+            self.reasoning = None
 
     def current_reasoning_text(self) -> str:
         """Return the text of the open reasoning so far; empty without it."""
-        return "".join(self._reasoning.pieces) if self._reasoning is not None else ""
+        return "".join(self.reasoning.pieces) if self.reasoning is not None else ""
 
     def on_tool_call_start(self, id: str) -> BlockKey:
         """Begin a call; raise `DuplicateToolStart` if it is open already."""
-        if id in self._calls:
+        if id in self.calls:
             raise errors.DuplicateToolStart(id)
-        self._calls[id] = slot = self.begin(ToolUse(id, "", ""))
+        self.calls[id] = slot = self.begin(ToolUse(id, "", ""))
         return BlockKey(slot.index)
 
     def on_tool_call_delta(self, id: str, name: str | None, args_delta: str) -> None:
         """Extend an open call's arguments, and name it; raise `OrphanedToolDelta` if it is not open."""
-        slot = self._calls.get(id)
+        slot = self.calls.get(id)
         if slot is None:
             raise errors.OrphanedToolDelta(id)
         if name is not None:
@@ -186,7 +184,7 @@ class BlockAssembler:
 
         Raise `UnknownToolFinalize` for a call that is not open, `InvalidArgsJson` for text that is not JSON.
         """
-        slot = self._calls.get(id)
+        slot = self.calls.get(id)
         if slot is None:
             raise errors.UnknownToolFinalize(id)
         args = jsonio.join_surrogates("".join(slot.pieces)) or "{}"
@@ -196,27 +194,26 @@ class BlockAssembler:
 
     def on_tool_call_complete(self, id: str, name: str, args: str, meta: ProviderMeta | None = None) -> None:
         """Finish a call. One that never began is appended, or in strict mode refused (`UnknownToolComplete`)."""
-        slot = self._calls.pop(id, None)
+        slot = self.calls.pop(id, None)
         if slot is None:
-            if self._strict:
+            if self.strict:
                 raise errors.UnknownToolComplete(id)
             slot = self.begin(ToolUse(id, name, args))
         self.finish(slot, ToolUse(id, name, args, meta=meta))
 
 
-class ChoiceBuilder:
+class ChoiceBuilder(msgspec.Struct, eq=False):
     """The blocks of one choice. Events are appended to `out`, losses to `losses`."""
 
-    __slots__ = ("assembler", "choice", "losses", "out")
-
-    def __init__(self, out: list[events.StreamEvent], losses: list[Loss], choice: int = 0) -> None:
-        self.out = out
-        self.losses = losses
-        self.choice = choice
-        self.assembler = BlockAssembler()
+    out: list[events.StreamEvent]
+    losses: list[Loss]
+    choice: int = 0
+    assembler: BlockAssembler = msgspec.field(default_factory=BlockAssembler)
 
     def start(self, block: Block) -> BlockSlot:
-        slot = self.assembler.begin(block)
+        slots = self.assembler.slots
+        slot = BlockSlot(len(slots), block)
+        slots.append(slot)
         self.out.append(events.ContentStart(self.choice, slot.index, block))
         return slot
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Document, Image, Text
@@ -40,9 +40,9 @@ def error_text(text: str) -> str:
     return text if text.lower().startswith("error") else f"Error: {text}"
 
 
-def with_locations(items: Iterable[T], location: Location) -> Iterator[tuple[Location, T]]:
-    """Yield the blocks or results of the message at `location`, each with its own location."""
-    return ((location.within(index), item) for index, item in enumerate(items))
+def with_locations(items: Iterable[T], location: Location) -> list[tuple[Location, T]]:
+    """Return the blocks or results of the message at `location`, each with its own location."""
+    return [(Location(location.message, index), item) for index, item in enumerate(items)]
 
 
 class BodyBuilder:
@@ -69,14 +69,14 @@ class BodyBuilder:
         for location, item in items:
             if (node := write(item, location)) is not None:
                 nodes.append(node)
-                self.place(location, node)
+                self._nodes.setdefault(id(node), []).append((location, node, ""))
         return nodes
 
     def place_texts(self, location: Location, parts: Iterable[Content], node: object, field: str) -> None:
         """Note that the texts of a message are joined in one field of an object of the body."""
-        for place, part in with_locations(parts, location):
+        for index, part in enumerate(parts):
             if getattr(part, "text", ""):
-                self.place(place, node, field)
+                self.place(location.within(index), node, field)
 
     def location_of(self, node: object, default: Location) -> Location:
         """Return the location of the block that was written as this object."""
@@ -97,7 +97,7 @@ class BodyBuilder:
         refused = tuple(kind for kind, is_accepted in media if traits.known and not is_accepted)
         is_result = location.block is not None
         for index, part in enumerate(parts):
-            place = location.field(f"content[{index}]") if is_result else location.within(index)
+            place = location.field(f"content[{index}]") if is_result else Location(location.message, index)
             if not isinstance(part, refused):
                 yield place, part
                 continue
@@ -128,16 +128,19 @@ class BodyBuilder:
 
     def record_unsupported(self, *names: str, remedy: str = "") -> None:
         """Record the parameters that the request sets and this dialect cannot express."""
-        for name, value in set_parameters(self.request, names):
-            if value not in ((), {}):
+        for name in names:
+            if (value := getattr(self.request, name)) not in (None, (), {}):
                 self.record_loss("unsupported-parameter", name, repr(value)[:200], remedy)
 
     def join_header(self, name: str, value: str) -> None:
         """Add a value to a header that holds a list; the row's and the caller's own values stay in it."""
         self._list_headers.setdefault(name, []).append(value)
 
-    def finish(self, path: str) -> WireRequest:
-        """Merge what the caller adds for this provider, and write the bytes."""
+    def finish(self, path: str, without_numbers: object = None) -> WireRequest:
+        """Merge what the caller adds for this provider, and write the bytes.
+
+        `without_numbers` is a long part of the body that has no numbers: see `jsonio.encode`.
+        """
         request, provider = self.request, self.target.provider
         if request.metadata:
             by_provider = {name: fields for name, fields in request.metadata.items() if isinstance(fields, dict)}
@@ -147,25 +150,26 @@ class BodyBuilder:
             for name in (provider.name, *provider.aliases):
                 self.body.update(by_provider.get(name, {}))
         self.body.update(request.extra_body)
-        body = self._replace_lone_surrogates(jsonio.encode(self.body))
+        body = jsonio.encode(self.body, without_numbers)
+        if b"\\u" in body:
+            body = self._replace_lone_surrogates(body)
         own = {name.lower(): value for name, value in request.extra_headers.items()}
         headers = {**provider.headers, **self.headers, **own}
         for name, values in self._list_headers.items():
             listed = [*values, *provider.headers.get(name, "").split(","), *own.get(name, "").split(",")]
             headers[name] = ",".join(dict.fromkeys(value.strip() for value in listed if value.strip()))
-        return WireRequest("POST", path, headers, body, tuple(self.losses), self._placements())
+        placements = self._placements() if self.trace else ()
+        return WireRequest("POST", path, headers, body, tuple(self.losses), placements)
 
     def _placements(self) -> tuple[Placement, ...]:
         """Find the pointers of the placed blocks that are still in the body."""
-        if not self.trace:
-            return ()
         pointers: dict[int, str] = {}
 
         def walk(node: object, pointer: str) -> None:
             pointers[id(node)] = pointer
             items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
             for key, value in items:
-                if isinstance(value, dict | list | Raw):
+                if isinstance(value, dict | list | Raw | Struct):
                     walk(value, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}")
 
         walk(self.body, "")
@@ -177,8 +181,6 @@ class BodyBuilder:
         )
 
     def _replace_lone_surrogates(self, body: bytes) -> bytes:
-        if b"\\ud" not in body and b"\\uD" not in body:
-            return body
         halves: list[bytes] = []
 
         def replace_half(escape: re.Match[bytes]) -> bytes:
@@ -207,19 +209,20 @@ class TurnList:
         self._field = field
         """The field of a message that has its parts."""
         self._write_text = write_text
-        self._empty_turn: Location | None = None
+        self.empty_turn: Location | None = None
+        """The location of an empty user turn that needs a placeholder if an assistant turn follows, or nothing."""
 
     def append(self, role: str, parts: list[Any], location: Location, *, joins: bool = True) -> None:
         """Append the parts of a turn: to the last message if it has the same role and the turn `joins` it."""
         is_same_role = bool(self.messages) and self.messages[-1]["role"] == role
         if not parts:
             if role == "user" and not is_same_role:
-                self._empty_turn = location
+                self.empty_turn = location
             return
-        if role != "user":
-            self.fill_empty_turn()
+        if role != "user" and self.empty_turn is not None:
+            self.fill_empty_turn(self.empty_turn)
             is_same_role = bool(self.messages) and self.messages[-1]["role"] == role
-        self._empty_turn = None
+        self.empty_turn = None
         if is_same_role and joins:
             self.messages[-1][self._field] += parts
             self.locations[-1] = location
@@ -227,11 +230,10 @@ class TurnList:
             self.messages.append({"role": role, self._field: parts})
             self.locations.append(location)
 
-    def fill_empty_turn(self) -> None:
-        """Write a placeholder for an empty user turn, if one is pending."""
-        if self._empty_turn is not None:
-            text = self._write_text(self._builder.placeholder(self._empty_turn))
-            self._builder.place(self._empty_turn.within(0), text)
-            self.messages.append({"role": "user", self._field: [text]})
-            self.locations.append(self._empty_turn)
-            self._empty_turn = None
+    def fill_empty_turn(self, location: Location) -> None:
+        """Write a placeholder for the empty user turn at this location."""
+        text = self._write_text(self._builder.placeholder(location))
+        self._builder.place(location.within(0), text)
+        self.messages.append({"role": "user", self._field: [text]})
+        self.locations.append(location)
+        self.empty_turn = None

@@ -26,9 +26,7 @@ _TRANSLATED = ("budget", "toggle", "level", "disabled")
 
 
 def apply_traits(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, ...]]:
-    """Return the request as the target's model accepts it, and the changes."""
-    if not target.traits.known:
-        return request, ()
+    """Return the request as the target's model, whose traits are known, accepts it, and the changes."""
     fitter = _RequestFitter(request, target)
     if request.tools or any(set_parameters(request, _PARAMETERS)):
         fitter.fit_tools()

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Block, Reasoning
+from tenuto.core.blocks import Reasoning
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, MessageStart, StreamEvent
 from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
+from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
@@ -108,14 +108,6 @@ class Decoder(ABC):
         """Whether every choice has ended, and only the usage may still follow."""
         return self.ended
 
-    @property
-    def prefix(self) -> str:
-        """The digest of the messages that the reasoning of the reply is bound to; empty without bound reasoning."""
-        slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)
-        if not self.request_body or not any(isinstance(slot.block, Reasoning) for slot in slots):
-            return ""
-        return prefix_of(self.request_body, self.target)
-
     # --- for the client ---------------------------------------------------------------------------------------------------
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
@@ -131,7 +123,9 @@ class Decoder(ABC):
                 self._fault(exc, data)
         if self.frame_count >= self._packs_at:
             self._pack()
-        return self._take_events()
+        events = self.out.copy()
+        self.out.clear()  # otherwise a stream would hold 5 KB of events until the next chunk
+        return events
 
     def feed_body(self, body: bytes) -> list[StreamEvent]:
         self._closed = True
@@ -139,7 +133,7 @@ class Decoder(ABC):
             self.body(body)
         except _ERRORS as exc:
             self._fault(exc, body)
-        return self._take_events()
+        return self.drain()
 
     def drain(self) -> list[StreamEvent]:
         """Read the frame that was open when the bytes ended, and return its events.
@@ -162,7 +156,9 @@ class Decoder(ABC):
                     error.__cause__ = exc
                     self._fail(error)
         self._closed = True
-        return self._take_events()
+        events = self.out.copy()
+        self.out.clear()
+        return events
 
     def finish(self) -> list[StreamEvent]:
         """End the reply and return the last events, of which the last one is `MessageDone`.
@@ -178,7 +174,8 @@ class Decoder(ABC):
                     self._fail(IncompleteResponse(f"the reply ended before its last event ({self.dialect})"))
             except _ERRORS as exc:
                 self._fault(exc, b"")
-        events += self._take_events()
+        events += self.out
+        self.out.clear()
         if self.error is not None:
             raise self.error
         return events
@@ -208,11 +205,6 @@ class Decoder(ABC):
         last = self.out[-1] if self.out else None
         if type(last) is ContentDelta:
             self._choices[last.choice_index].assembler.slots[last.part_index].pack()
-
-    def _take_events(self) -> list[StreamEvent]:
-        events = self.out.copy()
-        self.out.clear()  # otherwise a stream would hold 5 KB of events until the next chunk
-        return events
 
     def _fault(self, exc: Exception, data: bytes) -> None:
         """Fail with an exception from reading `data`: an `LLMError` as it is, any other one as a `ProtocolError`."""
@@ -275,15 +267,17 @@ class Decoder(ABC):
             return None
 
     def origin(self) -> Origin:
-        """Return the issuer of the reply's tokens: the requested model, or the one that replied if none was requested."""
-        target = self.target
-        model = target.model or self.model
-        return Origin(target.provider.name, self.dialect, model, target.account, target.platform, self.prefix)
+        """Return the issuer of the reply's tokens: the requested model, or the one that replied if none was requested.
 
-    def make_message(
-        self, blocks: Iterable[Block], stop: StopReason | None, raw_stop: str | None, extra: str, *, incomplete: bool
-    ) -> AssistantMessage:
-        return AssistantMessage(tuple(blocks), stop, raw_stop, self.origin(), extra, incomplete)
+        If the model binds its reasoning to the messages before it, the origin has their digest.
+        """
+        target, prefix = self.target, ""
+        if self.request_body and target.traits.prefix_bound:
+            slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)
+            if any(isinstance(slot.block, Reasoning) for slot in slots):
+                prefix = prefix_of(self.request_body, target)
+        model = target.model or self.model
+        return Origin(target.provider.name, self.dialect, model, target.account, target.platform, prefix)
 
     def make_response(
         self,

@@ -102,32 +102,40 @@ class SseDecoder(Framing):
         if self._after_cr or b"\r" in chunk:
             chunk = self._to_lf(chunk)
         if b"\n\n" in chunk or (chunk[:1] == b"\n" and self._pending and self._pending[-1][-1:] == b"\n"):
-            data = self._take() + chunk
-            end = data.rfind(b"\n\n") + 2
-            self._split_events(data[:end], frames)
-            chunk = data[end:]
-        self._hold(chunk, slack=1)  # the newline that may end the last line
+            if self._pending:
+                chunk = b"".join((*self._pending, chunk))
+                self._pending, self._size = [], 0
+            end = chunk.rfind(b"\n\n") + 2
+            events, chunk = chunk[:end], chunk[end:]
+            lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
+            matches = pattern.findall(events) if len(events) <= self._limit else []
+            if matches and len(matches) * lines == events.count(b"\n"):  # the pattern skipped no line
+                frames += matches
+            else:
+                self._parse_events(events, frames)
+        if chunk:
+            self._hold(chunk, slack=1)  # the newline that may end the last line
 
     def _read_rest(self, frames: list[Frame]) -> None:
-        rest = b"".join(self._pending)
-        if len(rest.removesuffix(b"\n")) > self._limit:
-            raise self._too_large(rest)
-        if frame := _parse_event(rest):
-            frames.append(frame)
+        if self._pending:
+            self._parse_events(b"".join(self._pending).removesuffix(b"\n"), frames)
 
-    def _split_events(self, events: bytes, frames: list[Frame]) -> None:
-        """Split complete events: with one regex if all have the usual lines, else line by line."""
-        if len(events) <= self._limit:
-            lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
-            matches = pattern.findall(events)
-            if len(matches) * lines == events.count(b"\n"):  # the pattern skipped no line
-                frames += matches
-                return
+    def _parse_events(self, events: bytes, frames: list[Frame]) -> None:
+        """Parse events line by line: those that have other lines than the usual ones."""
         for event in events.split(b"\n\n"):
             if len(event) > self._limit:
                 raise self._too_large(event)
-            if frame := _parse_event(event):
-                frames.append(frame)
+            name = b""
+            lines: list[bytes] = []
+            for line in event.removeprefix(_BOM).split(b"\n"):
+                field, _, value = line.partition(b":")
+                value = value.removeprefix(b" ")
+                if field == b"data":
+                    lines.append(value)
+                elif field == b"event":
+                    name = value
+            if data := b"\n".join(lines):
+                frames.append((name, data))
 
     def _to_lf(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk[:1] == b"\n":  # the second half of a CRLF in two chunks
@@ -136,20 +144,6 @@ class SseDecoder(Framing):
         if chunk:
             self._after_cr = chunk[-1:] == b"\r"
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _parse_event(event: bytes) -> Frame | None:
-    name = b""
-    lines: list[bytes] = []
-    for line in event.removeprefix(_BOM).split(b"\n"):
-        field, _, value = line.partition(b":")
-        value = value.removeprefix(b" ")
-        if field == b"data":
-            lines.append(value)
-        elif field == b"event":
-            name = value
-    data = b"\n".join(lines)
-    return (name, data) if data else None
 
 
 class JsonArrayReader(Framing):
@@ -331,20 +325,17 @@ class FrameReader(Framing):
 
     _reader: Framing | None = None
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        return super().feed(chunk) if self._reader is None else self._reader.feed(chunk)
-
-    def close(self) -> list[Frame]:
-        return super().close() if self._reader is None else self._reader.close()
-
     def _read(self, chunk: bytes, frames: list[Frame]) -> None:
+        if self._reader is not None:
+            self._reader._read(chunk, frames)
+            return
         if not chunk.strip():
             self._hold(chunk)
             return
-        data = self._take() + chunk
+        data = b"".join((*self._pending, chunk))
         start = data.removeprefix(_BOM).lstrip()
         if not start or _BOM.startswith(start):  # more of the byte order mark may follow
-            self._hold(data)
+            self._hold(chunk)
             return
         if start[:1] == b"{":
             self._reader = BodyReader(self._limit)
@@ -353,7 +344,8 @@ class FrameReader(Framing):
         else:
             self._reader = SseDecoder(self._limit)
         self.whole = self._reader.whole
-        frames += self._reader.feed(data)
+        self._reader._read(data, frames)
 
     def _read_rest(self, frames: list[Frame]) -> None:
-        """Ignore white space and a byte order mark."""
+        if self._reader is not None:  # else there was only white space or a byte order mark
+            self._reader._read_rest(frames)

@@ -41,7 +41,7 @@ class MergedFields(UserDict[str, Raw]):
 
     def text(self) -> str:
         """Return the fields as the text of an object; empty without fields."""
-        return jsonio.object_text(self.written())
+        return jsonio.object_text(self.written()) if self.data else ""
 
 
 _Value: TypeAlias = Raw | MergedFields | dict[bytes, MergedFields]

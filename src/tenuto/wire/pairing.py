@@ -27,6 +27,8 @@ from tenuto.wire.registry import codec_for
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH = 29
 """The length of a generated id, if the target accepts it."""
+Locations = tuple[Location | None, ...]
+"""The original location of each result of a message; None for an added result."""
 UNANSWERED = "No result: the call was interrupted before it gave one."
 
 
@@ -99,13 +101,6 @@ class CallRef(msgspec.Struct):
         return bool(extra) and bytes(extra_fields_or_empty(extra).get("async", b"")) == b"true"
 
 
-class Answers(msgspec.Struct, frozen=True):
-    """A message with tool results, and the original location of each; None for an added result."""
-
-    message: ToolResults
-    locations: tuple[Location | None, ...]
-
-
 class ResultPairs:
     """The results of a transcript's calls. `calls` has every call, in order."""
 
@@ -131,7 +126,11 @@ class ResultPairs:
                     of_id[-1].append(call)
             elif isinstance(message, ToolResults):
                 for index, result in enumerate(message.results):
-                    nearest = _nearest(waiting.get(result.tool_use_id, []))
+                    # the first open call of the last turn that has one
+                    turns = waiting.get(result.tool_use_id)
+                    nearest = turns[-1].popleft() if turns else None
+                    if turns and not turns[-1]:
+                        turns.pop()
                     self._give(result, nearest, Location(at, index), turn)
 
     def _give(self, result: ToolResult, call: CallRef | None, place: Location, turn: int) -> None:
@@ -154,7 +153,7 @@ class ResultPairs:
                 index = turn if has_calls else place.message or 0
                 self._late.setdefault(index, []).append((place, call.answer))
 
-    def results_after(self, turn: int) -> Answers | None:
+    def results_after(self, turn: int) -> tuple[Locations, ToolResults] | None:
         """Return the results for the calls of a turn, if it has any; missing results are added, with a `Loss`."""
         results: list[tuple[Location | None, ToolResult]] = []
         for call in self._calls.get(turn, ()):
@@ -169,29 +168,19 @@ class ResultPairs:
         results += self._late.get(turn, ())
         return self._answers(turn + 1, results) if results else None
 
-    def late_results(self, at: int) -> Answers | None:
+    def late_results(self, at: int) -> tuple[Locations, ToolResults] | None:
         """Return the late results that keep their position: those after a turn without calls."""
         return self._answers(at, self._late[at]) if at in self._late else None
 
-    def _answers(self, at: int, placed: list[tuple[Location | None, ToolResult]]) -> Answers:
+    def _answers(self, at: int, placed: list[tuple[Location | None, ToolResult]]) -> tuple[Locations, ToolResults]:
         """Make a message of results; it is the original message at this index if that has the same ones."""
         locations, results = zip(*placed, strict=True)
         message = self._messages[at] if at < len(self._messages) else None
         if not isinstance(message, ToolResults) or message.results != results:
             message = ToolResults(results)
-        return Answers(message, locations)
+        return locations, message
 
 
 def remove_tokens(content: tuple[Content, ...]) -> tuple[Content, ...]:
     """Remove tokens from the content of a result or user message: no provider issued them for this position."""
     return tuple(replace(part, meta=None, extra="") if part.meta else part for part in content)
-
-
-def _nearest(turns: list[deque[CallRef]]) -> CallRef | None:
-    """Take the first open call of the last turn that has one; `turns` holds the open calls of one id, turn by turn."""
-    if not turns:
-        return None
-    call = turns[-1].popleft()
-    if not turns[-1]:
-        turns.pop()
-    return call

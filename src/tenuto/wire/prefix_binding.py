@@ -50,49 +50,39 @@ def stale_thoughts(
     ]
     if not thoughts:
         return ()
-    stale = _PrefixScan(thoughts).through(jsonio.parse(body))
+    stale = _stale_messages(thoughts, jsonio.parse(body))
     return tuple((at, place) for at, place, *_ in thoughts if stale.get(at))
 
 
-class _PrefixScan:
-    """Read a body once, as if it had no stale thinking blocks."""
+def _stale_messages(thoughts: list[tuple[int, int, str, str]], body: Any) -> dict[int, bool]:
+    """Return for each message with thinking blocks in the body whether they are stale.
 
-    def __init__(self, thoughts: list[tuple[int, int, str, str]]) -> None:
-        self._thoughts = thoughts
-        self._numbers: dict[str, deque[int]] = {}
-        for number, (*_, token) in enumerate(thoughts):
-            self._numbers.setdefault(token, deque()).append(number)
-        self._next = 0
-        self._seen: dict[str, int] = {}
-        """The number of parts before each digest."""
-        self._stale: dict[int, bool] = {}
-
-    def through(self, body: Any) -> dict[int, bool]:
-        """Return for each message with thinking blocks in the body whether they are stale."""
-        so_far = _before(body)
-        self._seen[so_far.hexdigest()[:_LENGTH]] = count = turn = 0
-        for role, part in _message_parts(body):
-            if role != "assistant":
-                turn = count + 1
-            elif self._goes(part, count, turn):
-                continue
-            count += 1
-            so_far.update(jsonio.encode([role, part]))
-            self._seen[so_far.hexdigest()[:_LENGTH]] = count
-        return self._stale
-
-    def _goes(self, part: Any, count: int, turn: int) -> bool:
-        """Return whether a part is a stale thinking block. The start of its own reply may follow its prefix."""
-        numbers = self._numbers.get(_token_of(part)) if isinstance(part, dict) else None
-        while numbers and numbers[0] < self._next:
-            numbers.popleft()
-        if not numbers:
-            return False
-        at, place, prefix, _ = self._thoughts[numbers[0]]
-        self._next = numbers[0] + 1
-        if at not in self._stale:
-            self._stale[at] = self._seen.get(prefix, -1) < max(turn, count - place)
-        return self._stale[at]
+    The body is read once, as if it had no stale thinking blocks.
+    """
+    numbers: dict[str, deque[int]] = {}
+    for number, (*_, token) in enumerate(thoughts):
+        numbers.setdefault(token, deque()).append(number)
+    so_far = _before(body)
+    seen = {so_far.hexdigest()[:_LENGTH]: 0}  # the number of parts before each digest
+    stale: dict[int, bool] = {}
+    next_number = count = turn = 0
+    for role, part in _message_parts(body):
+        if role != "assistant":
+            turn = count + 1
+        elif candidates := numbers.get(_token_of(part)) if isinstance(part, dict) else None:
+            while candidates and candidates[0] < next_number:
+                candidates.popleft()
+            if candidates:
+                at, place, prefix, _ = thoughts[candidates[0]]
+                next_number = candidates[0] + 1
+                if at not in stale:  # the start of its own reply may follow its prefix
+                    stale[at] = seen.get(prefix, -1) < max(turn, count - place)
+                if stale[at]:
+                    continue
+        count += 1
+        so_far.update(jsonio.encode([role, part]))
+        seen[so_far.hexdigest()[:_LENGTH]] = count
+    return stale
 
 
 def _token(block: Reasoning) -> str:

@@ -5,9 +5,9 @@ It is sent only to its issuer, on the same platform, for the same account and mo
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from tenuto.core.messages import Origin
+from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Target
 
 # Compiled when two names of models differ
@@ -45,3 +45,19 @@ def same_issuer(origin: Origin, target: Target) -> bool:
 
 def _undated(model: str) -> str:
     return re.sub(_DATED, "", model.removeprefix("models/"))
+
+
+def foreign_replies(replies: Sequence[AssistantMessage], target: Target) -> tuple[bool, ...]:
+    """Return for each reply whether another issuer gave it: another provider, dialect, host or account."""
+    known: dict[tuple[str, ...], bool] = {}
+    foreign = []
+    for message in replies:
+        origin = message.origin
+        if origin is None:
+            foreign.append(False)
+            continue
+        key = (origin.provider, origin.dialect, origin.model, origin.account, origin.platform)
+        if key not in known:
+            known[key] = not same_issuer(origin, target)
+        foreign.append(known[key])
+    return tuple(foreign)

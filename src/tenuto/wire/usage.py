@@ -104,10 +104,10 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
             input = _subtract_all("input_tokens", input, (cache_read or 0) + (cache_write or 0), losses)
             output = _subtract_all("output_tokens", output, reasoning or 0, losses)
         else:
-            if self.input_includes_cache:
+            if self.input_includes_cache and (cache_read or cache_write):
                 input, cache_read = _subtract("cache_read_tokens", input, cache_read, losses)
                 input, cache_write = _subtract("cache_write_tokens", input, cache_write, losses)
-            if includes_reasoning:
+            if includes_reasoning and reasoning:
                 output, reasoning = _subtract("reasoning_tokens", output, reasoning, losses)
         if "tool_input" in counts:
             input = (input or 0) + counts["tool_input"]

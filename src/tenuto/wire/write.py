@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Block, ChatMeta, Reasoning, Refusal, Text
+from tenuto.core.blocks import Block, ChatMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location, Loss, Placement
-from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.messages import AssistantMessage, Message, Origin, SystemMessage, ToolResult, ToolResults
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError
@@ -17,6 +17,7 @@ from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.capabilities import apply_traits
 from tenuto.wire.prefix_binding import stale_thoughts
 from tenuto.wire.registry import codec_for
+from tenuto.wire.token_scope import issued_by
 
 if TYPE_CHECKING:
     from tenuto.wire.adapt import Adapted
@@ -64,16 +65,19 @@ def _drop_stale_thinking(wire: WireRequest, request: ChatRequest, target: Target
 
 
 def _write_once(request: ChatRequest, target: Target, *, trace: bool) -> WireRequest:
-    adapted = _adapt(request, target)
-    if adapted is not None and adapted.messages is not request.transcript:
-        request = replace(request, messages=adapted.messages)
-    fitted, losses = apply_traits(request, target)
+    adapted: Adapted | None = None
+    if request.omit_blocks or not is_fit(request.transcript, target):
+        from tenuto.wire.adapt import adapt  # a tenth of the import time, and most requests do not need it
+
+        notes, inline = (request.foreign_reasoning == way for way in ("note", "inline"))
+        adapted = adapt(request.transcript, target, notes=notes, inline=inline, without=frozenset(request.omit_blocks))
+        if adapted.messages is not request.transcript:
+            request = replace(request, messages=adapted.messages)
+    fitted, losses = apply_traits(request, target) if target.traits.known else (request, ())
     wire = codec_for(target.dialect).encode(BodyBuilder(fitted, target, losses, trace=trace))
     inserted = len(fitted.transcript) - len(request.transcript)
     if adapted is None and not inserted:
         return wire
-    if not wire.losses and not trace:
-        return replace(wire, losses=adapted.losses) if adapted is not None and adapted.losses else wire
     if adapted is None:
         from tenuto.wire.adapt import Adapted  # only a loss needs it here
 
@@ -120,15 +124,42 @@ def _is_empty(block: Block | ToolResult) -> bool:
     return isinstance(block, Text | Refusal) and not block.text.strip()
 
 
-def _adapt(request: ChatRequest, target: Target) -> Adapted | None:
-    """Adapt the transcript; None if it has only instructions and user texts, where there is nothing to adapt."""
-    messages = request.transcript
-    for message in messages:  # `any(...)` would make a plain request a third slower here
-        if not isinstance(message, SystemMessage | UserMessage) or not isinstance(message.content, str):
-            break
-    else:
-        return None
-    from tenuto.wire.adapt import adapt  # a tenth of the import time, and a plain request does not need it
+def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
+    """Return whether the target issued every reply, and the results of each turn directly follow its calls.
 
-    notes, inline = (request.foreign_reasoning == way for way in ("note", "inline"))
-    return adapt(messages, target, notes=notes, inline=inline, without=frozenset(request.omit_blocks))
+    `adapt` returns such a transcript unchanged, at five times the cost: a long conversation is sent again in each turn.
+    """
+    issuer: Origin | None = None
+    open_ids: list[str] = []
+    all_ids: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolResults):
+            if not open_ids or len(message.results) != len(open_ids):
+                return False
+            for result, id in zip(message.results, open_ids, strict=True):
+                if result.tool_use_id != id:
+                    return False
+                if not isinstance(result.content, str) and any(part.meta for part in result.content):
+                    return False
+            open_ids = []
+        elif open_ids:
+            return False
+        elif isinstance(message, AssistantMessage):
+            origin = message.origin
+            if origin is None or message.incomplete or not (origin == issuer or issued_by(origin, target)):
+                return False
+            issuer = origin
+            for block in message.blocks:
+                if isinstance(block, ToolUse):
+                    if not block.id or block.id in all_ids:
+                        return False
+                    open_ids.append(block.id)
+                    all_ids.add(block.id)
+        elif not isinstance(message.content, str) and any(part.meta for part in message.content):
+            return False
+    if issuer is None or open_ids:
+        return not open_ids
+    first, last = (next(m for m in turns if not isinstance(m, SystemMessage)) for turns in (messages, messages[::-1]))
+    if isinstance(first, AssistantMessage) or isinstance(last, AssistantMessage):
+        return False
+    return not codec_for(target.dialect).replay_rules.turn_order(target).alternates

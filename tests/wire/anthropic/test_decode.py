@@ -183,6 +183,13 @@ def test_compaction_and_fallback_are_markers():
     assert reply.message.blocks[0].kind == "fallback"
 
 
+def test_compaction_keeps_the_signature_of_its_start():
+    signed = {"type": "compaction", "content": None, "signature": "s", "tool_changes": []}
+    (marker,) = stream(sse(start(), *block(0, signed, COMPACTED_DELTA), *end())).message.blocks
+
+    assert marker == Marker("compaction", "c", meta=AnthropicMeta("s"), extra='{"tool_changes":[]}')
+
+
 def test_message_fields_are_in_extra():
     extra = json.loads(stream(STREAMS["compaction"]).message.extra)
     details = {"type": "refusal", "category": "cyber", "recommended_model": "x"}

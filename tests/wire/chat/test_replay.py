@@ -24,6 +24,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import (
     AssistantMessage,
+    SystemMessage,
     ToolResult,
     ToolResults,
     UserMessage,
@@ -157,6 +158,13 @@ def test_assistant_message_without_content_is_omitted():
 
     assert [m["role"] for m in wire_messages] == ["user", "user"]
     assert losses == [("empty-message", "messages[1]")]
+
+
+def test_system_message_without_content_is_omitted():
+    wire_messages, losses = encode_messages(SystemMessage(""), HI)
+
+    assert [m["role"] for m in wire_messages] == ["user"]
+    assert losses == [("empty-message", "messages[0]")]
 
 
 def test_message_fields_are_sent_back_if_listed():

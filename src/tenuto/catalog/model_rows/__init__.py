@@ -104,7 +104,14 @@ class RowFields(TypedDict, total=False):
     exclusive: tuple[Parameter, ...]
     tools: bool
     parallel_tools: bool
-    chat_tools: Literal["ok", "effort_none", "rejected"]
+    chat_tools: Literal["ok", "effort_none", "effort_unset", "rejected"]
+    chat_search: bool
+    system_role: bool
+    developer_role: bool
+    user_images_only: bool
+    streamed_thinking_only: bool
+    reasoning_required: bool
+    reasoning_format: str
     images_in: bool
     audio_in: bool
     documents_in: bool
@@ -114,7 +121,19 @@ class RowFields(TypedDict, total=False):
     continuity: Continuity
     """Whether the model accepts its own earlier turns: "yes", or a word for the reason why not."""
     interleaved_beta: bool
+    reasoning_context: Literal["current_turn", "all_turns", ""]
+    phases: bool
+    configuration_update: Literal["ok", "rejected"]
     prefix_bound: bool
+    unreadable_thinking: str
+    omits_thinking: bool
+    fast_speed: bool
+    compaction: bool
+    refused_tools: tuple[str, ...]
+    signed_calls: Literal["required", "optional", ""]
+    strict_turns: bool
+    functions_alone: bool
+    other_api: bool
     max_tokens_field: Literal["max_tokens"]
     retires: str
     source: str

@@ -7,25 +7,27 @@ from tenuto.catalog.model_rows import LOW_TO_HIGH, ModelGroup
 gemini = ModelGroup(path="models/", suffix=".*", dialect="gemini", system_mid="top_only", source="pa;ll;v;gp")
 gemini_4 = gemini.extend(context_window=1_048_576, max_output=65_536, thinking=("level", "always"), efforts=LOW_TO_HIGH,
     effort_default="medium", sampling="ignored", refuses=("frequency_penalty", "presence_penalty"), prefill="rejected",
-    passback="always", continuity="yes", usd=(2, 10, 0.1), usd_from={"2026-12-01": (4, 20, 0.2)})
+    passback="always", continuity="yes", signed_calls="required", strict_turns=True, usd=(2, 10, 0.1),
+    usd_from={"2026-12-01": (4, 20, 0.2)})
 flash = gemini_4.extend(suffix="(?!.*(?:tts|live|lite)).*", thinking=("level",), usd=(0.75, 3.75, 0.075),
     usd_from={"2027-01-01": (1.5, 7.5, 0.15)}, notes="refusals carried over from 3.6")
 gemini_3 = gemini.extend(context_window=1_048_576, max_output=65_536, thinking=("level",),
-    efforts=("minimal", *LOW_TO_HIGH), effort_default="medium", passback="always", continuity="yes", confidence="high")
+    efforts=("minimal", *LOW_TO_HIGH), effort_default="medium", passback="always", continuity="yes",
+    signed_calls="required", confidence="high")
 image = gemini.extend(context_window=131_072, max_output=32_768, thinking=("level",), efforts=("minimal", "high"),
     forced_tool_choice="rejected", structured_output="none", tools=False, parallel_tools=False, audio_in=False,
-    output_modalities=("text", "image"), passback="always", continuity="yes")
+    output_modalities=("text", "image"), passback="always", continuity="yes", signed_calls="required")
 gemini_2 = gemini.extend(context_window=1_048_576, max_output=65_536, thinking=("budget",), efforts=(),
     refuses=("frequency_penalty", "presence_penalty"), passback="tool_turns", continuity="no-thought-signatures",
-    confidence="high")
+    signed_calls="optional", functions_alone=True, confidence="high")
 no_thinking = gemini.extend(thinking=("none",), continuity="no-reasoning")
 tts = no_thinking.extend(context_window=8192, max_output=16_384, forced_tool_choice="rejected",
     structured_output="none", tools=False, parallel_tools=False, images_in=False, audio_in=False, documents_in=False,
     output_modalities=("audio",), notes="modality AUDIO only")
 tts_3_8 = tts.extend(notes="modality AUDIO only; an introductory price")
-gemini_1 = no_thinking.extend(continuity="no-thought-signatures", source="doc;pa;ll;v;gp", confidence="high",
+gemini_1 = no_thinking.extend(continuity="no-thought-signatures", functions_alone=True, source="doc;pa;ll;v;gp", confidence="high",
     retires="2025-09-24", notes="retired on that day or before; any thinkingConfig is a 400")
-live = no_thinking.extend(structured_output="none", tools=False, source="ll", confidence="low",
+live = no_thinking.extend(structured_output="none", tools=False, other_api=True, source="ll", confidence="low",
     notes="not served by generateContent")
 ROWS = {"google": (
     gemini_4("Gemini 4 Argon cyber", "gemini-4-argon-cyber-permissive", effort_default="high", source="doc"),
@@ -42,8 +44,8 @@ ROWS = {"google": (
     flash("Gemini 3.5 Flash-Lite", "gemini-", suffix=r"(?:3\.5-flash-lite.*|flash-lite-latest)",
         ids=("gemini-3.5-flash-lite", "gemini-flash-lite-latest"), efforts=("minimal", *LOW_TO_HIGH),
         effort_default="minimal", usd=(0.3, 2.5, 0.03), usd_from={}, source="doc;pa;ll;gp"),
-    gemini_3("Gemini 3.5 Flash", "gemini-3.5-flash", suffix="(?!-lite)(?!.*(?:tts|live)).*", usd=(1.5, 9, 0.15),
-        notes="made for temperature 1.0"),
+    gemini_3("Gemini 3.5 Flash", "gemini-3.5-flash", suffix="(?!-lite)(?!.*(?:tts|live)).*", strict_turns=True,
+        usd=(1.5, 9, 0.15), notes="made for temperature 1.0"),
     gemini_3("Gemini 3.1 Pro", "gemini-3.1-pro-preview", "gemini-3.1-pro-preview-customtools", "gemini-pro-latest",
         suffix="", thinking=("level", "always"), efforts=LOW_TO_HIGH, effort_default="high", usd=(2, 12, 0.2),
         tiered=True, notes="dearer from 200K tokens of prompt on; Vertex alone takes a budget of 0"),
@@ -63,9 +65,9 @@ ROWS = {"google": (
     image("Gemini 3.1 Flash Image", "gemini-3.1-flash-image", suffix="(?:-preview.*)?",
         ids=("gemini-3.1-flash-image", "gemini-3.1-flash-image-preview"), usd=(0.5, 3)),
     image("Gemini 3.1 Flash-Lite Image", "gemini-3.1-flash-lite-image", usd=(0.25, 1.5)),
-    image("Nano Banana 2.1", "gemini-nano-banana-2.1", thinking=("none",), usd=(1.5, 7.5), confidence="low"),
+    image("Nano Banana 2.1", "gemini-nano-banana-2.1", thinking=("none",), signed_calls="", usd=(1.5, 7.5), confidence="low"),
     image("Gemini 2.5 Flash Image", "gemini-2.5-flash-image", context_window=65_536, thinking=("none",),
-        continuity="no-thought-signatures", usd=(0.3, 2.5), notes="any thinkingConfig is a 400"),
+        continuity="no-thought-signatures", signed_calls="", functions_alone=True, usd=(0.3, 2.5), notes="any thinkingConfig is a 400"),
     gemini_2("Gemini 2.5 Pro", "gemini-2.5-pro", suffix=r"(?!.*tts)(?:-preview.*|-exp.*|-\d{3})?",
         ids=("gemini-2.5-pro", "gemini-2.5-pro-preview", "gemini-2.5-pro-exp"), thinking=("budget", "always"),
         budget=(128, 32_768), usd=(1.25, 10, 0.125), tiered=True,
@@ -101,7 +103,7 @@ ROWS = {"google": (
         structured_output="prompt", audio_in=False, documents_in=False,
         notes="no systemInstruction: it goes in front of the first user turn"),
     gemini("another Gemini 1 or 2", "gemini-", suffix=r"(?:2.*|(?:flash|pro)-1\.5.*)",
-        continuity="no-thought-signatures", source="inf", confidence="low", notes="nothing else is known of it"),
+        continuity="no-thought-signatures", functions_alone=True, source="inf", confidence="low", notes="nothing else is known of it"),
     gemini_4("a later Gemini", "gemini-", usd=(), usd_from={}, source="inf", confidence="low",
         suffix=r"(?:3(?:\.\d+)?|[4-9](?:\.\d+)?|\d\d)(?:-.*)?", notes="a rule for families to come"),
 )}

@@ -27,6 +27,9 @@ ROWS["groq"] = (
     groq("Llama at Groq", "llama-", "meta-llama/llama-", suffix=".*", context_window=None, images_in=True,
         thinking=("none",), structured_output="prompt", passback="never", confidence="low",
         notes="no longer in every list; the guard models take no tools"),
+    groq("other models at Groq", "moonshotai/kimi-k2-instruct", "gemma", "mistral-", "mixtral-", "allam-", suffix=".*",
+        ids=(), context_window=None, thinking=("none",), structured_output="prompt", passback="never",
+        confidence="low", notes="no longer served"),
 )
 
 cerebras = open_model.extend(max_output=32_768, source="ll;gp;pa", confidence="high")
@@ -94,22 +97,33 @@ ROWS["openrouter"] = (
         suffix=r"(claude-(?:fable-5\.[12]|mythos-5\.[12]|opus-5\.5|sonnet-5\.5)[^:]*)(?::.*)?",
         ids=("anthropic/claude-fable-5.1", "anthropic/claude-fable-5.2", "anthropic/claude-mythos-5.1",
         "anthropic/claude-mythos-5.2", "anthropic/claude-opus-5.5", "anthropic/claude-sonnet-5.5"), vendor="anthropic",
-        forced_tool_choice="rejected", notes="prices from /api/v1/models"),
+        forced_tool_choice="rejected", reasoning_format="anthropic-claude-v1", notes="prices from /api/v1/models"),
     openrouter("Claude at OpenRouter", "anthropic/", vendor="anthropic", forced_tool_choice="not_with_thinking",
-        notes="forced choice turns thinking off"),
+        reasoning_format="anthropic-claude-v1", notes="forced choice turns thinking off"),
     openrouter("a reasoning model of OpenAI's at OpenRouter", "openai/",
-        suffix=r"((?:gpt-(?:[5-9]|\d\d)|o\d)[^:]*)(?::.*)?", vendor="openai",
+        suffix=r"((?:gpt-(?:[5-9]|\d\d)|o\d)[^:]*)(?::.*)?", vendor="openai", reasoning_format="openai-responses-v1",
         notes="-pro ids stand for reasoning.mode pro"),
     openrouter("gpt-oss at OpenRouter", "openai/", suffix="(gpt-oss[^:]*)(?::.*)?", ids=("openai/gpt-oss",),
         vendor="openai", efforts=LOW_TO_HIGH),
     openrouter("another model of OpenAI's at OpenRouter", "openai/", vendor="openai", thinking=("none",), efforts=(),
-        passback=None),
-    openrouter("Gemini at OpenRouter", "google/", suffix="(gemini-[^:]+)(?::.*)?", vendor="google"),
-    relayed("DeepSeek at OpenRouter", "deepseek/", vendor="deepseek", forced_tool_choice="not_with_thinking"),
+        passback=None, reasoning_format="openai-responses-v1"),
+    openrouter("Gemini 3 and later at OpenRouter", "google/", suffix=r"(gemini-(?:[3-9]|\d\d)[^:]*)(?::.*)?",
+        vendor="google", reasoning_format="google-gemini-v1", signed_calls="required"),
+    openrouter("Gemini at OpenRouter", "google/", suffix="(gemini-[^:]+)(?::.*)?", vendor="google",
+        reasoning_format="google-gemini-v1"),
+    relayed("DeepSeek R1 at OpenRouter", "deepseek/", suffix="(deepseek-r1[^:]*)(?::.*)?", ids=("deepseek/deepseek-r1",),
+        vendor="deepseek", forced_tool_choice="rejected", reasoning_required=False),
+    relayed("DeepSeek at OpenRouter", "deepseek/", vendor="deepseek", forced_tool_choice="not_with_thinking",
+        reasoning_required=False),
     relayed("Kimi at OpenRouter", "moonshotai/", vendor="moonshot", forced_tool_choice="not_with_thinking"),
     relayed("Grok at OpenRouter", "x-ai/", vendor="xai"),
     relayed("GLM at OpenRouter", "z-ai/", vendor="zai", forced_tool_choice="ok"),
     relayed("MiniMax at OpenRouter", "minimax/", vendor="minimax", forced_tool_choice="ok"),
+    openrouter("models without tools at OpenRouter", tools=False, parallel_tools=False, thinking=(), efforts=(), passback=None,
+        suffix=r"(?:perplexity/sonar.*|(?:gryphe|sao10k|undi95)/.*|google/gemma-[12].*|meta-llama/llama-guard.*|.*-base(?::\w+)?)",
+        ids=(), confidence="low"),
+    openrouter("QwQ at OpenRouter", "qwen/qwq", suffix=".*", ids=(), forced_tool_choice="rejected", images_in=False,
+        confidence="low"),
 )
 
 azure = ModelGroup(source="pa;ll")
@@ -145,8 +159,8 @@ ROWS["ollama"] = (
         images_in=True, confidence="low"),
 )
 
-anywhere = ModelGroup(source="inf", confidence="low")
-gateway = anywhere.extend(dialect=None, notes="a gateway passes the refusals of its vendor on")
+anywhere = ModelGroup(source="inf", confidence="low", developer_role=False)
+gateway = anywhere.extend(dialect=None, developer_role=True, notes="a gateway passes the refusals of its vendor on")
 tool_turns = anywhere.extend(passback="tool_turns", continuity="yes", source="doc", confidence="medium",
     notes="reasoning is wanted back with tool calls")
 ROWS[ANY_HOST] = (
@@ -155,7 +169,7 @@ ROWS[ANY_HOST] = (
     gateway("a model of OpenAI's, elsewhere", suffix=r"(?:[^/]+/)*((?:gpt-\d|o\d|chatgpt-)[^/:]*)(?::.*)?",
         vendor="openai"),
     gateway("Gemini, elsewhere", suffix="(?:[^/]+/)*(gemini-[^/:]+)(?::.*)?", vendor="google", system_mid="unverified"),
-    gateway("Grok, elsewhere", suffix="(?:[^/]+/)*(grok-[^/:]+)(?::.*)?", vendor="xai"),
+    gateway("Grok, elsewhere", suffix="(?:[^/]+/)*(grok-[^/:]+)(?::.*)?", vendor="xai", developer_role=False),
     anywhere("DeepSeek R1, elsewhere", suffix="(?i:.*deepseek-r1.*)", passback="never", continuity="reasoning-rejected",
         source="doc;inf"),
     tool_turns("DeepSeek V3.1 and later, elsewhere", suffix="(?i:.*deepseek-v(?:3[.p][1-9]|[4-9]).*)"),

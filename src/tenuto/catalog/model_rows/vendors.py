@@ -19,6 +19,8 @@ ROWS["xai"] = (
     grok("Grok 4.6, 4.7", "grok-4.6", "grok-4.7", efforts=LOW_TO_XHIGH, usd=(2, 6, 0.5),
         notes="double from 200K tokens of prompt on; xhigh is documented, one source ends at high"),
     grok("Grok 4.5", "grok-4.5", "grok-4.5-latest", "grok-build-latest", usd=(2, 6, 0.3), confidence="high"),
+    grok_4("Grok 4 without reasoning", "grok-4", suffix=".*-non-reasoning.*", ids=("grok-4.20-non-reasoning",),
+        thinking=("none",), refuses=("frequency_penalty", "presence_penalty"), confidence="high"),
     grok_4("Grok 4.3 and ids that lead to it", "grok-",
         suffix=r"(?:latest|4-0709|(?:4\.3|4|3)(?:-latest)?|(?:4|4-1|3)-fast.*)", ids=("grok-4.3", "grok-4.3-latest",
         "grok-latest", "grok-4-0709", "grok-4", "grok-4-latest", "grok-4-fast", "grok-4-1-fast", "grok-3",
@@ -26,8 +28,6 @@ ROWS["xai"] = (
         notes="grok-latest is 4.6 unless the effort is none"),
     grok_4("Grok 4.20 multi-agent", "grok-4.20-multi-agent", efforts=(), forced_tool_choice="rejected", tools=False,
         parallel_tools=False, notes="Responses only; no function tools of the caller's"),
-    grok_4("Grok 4.20 without reasoning", "grok-4.20", suffix=".*-non-reasoning.*", ids=("grok-4.20-non-reasoning",),
-        thinking=("none",), refuses=("frequency_penalty", "presence_penalty"), confidence="high"),
     grok_4("Grok 4.20", "grok-4.20", thinking=("always",), efforts=(), confidence="high"),
     grok("Grok Build and Code", "grok-", suffix=r"(?:build-0\.1|code-fast.*)", ids=("grok-build-0.1", "grok-code-fast"),
         context_window=256_000, thinking=("always",), efforts=(), usd=(1, 2, 0.2),
@@ -41,7 +41,7 @@ ROWS["xai"] = (
 deepseek = chat_model.extend(context_window=1_000_000, max_output=393_216, thinking=("toggle", "effort"),
     efforts=LOW_HIGH_MAX, effort_default="high", sampling="only_without_reasoning",
     forced_tool_choice="not_with_thinking", prefill="flag:prefix", structured_output="prompt", images_in=False,
-    source="pa;ll;v;gp", confidence="high")
+    reasoning_required=True, source="pa;ll;v;gp", confidence="high")
 ROWS["deepseek"] = (
     deepseek("DeepSeek V4.1 Flash", "deepseek-", suffix=r"(?:flash|v4(?:\.1)?-flash(?:-\d{4})?)",
         ids=("deepseek-flash", "deepseek-v4-flash", "deepseek-v4.1-flash"), images_in=True, usd=(0.15, 0.6, 0.003),
@@ -61,7 +61,8 @@ ROWS["deepseek"] = (
 )
 
 kimi = chat_model.extend(context_window=1_048_576, max_output=1_048_576, thinking=("effort", "always"),
-    efforts=LOW_HIGH_MAX, effort_default="max", sampling="rejected", prefill="flag:partial", source="v;pa;gp;doc")
+    efforts=LOW_HIGH_MAX, effort_default="max", sampling="rejected", prefill="flag:partial", reasoning_required=True,
+    source="v;pa;gp;doc")
 kimi_k3_1 = kimi.extend(notes="pictures as base64 or ms:// only")
 kimi_k2 = kimi.extend(confidence="high", max_output=262_144, context_window=262_144, efforts=(),
     forced_tool_choice="rejected", retires="2026-12-31")
@@ -78,9 +79,11 @@ ROWS["moonshot"] = (
         notes='thinking.keep "all" makes earlier turns count'),
     kimi_k2("Kimi K2 Thinking", "kimi-k2-thinking", "kimi-thinking", suffix=".*", max_output=32_768,
         thinking=("always",), images_in=False, usd=(0.6, 3, 0.1), confidence="low"),
-    kimi_k2("Kimi K2.5 and older", "kimi-", suffix=r"(?:k2\.5.*|k2(?:-.*)?|latest)",
-        ids=("kimi-k2.5", "kimi-k2", "kimi-latest"), max_output=32_768, thinking=("toggle",), usd=(0.6, 3, 0.1),
-        confidence="low", notes="k2-instruct never thinks and sees no pictures"),
+    kimi_k2("Kimi K2.5", "kimi-k2.5", suffix=".*", max_output=32_768, thinking=("toggle",), usd=(0.6, 3, 0.1),
+        confidence="low", notes="thinks unless it is turned off"),
+    kimi_k2("Kimi K2 and older", "kimi-", suffix="(?:k2(?:-.*)?|latest)", ids=("kimi-k2", "kimi-latest"),
+        max_output=32_768, thinking=("none",), sampling="ok", usd=(0.6, 3, 0.1), confidence="low",
+        notes="k2-instruct sees no pictures"),
     moonshot_v1("Moonshot v1 8K", "moonshot-v1-8k", context_window=8192, max_output=8192, usd=(0.2, 2)),
     moonshot_v1("Moonshot v1 32K", "moonshot-v1-32k", context_window=32_768, max_output=32_768, usd=(1, 3)),
     moonshot_v1("Moonshot v1 128K", "moonshot-v1-128k", usd=(2, 5)),
@@ -207,7 +210,9 @@ ROWS["alibaba"] = (
     qwen("Qwen3.5, 3.6", "qwen3.5-", "qwen3.6-", structured_output="prompt"),
     qwen("Qwen3 Thinking, QwQ", suffix=r"(?:qwen3-.*-thinking(?:-\d{4})?|qwq-.*)", context_window=None, max_output=None,
         thinking=("always",), forced_tool_choice="rejected", structured_output="prompt", images_in=False,
-        notes="answers as a stream only"),
+        streamed_thinking_only=True, notes="answers as a stream only"),
+    qwen("Qwen3 open models", "qwen3-", suffix=r"\d+(?:\.\d+)?b(?:-a\d+b)?(?:-\d{4})?", ids=(), context_window=None,
+        max_output=None, structured_output="prompt", images_in=False, streamed_thinking_only=True),
     instruct("Qwen Coder", "qwen", suffix="(?:3?-?|-3-)coder.*", ids=("qwen3-coder", "qwen-3-coder"),
         context_window=997_952, images_in=False, notes="tool schemas want their $defs written out"),
     instruct("Qwen3 Next Instruct", "qwen3-next-80b-", images_in=False, usd=(0.15, 1.2)),
@@ -216,7 +221,7 @@ ROWS["alibaba"] = (
     snapshot("Qwen Turbo", "qwen-turbo", usd=(0.05, 0.2)),
     snapshot("Qwen Max", "qwen-max", usd=(1.6, 6.4)),
     snapshot("Qwen Plus, Flash, Turbo, Max", "qwen", images_in=True,
-        suffix=r"(?:-(?:plus|flash|turbo|max).*|3-(?:max|vl-plus).*|3-\d+b-a\d+b)",
+        suffix=r"(?:-(?:plus|flash|turbo|max).*|3-(?:max|vl-plus).*)",
         ids=("qwen-flash", "qwen3-max", "qwen3-vl-plus"), notes="windows from 30K to 1M by snapshot"),
 )
 

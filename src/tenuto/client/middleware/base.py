@@ -1,12 +1,10 @@
 """The middleware pipeline.
 
-A middleware takes a request and the next handler, and yields events: those of the next handler or its own. Streamed and
-drained chats take the same path; `request.stream` tells them apart. A second `MessageStart` means that the reply starts
-again and that the events before it are void.
+A middleware takes a request and the next handler, and yields events: those of the next handler or its own. A second
+`MessageStart` means that the reply starts again and that the events before it are void.
 
 `embed`, `count_tokens` and `models` take the same pipeline: each HTTP request is one `OperationCall`, and its only event is
-`OperationDone`. A middleware receives them only if it is marked with `handles`: a function that was written for chats
-receives only chats.
+`OperationDone`. A middleware receives them only if it is marked with `handles`.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -25,7 +23,7 @@ from tenuto.core.request import ChatRequest
 
 T = TypeVar("T")
 Operation: TypeAlias = Literal["chat", "embed", "count_tokens", "models"]
-ALL_OPERATIONS: tuple[Operation, ...] = ("chat", "embed", "count_tokens", "models")
+ALL_OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 class OperationCall(msgspec.Struct, frozen=True):
@@ -78,12 +76,8 @@ def compose(middleware: Iterable[Middleware], handler: AnyNext, operation: Opera
     """Put the middleware that handles the operation around a handler; the first is the outermost."""
     for layer in reversed(tuple(middleware)):
         if operation in getattr(layer, "handled_operations", ("chat",)):
-            handler = partial(_call_layer, layer, handler)
+            handler = partial(lambda layer, next, request: layer(request, next), layer, handler)
     return handler
-
-
-def _call_layer(layer: Middleware, handler: AnyNext, request: ChatRequest) -> AsyncIterator[StreamEvent]:
-    return layer(request, handler)
 
 
 @asynccontextmanager

@@ -23,14 +23,12 @@ from tenuto.client.middleware.base import (
     split_model,
 )
 from tenuto.client.prices import cost
-from tenuto.core.events import ContentDelta, MessageDone, MessageStart, StreamEvent, UsageUpdate
+from tenuto.core.events import MessageDone, MessageStart, UsageUpdate
 from tenuto.core.messages import Origin, Usage
 from tenuto.errors import LimitReached, LLMError, UnsupportedModel
 
 
 class AttemptUsage(msgspec.Struct, frozen=True):
-    """The usage of one attempt."""
-
     usage: Usage | None
     """None: the provider reported none."""
     origin: Origin | None = None
@@ -39,67 +37,51 @@ class AttemptUsage(msgspec.Struct, frozen=True):
     """False: the attempt was interrupted, and the usage is the last one reported before."""
 
 
-class UsageMeter:
-    """Collects the usage of one call. An interrupted attempt and the retry after it count separately."""
+async def meter_events(events: AsyncIterator[Any], add: Callable[[AttemptUsage], None]) -> AsyncIterator[Any]:
+    """Yield the events of one call, and pass `add` the usage of each attempt; of the last one before its last event.
 
-    def __init__(self) -> None:
-        self._attempts: list[AttemptUsage] = []
-        self._reported: Usage | None = None
-        self._started = False
-
-    def add_event(self, event: StreamEvent | OperationDone) -> None:
-        if isinstance(event, UsageUpdate):
-            self._reported = event.usage
-        elif isinstance(event, MessageStart):
-            if self._started:
-                self._end_attempt()
-            self._started = True
-        elif isinstance(event, MessageDone):
-            self._reported = None
-            self._attempts.append(AttemptUsage(event.response.usage, event.response.message.origin, complete=True))
-        elif isinstance(event, OperationDone) and event.usage is not None:
-            self._attempts.append(AttemptUsage(event.usage, complete=True))
-
-    def add_error(self, error: LLMError) -> None:
-        """Add the usage of the partial response of an error."""
-        partial = error.partial
-        if partial is not None and partial.usage is not None:
-            self._reported = None
-            self._attempts.append(AttemptUsage(partial.usage, partial.message.origin))
-
-    def take(self) -> list[AttemptUsage]:
-        """Return the attempts since the last `take`."""
-        self._end_attempt()
-        attempts, self._attempts = self._attempts, []
-        return attempts
-
-    def _end_attempt(self) -> None:
-        if self._reported is not None:
-            self._attempts.append(AttemptUsage(self._reported))
-            self._reported = None
-
-
-async def meter_events(events: AsyncIterator[Any], add: Callable[[list[AttemptUsage]], None]) -> AsyncIterator[Any]:
-    """Yield the events, and pass `add` the usage of each attempt: before the last event, and at the end."""
-    meter = UsageMeter()
+    An interrupted attempt and the retry after it count separately.
+    """
+    reported: Usage | None = None
+    started = False
     try:
         async with closing(events):
             async for event in events:
-                if not isinstance(event, ContentDelta):
-                    meter.add_event(event)
-                    if isinstance(event, MessageDone | OperationDone):
-                        add(meter.take())
+                if isinstance(event, UsageUpdate):
+                    reported = event.usage
+                elif isinstance(event, MessageStart):
+                    if started and reported is not None:
+                        add(AttemptUsage(reported))
+                        reported = None
+                    started = True
+                elif isinstance(event, MessageDone):
+                    reported = None
+                    add(AttemptUsage(event.response.usage, event.response.message.origin, complete=True))
+                elif isinstance(event, OperationDone) and event.usage is not None:
+                    add(AttemptUsage(event.usage, complete=True))
                 yield event
     except LLMError as error:
-        meter.add_error(error)
+        if error.partial is not None and error.partial.usage is not None:
+            reported = None
+            add(AttemptUsage(error.partial.usage, error.partial.message.origin))
         raise
     finally:
-        add(meter.take())
+        if reported is not None:
+            add(AttemptUsage(reported))
 
 
 @handles(*ALL_OPERATIONS)
 class Budget:
-    """Counts the cost of its calls and refuses every call after a limit is reached. Create it with `budget`."""
+    """Refuse every call (`LimitReached`) once this much money, or this many tokens, are spent.
+
+    A call that has started runs to its end, so the last one, and calls that run at the same time, may exceed the limit. A
+    failed attempt counts with the usage that was reported. Put it inside `retry` and `cache`, as in
+    `[retry(), cache(), budget(1)]`: there it counts every attempt, and no reply from the cache.
+
+    With a limit in USD, a chat or an embedding of a model without a known price is refused (`UnsupportedModel`). After a
+    reply of unknown usage or cost, every further chat and embedding is refused. `unpriced="allow"` accepts both and does
+    not count them.
+    """
 
     spent: Decimal
     """The known cost so far, in USD."""
@@ -109,9 +91,18 @@ class Budget:
     """The number of replies whose cost or usage is unknown."""
 
     def __init__(
-        self, usd: Decimal | None, tokens: int | None, unpriced: Literal["refuse", "allow"], now: Callable[[], float]
+        self,
+        usd: Decimal | float | str | None = None,
+        tokens: int | None = None,
+        *,
+        unpriced: Literal["refuse", "allow"] = "refuse",
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self._usd = usd
+        if usd is None and tokens is None:
+            raise ValueError("budget takes usd, tokens or both")
+        if unpriced not in ("refuse", "allow"):
+            raise ValueError(f'unpriced: expected "refuse" or "allow", got {unpriced!r}')
+        self._usd = None if usd is None else Decimal(str(usd))
         self._max_tokens = tokens
         self._strict = unpriced == "refuse"
         self._now = now
@@ -136,7 +127,7 @@ class Budget:
 
     async def __call__(self, request: AnyRequest, next: AnyNext) -> AsyncIterator[Any]:
         self._check(request)
-        async with closing(meter_events(next(request), lambda attempts: self._add(request, attempts))) as events:
+        async with closing(meter_events(next(request), lambda attempt: self._add(request, attempt))) as events:
             async for event in events:
                 yield event
 
@@ -160,49 +151,28 @@ class Budget:
             )
             raise UnsupportedModel(request.model, reason)
 
-    def _add(self, request: AnyRequest, attempts: list[AttemptUsage]) -> None:
-        for attempt in attempts:
-            origin, usage = attempt.origin, attempt.usage
-            provider, model = (origin.provider, origin.model) if origin else _catalog_name(request.model)
-            if usage is not None and not attempt.complete:  # else every interrupted reply would end the budget
-                known = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
-                usage = msgspec.structs.replace(usage, **known)
-            total = usage.total_tokens if usage is not None else None
-            price = cost(usage, provider, model, self._today()) if usage is not None else None
-            with self._lock:
-                self.tokens += total or 0
-                self.spent += price or 0
-                if (self._usd is not None and price is None) or (self._max_tokens is not None and total is None):
-                    self.unknown += 1
-                    problem = "reported no usage" if total is None else "sent a reply of unknown cost"
-                    self._gap = f"{provider}/{model} {problem}"
+    def _add(self, request: AnyRequest, attempt: AttemptUsage) -> None:
+        origin, usage = attempt.origin, attempt.usage
+        provider, model = (origin.provider, origin.model) if origin else _catalog_name(request.model)
+        if usage is not None and not attempt.complete:  # else every interrupted reply would end the budget
+            known = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
+            usage = msgspec.structs.replace(usage, **known)
+        total = usage.total_tokens if usage is not None else None
+        price = cost(usage, provider, model, self._today()) if usage is not None else None
+        with self._lock:
+            self.tokens += total or 0
+            self.spent += price or 0
+            if (self._usd is not None and price is None) or (self._max_tokens is not None and total is None):
+                self.unknown += 1
+                problem = "reported no usage" if total is None else "sent a reply of unknown cost"
+                self._gap = f"{provider}/{model} {problem}"
 
     def _today(self) -> date:
         return datetime.fromtimestamp(self._now(), UTC).date()
 
 
-def budget(
-    usd: Decimal | float | str | None = None,
-    tokens: int | None = None,
-    *,
-    unpriced: Literal["refuse", "allow"] = "refuse",
-    now: Callable[[], float] = time.time,
-) -> Budget:
-    """Refuse every call (`LimitReached`) once this much money, or this many tokens, are spent.
-
-    A call that has started runs to its end, so the last one, and calls that run at the same time, may exceed the limit. A
-    failed attempt counts with the usage that was reported. Put it inside `retry` and `cache`, as in
-    `[retry(), cache(), budget(1)]`: there it counts every attempt, and no reply from the cache.
-
-    With a limit in USD, a chat or an embedding of a model without a known price is refused (`UnsupportedModel`). After a
-    reply of unknown usage or cost, every further chat and embedding is refused. `unpriced="allow"` accepts both and does
-    not count them.
-    """
-    if usd is None and tokens is None:
-        raise ValueError("budget takes usd, tokens or both")
-    if unpriced not in ("refuse", "allow"):
-        raise ValueError(f'unpriced: expected "refuse" or "allow", got {unpriced!r}')
-    return Budget(None if usd is None else Decimal(str(usd)), tokens, unpriced, now)
+budget = Budget
+"""The name for use in a list of middleware: `budget(1.5)`, `budget(tokens=100_000)`."""
 
 
 def _catalog_name(model: str) -> tuple[str, str]:

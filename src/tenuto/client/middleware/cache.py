@@ -162,9 +162,32 @@ class _Entry(msgspec.Struct, frozen=True):
 
 @handles("chat", "embed")
 class Cache:
-    """Answers repeated requests from a store. Create it with `cache`."""
+    """Answer a chat or an embedding that was requested less than `ttl` seconds ago with the same reply.
 
-    def __init__(self, store: CacheStore, ttl: float, now: Callable[[], float]) -> None:
+    The replies are in memory; in a SQLite file if `store` is a path, which several processes may share; or in any
+    `CacheStore`. Memory and file hold at most `max_entries`. Two requests are the same if all their fields are, streamed or
+    not; a cached reply has the usage of the original one.
+
+    Chats with tools are never answered from the cache; errors and incomplete replies are never stored. If a store fails or
+    has an unreadable value, a warning is logged and the request is sent.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | CacheStore | None = None,
+        *,
+        ttl: float = 300.0,
+        max_entries: int = 1024,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        if not ttl > 0 or max_entries < 1:
+            raise ValueError("cache takes a ttl above 0 and a max_entries of at least 1")
+        if store is None:
+            store = MemoryCache(max_entries, now)
+        elif isinstance(store, str | os.PathLike):
+            store = FileCache(store, max_entries, now)
+        elif not (callable(getattr(store, "get", None)) and callable(getattr(store, "set", None))):
+            raise TypeError(f"store: expected a path or an object with get and set, got {type(store)}")
         self._store = store
         self._ttl = ttl
         self._now = now
@@ -180,8 +203,8 @@ class Cache:
             return
         async with closing(next(request)) as events:
             async for event in events:
-                if key is not None and _is_cacheable(event):  # before the yield: the caller need not read on
-                    await self._save(key, event)
+                if key is not None and isinstance(event, MessageDone | OperationDone):
+                    await self._save(key, event)  # before the yield: the caller need not read on
                 yield event
 
     async def _load(self, key: str, request: AnyRequest) -> ChatResponse | EmbedResponse | None:
@@ -198,6 +221,10 @@ class Cache:
             return None
 
     async def _save(self, key: str, event: MessageDone | OperationDone) -> None:
+        if isinstance(event, MessageDone):
+            messages = [choice.message for choice in event.response.choices]
+            if not messages or any(message.incomplete or message.stop_reason == "error" for message in messages):
+                return
         expires = self._now() + self._ttl
         try:
             body = dump_response(event.response) if isinstance(event, MessageDone) else jsonio.encode(event.result)
@@ -211,31 +238,8 @@ class Cache:
         return operation() if isinstance(self._store, MemoryCache) else await asyncio.to_thread(operation)
 
 
-def cache(
-    store: str | os.PathLike[str] | CacheStore | None = None,
-    *,
-    ttl: float = 300.0,
-    max_entries: int = 1024,
-    now: Callable[[], float] = time.time,
-) -> Cache:
-    """Answer a chat or an embedding that was requested less than `ttl` seconds ago with the same reply.
-
-    The replies are in memory; in a SQLite file if `store` is a path, which several processes may share; or in any
-    `CacheStore`. Memory and file hold at most `max_entries`. Two requests are the same if all their fields are, streamed or
-    not; a cached reply has the usage of the original one.
-
-    Chats with tools are never answered from the cache; errors and incomplete replies are never stored. If a store fails or
-    has an unreadable value, a warning is logged and the request is sent.
-    """
-    if not ttl > 0 or max_entries < 1:
-        raise ValueError("cache takes a ttl above 0 and a max_entries of at least 1")
-    if store is None:
-        return Cache(MemoryCache(max_entries, now), ttl, now)
-    if isinstance(store, str | os.PathLike):
-        return Cache(FileCache(store, max_entries, now), ttl, now)
-    if not (callable(getattr(store, "get", None)) and callable(getattr(store, "set", None))):
-        raise TypeError(f"store: expected a path or an object with get and set, got {type(store)}")
-    return Cache(store, ttl, now)
+cache = Cache
+"""The name for use in a list of middleware: `cache()`, `cache("replies.db")`."""
 
 
 def cache_key(request: AnyRequest) -> str | None:
@@ -256,10 +260,3 @@ def cache_key(request: AnyRequest) -> str | None:
     for message in messages:
         digest.update(b"\n%d:" % len(message) + message)
     return digest.hexdigest()
-
-
-def _is_cacheable(event: object) -> bool:
-    if not isinstance(event, MessageDone):
-        return isinstance(event, OperationDone)
-    messages = [choice.message for choice in event.response.choices]
-    return bool(messages) and not any(message.incomplete or message.stop_reason == "error" for message in messages)

@@ -51,7 +51,7 @@ def logger(
     Errors are raised again. A call that its caller leaves before the end is an error, too: "closed by the reader" or
     "cancelled".
     """
-    write = log or _write_json
+    write = log or (lambda entry: _log.info("%s", jsonio.as_text(jsonio.encode(entry))))
 
     @handles(*ALL_OPERATIONS)
     async def log_call(request: AnyRequest, next: AnyNext) -> AsyncIterator[Any]:
@@ -59,7 +59,7 @@ def logger(
         start = clock()
         is_logged = False
 
-        def write_entry(usage: Usage | None, error: str | None) -> None:
+        def write_entry(usage: Usage | None = None, error: str | None = None) -> None:
             latency = round((clock() - start) * 1000, 3)
             status: Literal["ok", "error"] = "ok" if error is None else "error"
             write(LogEntry(*split_model(request.model), latency, status, usage, error, operation))
@@ -69,25 +69,14 @@ def logger(
                 async for event in events:
                     if isinstance(event, MessageDone | OperationDone) and not is_logged:
                         is_logged = True  # before the yield: the caller need not read on
-                        write_entry(event.response.usage if isinstance(event, MessageDone) else event.usage, None)
+                        write_entry(event.response.usage if isinstance(event, MessageDone) else event.usage)
                     yield event
         except BaseException as error:
             if not is_logged:
-                write_entry(None, _describe_error(error))
+                ends = {GeneratorExit: "closed by the reader", asyncio.CancelledError: "cancelled"}
+                write_entry(error=ends.get(type(error)) or str(error) or type(error).__name__)
             raise
         if not is_logged:
-            write_entry(None, None)
+            write_entry()
 
     return log_call
-
-
-def _write_json(entry: LogEntry) -> None:
-    _log.info("%s", jsonio.as_text(jsonio.encode(entry)))
-
-
-def _describe_error(error: BaseException) -> str:
-    if isinstance(error, GeneratorExit):
-        return "closed by the reader"
-    if isinstance(error, asyncio.CancelledError):
-        return "cancelled"
-    return str(error) or type(error).__name__

@@ -42,47 +42,52 @@ class _Waiter:
     """A call in the queue."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._wakeup = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self._wakeup = self.loop.create_future()
 
     def wake(self) -> bool:
         """Wake the call, from any thread; return False if its loop is closed."""
         try:
-            self._loop.call_soon_threadsafe(_set_result, self._wakeup)
+            self.loop.call_soon_threadsafe(self._finish)
         except RuntimeError:
             return False
         return True
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether the loop of the call is closed, so that nothing can wake it."""
-        return self._loop.is_closed()
+    def _finish(self) -> None:
+        if not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     def next_wakeup(self) -> asyncio.Future[None]:
         """Return a future for the next `wake`; only on the call's own loop."""
         if self._wakeup.done():
-            self._wakeup = self._loop.create_future()
+            self._wakeup = self.loop.create_future()
         return self._wakeup
-
-
-def _set_result(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 @handles(*ALL_OPERATIONS)
 class RateLimit:
-    """Delays calls that exceed a limit. Create it with `rate_limit`."""
+    """Allow at most this many requests and tokens in `per` seconds, and `concurrent` calls at the same time.
+
+    A call over the limit waits, in order of arrival; the wait can be cancelled. Unused capacity is saved, up to the whole
+    limit. The tokens of a call are known at its end and are charged then: if the limit is exceeded, the next call waits. A
+    reply without usage is charged nothing.
+    """
 
     def __init__(
         self,
-        requests: float | None,
-        tokens: float | None,
-        per: float,
-        concurrent: int | None,
-        clock: Callable[[], float],
-        sleep: Sleep,
+        requests: float | None = None,
+        tokens: float | None = None,
+        *,
+        per: float = 60.0,
+        concurrent: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
+        limits = [limit for limit in (requests, tokens, concurrent) if limit is not None]
+        if not limits or min(limits) < 1 or not per > 0:
+            raise ValueError(
+                "rate_limit takes at least one of requests, tokens and concurrent, each at least 1, and per > 0"
+            )
         now = clock()
         self._requests = None if requests is None else _Bucket(requests, per, now)
         self._tokens = None if tokens is None else _Bucket(tokens, per, now)
@@ -122,7 +127,7 @@ class RateLimit:
     def _try_start(self, waiter: _Waiter) -> float | asyncio.Future[None]:
         """Start the call and return 0, or return what to wait for: a number of seconds, or a future."""
         with self._lock:
-            while self._queue[0].is_dead:
+            while self._queue[0].loop.is_closed():  # nothing can wake it
                 self._queue.popleft()
             is_full = self._concurrent is not None and self._running >= self._concurrent
             if is_full or self._queue[0] is not waiter:
@@ -147,31 +152,11 @@ class RateLimit:
             self._running -= 1
             self._wake_first()
 
-    def _charge(self, attempts: list[AttemptUsage]) -> None:
-        tokens = sum(attempt.usage.total_tokens or 0 for attempt in attempts if attempt.usage is not None)
-        if self._tokens is not None and tokens:
+    def _charge(self, attempt: AttemptUsage) -> None:
+        if self._tokens is not None and attempt.usage is not None:
             with self._lock:
-                self._tokens.take(tokens)
+                self._tokens.take(attempt.usage.total_tokens or 0)
 
 
-def rate_limit(
-    requests: float | None = None,
-    tokens: float | None = None,
-    *,
-    per: float = 60.0,
-    concurrent: int | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Sleep = asyncio.sleep,
-) -> RateLimit:
-    """Allow at most this many requests and tokens in `per` seconds, and `concurrent` calls at the same time.
-
-    A call over the limit waits, in order of arrival; the wait can be cancelled. Unused capacity is saved, up to the whole
-    limit. The tokens of a call are known at its end and are charged then: if the limit is exceeded, the next call waits. A
-    reply without usage is charged nothing.
-    """
-    limits = [limit for limit in (requests, tokens, concurrent) if limit is not None]
-    if not limits or min(limits) < 1 or not per > 0:
-        raise ValueError(
-            "rate_limit takes at least one of requests, tokens and concurrent, each at least 1, and per > 0"
-        )
-    return RateLimit(requests, tokens, per, concurrent, clock, sleep)
+rate_limit = RateLimit
+"""The name for use in a list of middleware: `rate_limit(60)`, `rate_limit(concurrent=4)`."""

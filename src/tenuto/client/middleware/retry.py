@@ -1,4 +1,4 @@
-"""Retries.
+"""Retries, and fallback to other models.
 
 A retry must not repeat events that the caller has seen. So the events that come before the content of a streamed reply
 (`MessageStart`, `UsageUpdate`, and an `ErrorEvent`, which precedes an error) are held back until content arrives: a
@@ -11,20 +11,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, TypeAlias
 
 import msgspec
 
-from tenuto.client.middleware.base import ALL_OPERATIONS, AnyNext, AnyRequest, closing, handles
-from tenuto.core.events import ErrorEvent, MessageStart, UsageUpdate
-from tenuto.errors import LLMError, TenutoError
+from tenuto.client.middleware.base import ALL_OPERATIONS, AnyNext, AnyRequest, Middleware, Next, closing, handles
+from tenuto.core.events import ErrorEvent, MessageStart, StreamEvent, UsageUpdate
+from tenuto.core.request import ChatRequest
+from tenuto.errors import LLMError, LossError, MissingKey, TenutoError, UnknownProvider, UnsupportedModel
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 Decide: TypeAlias = Callable[[AnyRequest, Exception], tuple[AnyRequest, float] | None]
 """Return the next request and the seconds to wait before it, or None to raise the error."""
 
 _log = logging.getLogger("tenuto")
+_FALLBACK_ERRORS = (LLMError, LossError, MissingKey, UnknownProvider, UnsupportedModel)
 
 
 class _Times(msgspec.Struct, frozen=True):
@@ -75,32 +78,30 @@ retry = Retry
 """The name for use in a list of middleware: `retry()`, `retry(2)`, `retry(jitter=0.1)`."""
 
 
-class RetryState:
-    """The retries of one call so far."""
-
-    def __init__(self, retry: Retry, failures: int = 0) -> None:
-        self._retry = retry
-        self._failures = failures
-        self._waited = 0.0
+class RetryState(msgspec.Struct):
+    retry: Retry
+    failures: int = 0
+    waited: float = 0.0
 
     def after(self, error: Exception) -> float | None:
         """Return the seconds to wait before the next attempt, or None if the error must be raised."""
-        self._failures += 1
-        delay = self._delay(error) if self._failures <= self._retry.times and _is_transient(error) else None
-        if delay is not None and self._waited + delay <= self._retry.budget:
-            self._waited += delay
-            _log.info("retry in %.1f s after %s, %d of %d", delay, error_name(error), self._failures, self._retry.times)
+        self.failures += 1
+        is_transient = error.retryable if isinstance(error, LLMError) else not isinstance(error, TenutoError)
+        delay = self._delay(error) if self.failures <= self.retry.times and is_transient else None
+        if delay is not None and self.waited + delay <= self.retry.budget:
+            self.waited += delay
+            _log.info("retry in %.1f s after %s, %d of %d", delay, _error_name(error), self.failures, self.retry.times)
             return delay
-        if self._failures > 1:
-            error.add_note(f"gave up after {self._failures} attempts")
+        if self.failures > 1:
+            error.add_note(f"gave up after {self.failures} attempts")
         return None
 
     def _delay(self, error: Exception) -> float | None:
-        retry, draw = self._retry, self._retry.random
+        retry, draw = self.retry, self.retry.random
         retry_after = error.retry_after if isinstance(error, LLMError) else None
         if retry_after is not None:
             return retry_after + draw() * 0.1 * retry.base if retry_after <= retry.max_delay else None
-        power = min(retry.max_delay, retry.base * 2.0 ** min(self._failures - 1, 64))
+        power = min(retry.max_delay, retry.base * 2.0 ** min(self.failures - 1, 64))
         return draw() * power if retry.jitter == 1 else power + draw() * retry.jitter * retry.base
 
 
@@ -140,11 +141,40 @@ async def retry_events(request: AnyRequest, next: AnyNext, decide: Decide, sleep
             await sleep(delay)
 
 
-def error_name(error: Exception) -> str:
+def fallback(models: Iterable[str], *, asked_first: bool = True) -> Middleware:
+    """Try the model of the chat, then each of these in order, until one answers; raise the error of the last one.
+
+    With `asked_first=False` the models replace that of the request. The next model is tried after any error of a provider
+    or connection, and if a key, a provider or a feature is missing; an error in the request itself, or a limit, is raised
+    at once. A streamed chat stays with the model whose first content has arrived, as with `retry`.
+
+    Only chats fall back: embeddings and token counts of another model are not comparable.
+    """
+    if isinstance(models, str):
+        raise TypeError(f"fallback takes a list of models: fallback([{models!r}])")
+    models = tuple(models)
+    if not models:
+        raise ValueError("fallback needs at least one model")
+
+    def fall_back(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
+        remaining = deque(models)
+        if asked_first:
+            remaining = deque([request.model, *(model for model in models if model != request.model)])
+
+        def decide(failed: AnyRequest, error: Exception) -> tuple[AnyRequest, float] | None:
+            if not remaining or not isinstance(error, _FALLBACK_ERRORS):
+                return None
+            model = remaining.popleft()
+            _log.info("%s failed with %s; trying %s", failed.model, _error_name(error), model)
+            return msgspec.structs.replace(failed, model=model), 0.0
+
+        request = msgspec.structs.replace(request, model=remaining.popleft())
+        return retry_events(request, next, decide, asyncio.sleep)
+
+    return fall_back
+
+
+def _error_name(error: Exception) -> str:
     """Return the type of an error and its HTTP status. Texts of a provider do not belong in a log."""
     status = error.status if isinstance(error, LLMError) else None
     return type(error).__name__ + (f" ({status})" if status else "")
-
-
-def _is_transient(error: Exception) -> bool:
-    return error.retryable if isinstance(error, LLMError) else not isinstance(error, TenutoError)

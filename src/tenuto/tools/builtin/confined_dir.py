@@ -15,7 +15,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 _RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
@@ -23,15 +22,14 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # without O_NONBLOCK, opening a pipe waits for a writer
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 _VERSION_CONTROL = (".git", ".hg", ".svn")
 _WINDOWS_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\..*)?", re.IGNORECASE)
 
 
 def split_path(path: str, *, windows: bool = sys.platform == "win32") -> tuple[str, ...]:
     """Split a path relative to the root into its names. Raise `ValueError` if it could lead out of the root."""
-    if "\0" in path or any(
-        "\ud800" <= character <= "\udfff" and not "\udc80" <= character <= "\udcff" for character in path
-    ):
+    if re.search("[\0\ud800-\udc7f\udd00-\udfff]", path):
         raise ValueError(f"{path!r} is not a valid path: it contains a character that no file name can have")
     if windows:
         path = path.replace("\\", "/")
@@ -52,8 +50,6 @@ def printable_path(path: str) -> str:
 
 
 class WalkEntry(NamedTuple):
-    """An entry of a directory."""
-
     path: str
     """Relative to the root."""
     kind: str
@@ -78,7 +74,7 @@ class Directory:
     def __enter__(self) -> Directory:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._handle is not None:
             os.close(self._handle)
 
@@ -101,20 +97,19 @@ class Directory:
             except FileNotFoundError:
                 return None
 
-    def open_directory(self, name: str) -> Directory:
-        """Open a directory in this one."""
-        label, status = self.label(name), self._stat_existing(name)
+    def open_directory(self, name: str, *, create: bool = False) -> Directory:
+        """Open a directory in this one; `create` it unless an entry of this name exists."""
+        label = self.label(name)
+        if create:
+            with _named_errors(label), contextlib.suppress(FileExistsError):
+                os.mkdir(self._at(name), dir_fd=self._handle)
+        status = self._stat_existing(name)
         _check_not_link(status, label)
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(f"{label} is not a directory")
         with _named_errors(label):
             handle = None if self._handle is None else self._open(name, _DIRECTORY)
         return Directory(self._path / name, handle, label)
-
-    def create_directory(self, name: str) -> None:
-        """Create a directory unless an entry of this name exists."""
-        with _named_errors(self.label(name)), contextlib.suppress(FileExistsError):
-            os.mkdir(self._at(name), dir_fd=self._handle)
 
     def read(self, name: str, limit: int) -> bytes:
         """Return the bytes of a file. Raise `OSError` if it is not a file or has more than `limit` bytes."""
@@ -162,7 +157,7 @@ class Directory:
             status = self.stat(name)
             if status is None:  # deleted in the meantime
                 continue
-            kind, is_hidden = _kind(status.st_mode), name.startswith(".")
+            kind, is_hidden = _KINDS.get(stat.S_IFMT(status.st_mode), "other"), name.startswith(".")
             yield WalkEntry(self.label(name), kind, status.st_size, is_hidden), self
             if kind == "directory" and depth > 1 and name not in _VERSION_CONTROL and (hidden or not is_hidden):
                 try:
@@ -192,9 +187,7 @@ class ConfinedDir:
         current = Directory(self.path, os.open(self.path, _DIRECTORY | _NO_LINK) if _RELATIVE else None, "")
         for name in names:
             with current:
-                if create:
-                    current.create_directory(name)
-                inner = current.open_directory(name)
+                inner = current.open_directory(name, create=create)
             current = inner
         return current
 
@@ -204,11 +197,6 @@ class ConfinedDir:
         if not names:
             raise IsADirectoryError(f"{path!r} is the working directory, not a file")
         return self.open(names[:-1], create=create), names[-1]
-
-
-def _kind(mode: int) -> str:
-    tests = {"file": stat.S_ISREG, "directory": stat.S_ISDIR, "link": stat.S_ISLNK}
-    return next((kind for kind, test in tests.items() if test(mode)), "other")
 
 
 def _check_not_link(status: os.stat_result, label: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenuto.core import files, media_types
-from tenuto.tools.builtin.confined_dir import ConfinedDir, WalkEntry, printable_path, split_path
+from tenuto.tools.builtin.confined_dir import ConfinedDir, printable_path, split_path
 from tenuto.tools.builtin.globs import path_matcher
 from tenuto.tools.decorator import MAX_OUTPUT
 from tenuto.tools.results import cut
@@ -24,8 +24,6 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Files:
-    """The tools as methods."""
-
     def __init__(self, root: ConfinedDir) -> None:
         self._root = root
 
@@ -112,7 +110,8 @@ class Files:
                 elif not matches(entry.path) or (entry.kind == "directory" and pattern != "*"):
                     continue
                 elif len(lines) < _MAX_ENTRIES:
-                    lines.append(_describe_entry(entry))
+                    ends = {"file": f"  {entry.size:,}", "directory": "/", "link": "  [link, not followed]"}
+                    lines.append(printable_path(entry.path) + ends.get(entry.kind, "  [not a regular file]"))
                 else:
                     omitted += 1
         notes = [f"[{omitted:,} more: choose a directory or a narrower pattern]"] if omitted else []
@@ -199,8 +198,3 @@ def _join_lines(lines: list[str], first: int) -> tuple[str, int]:
     if not count:
         return cut(lines[0], _MAX_TEXT), first
     return "\n".join(lines[:count]), first + count - 1
-
-
-def _describe_entry(entry: WalkEntry) -> str:
-    ends = {"file": f"  {entry.size:,}", "directory": "/", "link": "  [link, not followed]"}
-    return printable_path(entry.path) + ends.get(entry.kind, "  [not a regular file]")

@@ -1,7 +1,7 @@
-"""Glob patterns that are matched in linear time: models write them, and `re` could take hours.
+"""Glob patterns whose cost is bounded: models write them, and `re` could take hours.
 
-A pattern is compiled to a nondeterministic automaton. Its set of active states is one integer, and each character of the
-text takes one step, whatever the pattern.
+Each symbol of a pattern maps the offsets at which a match of the symbols before it may end to those at which its own may
+end. So the cost is at most the length of the pattern times that of the text.
 """
 
 from __future__ import annotations
@@ -22,57 +22,40 @@ class Glob:
     def __init__(self, pattern: str, *, crosses_slash: bool = False) -> None:
         if len(pattern) > _MAX_LENGTH:
             raise ValueError(f"pattern {pattern[:80]!r} is too long: use at most {_MAX_LENGTH} characters")
-        self._tests: list[_Test] = []
-        self._loops_any = 0
-        self._loops_name = 0
-        self._optional = 0
-        self._masks: dict[str, tuple[int, int]] = {}
+        self._symbols: list[str | _Test] = []
+        """`*`, `**`, `**/`, and the tests for one character."""
         for symbol in _symbols(pattern, directories=not crosses_slash):
-            self._add(symbol, crosses_slash=crosses_slash)
-        self._accepting = 1 << len(self._tests)
+            if symbol.startswith("*"):
+                self._symbols.append("**" if crosses_slash else symbol)
+            elif symbol == "?":
+                self._symbols.append(lambda character: crosses_slash or character != "/")
+            elif len(symbol) > 1:
+                self._symbols.append(_set_test(symbol[1:-1], crosses_slash=crosses_slash))
+            else:
+                self._symbols.append(symbol.__eq__)
 
     def matches(self, text: str, *, or_parent: bool = False) -> bool:
         """Return True if the whole text matches, or with `or_parent` a directory above this path."""
-        states = self._closed(1)
-        for character in text:
-            if or_parent and character == "/" and states & self._accepting:
-                return True
-            states = self._step(states, character)
-            if not states:
+        ends = {0}
+        for symbol in self._symbols:
+            ends = self._advance(symbol, ends, text)
+            if not ends:
                 return False
-        return bool(states & self._accepting)
+        return len(text) in ends or (or_parent and any(text[end] == "/" for end in ends))
 
-    def _add(self, symbol: str, *, crosses_slash: bool) -> None:
-        """Add the states of one symbol. State n is active when the first n tests have matched."""
-        state = 1 << len(self._tests)
+    def _advance(self, symbol: str | _Test, ends: set[int], text: str) -> set[int]:
+        """Return the offsets at which a match may end after one more symbol."""
+        if not isinstance(symbol, str):
+            return {end + 1 for end in ends if end < len(text) and symbol(text[end])}
+        following = range(min(ends), len(text))
+        if symbol == "**":
+            return {*following, len(text)}
         if symbol == "**/":
-            if self._optional & (state >> 2):
-                return  # `**/**/` means the same as `**/`
-            self._optional |= state
-            self._loops_any |= state << 1
-            self._tests += [lambda _: False, "/".__eq__]
-        elif symbol == "**" or (symbol == "*" and crosses_slash):
-            self._loops_any |= state
-        elif symbol == "*":
-            self._loops_name |= state
-        elif symbol == "?":
-            self._tests.append(lambda character: crosses_slash or character != "/")
-        elif len(symbol) > 1:
-            self._tests.append(_set_test(symbol[1:-1], crosses_slash=crosses_slash))
-        else:
-            self._tests.append(symbol.__eq__)
-
-    def _closed(self, states: int) -> int:
-        """Add the states that `**/` reaches without a character: into its directories, and past it."""
-        optional = states & self._optional
-        return states | optional << 1 | optional << 2
-
-    def _step(self, states: int, character: str) -> int:
-        if character not in self._masks:  # the states that this character advances, and those that stay active
-            advance = sum(1 << state for state, test in enumerate(self._tests) if test(character))
-            self._masks[character] = advance, self._loops_any | (0 if character == "/" else self._loops_name)
-        advance, stay = self._masks[character]
-        return self._closed((states & advance) << 1 | states & stay)
+            return ends | {offset + 1 for offset in following if text[offset] == "/"}
+        for offset in following:
+            if offset in ends and text[offset] != "/":
+                ends.add(offset + 1)
+        return ends
 
 
 def _symbols(pattern: str, *, directories: bool) -> Iterator[str]:

@@ -6,13 +6,15 @@ timeout. Files are searched in parts, because decoding, splitting and finding ho
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import math
 import stat
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from tenuto.core import files
@@ -34,13 +36,11 @@ _PART = 1_000_000
 _MAX_PART = 4 * _PART
 """Limit for a part that is one long line."""
 
-FindLines: TypeAlias = Callable[[str], Awaitable[list[int]]]
+FindLines: TypeAlias = Callable[[str], list[int]]
 """Return the numbers of the matching lines of a text, starting at 1."""
 
 
 class FileSearch:
-    """The tool as a method."""
-
     def __init__(self, root: ConfinedDir) -> None:
         self._root = root
 
@@ -71,7 +71,10 @@ class FileSearch:
             for entry, directory in self._files(path, hidden=hidden)
             if matches(entry.path) and not (context and context.cancelled)
         )
-        return asyncio.run(_search(text, entries, regex=regex))  # the tool runs in a thread
+        if not regex:
+            return _search(entries, lambda part: _lines_with(text, part))
+        with _regex_finder(text) as find_lines:
+            return _search(entries, find_lines)
 
     def _files(self, path: str, *, hidden: bool) -> Iterator[tuple[WalkEntry, Directory]]:
         names = split_path(path)
@@ -89,29 +92,30 @@ class FileSearch:
                     yield entry, parent
 
 
-async def _search(text: str, entries: Iterator[tuple[WalkEntry, Directory]], *, regex: bool) -> str:
+def _search(entries: Iterator[tuple[WalkEntry, Directory]], find_lines: FindLines) -> str:
     lines: list[str] = []
     searched = skipped = 0
     notes: list[str] = []
-    async with _regex_finder(text) if regex else _text_finder(text) as find_lines:
-        for entry, directory in entries:
-            if len(lines) >= _MAX_LINES:
-                notes.append(f"[stopped after {len(lines)} lines: use a directory, a pattern or a longer text]")
-                break
-            matches = await _search_file(entry, directory, find_lines)
-            if matches is None:
-                skipped += 1
-                continue
-            searched += 1
-            path = printable_path(entry.path)
-            lines += [f"{path}:{number}: {_shorten(line)}" for number, line in matches[:_MAX_PER_FILE]]
-            if len(matches) > _MAX_PER_FILE:
-                lines.append(f"{path}: [more than {_MAX_PER_FILE} lines, the others are omitted]")
+    for entry, directory in entries:
+        if len(lines) >= _MAX_LINES:
+            notes.append(f"[stopped after {len(lines)} lines: use a directory, a pattern or a longer text]")
+            break
+        matches = _search_file(entry, directory, find_lines)
+        if matches is None:
+            skipped += 1
+            continue
+        searched += 1
+        path = printable_path(entry.path)
+        for number, line in matches[:_MAX_PER_FILE]:
+            text = line.removesuffix("\r")
+            lines.append(f"{path}:{number}: {text if len(text) <= _MAX_WIDTH else text[:_MAX_WIDTH] + ' [...]'}")
+        if len(matches) > _MAX_PER_FILE:
+            lines.append(f"{path}: [more than {_MAX_PER_FILE} lines, the others are omitted]")
     notes += [f"[{skipped:,} files skipped: binary or too large]"] if skipped else []
     return "\n".join([*(lines or [f"[no matches in {searched:,} files]"]), *notes])
 
 
-async def _search_file(entry: WalkEntry, directory: Directory, find_lines: FindLines) -> list[tuple[int, str]] | None:
+def _search_file(entry: WalkEntry, directory: Directory, find_lines: FindLines) -> list[tuple[int, str]] | None:
     """Return the matching lines of a file with their numbers; None if it is binary, too large or not readable."""
     if entry.size > MAX_FILE:
         return None
@@ -126,7 +130,7 @@ async def _search_file(entry: WalkEntry, directory: Directory, find_lines: FindL
         if text is None:
             return None
         if len(matches) <= _MAX_PER_FILE:
-            numbers = await find_lines(text)
+            numbers = find_lines(text)
             lines = text.split("\n") if numbers else []
             matches += [(first + number, lines[number - 1]) for number in numbers]
         first += text.count("\n")
@@ -143,51 +147,38 @@ def _parts(data: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _shorten(line: str) -> str:
-    line = line.removesuffix("\r")
-    return line if len(line) <= _MAX_WIDTH else line[:_MAX_WIDTH] + " [...]"
+def _lines_with(wanted: str, text: str) -> list[int]:
+    return [number for number, line in enumerate(text.split("\n"), 1) if wanted in line] if wanted in text else []
 
 
-@contextlib.asynccontextmanager
-async def _text_finder(wanted: str) -> AsyncIterator[FindLines]:
-    async def find_lines(text: str) -> list[int]:
-        return [number for number, line in enumerate(text.split("\n"), 1) if wanted in line] if wanted in text else []
+@contextlib.contextmanager
+def _regex_finder(expression: str) -> Iterator[FindLines]:
+    """Run `matcher` as a subprocess; kill it at the end, or after the time limit."""
+    command = [sys.executable, "-I", "-S", matcher.__file__]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout, seconds = process.stdin, process.stdout, _SECONDS
+        deadline, timer = time.monotonic() + seconds, threading.Timer(seconds, process.kill)
+        timer.start()
 
-    yield find_lines
+        def send(value: object) -> Any:
+            with contextlib.suppress(OSError):  # the process has ended, so there is no answer either
+                stdin.write(json.dumps(value).encode() + b"\n")
+                stdin.flush()
+            answer = stdout.readline()
+            if not answer:
+                what = "failed" if time.monotonic() < deadline else f"took more than {seconds:g} s"
+                raise ValueError(f"the regular expression {what}: use a simpler one, a directory or a pattern")
+            return json.loads(answer)
 
-
-@contextlib.asynccontextmanager
-async def _regex_finder(expression: str) -> AsyncIterator[FindLines]:
-    """Run `matcher` as a subprocess and kill it at the end."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-I", "-S", matcher.__file__, stdin=pipe, stdout=pipe, limit=MAX_FILE
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
-
-    async def send(value: object) -> Any:
-        stdin.write(json.dumps(value).encode() + b"\n")
-        with contextlib.suppress(ConnectionError):  # the process has ended, so there is no answer either
-            await stdin.drain()
-        answer = await stdout.readline()
-        if not answer:
-            raise ValueError("the regular expression failed: use a simpler one")
-        return json.loads(answer)
-
-    try:
-        async with asyncio.timeout(_SECONDS):
-            error = await send([expression, _MAX_PER_FILE + 1, math.ceil(_SECONDS) + 1])
+        try:
+            error = send([expression, _MAX_PER_FILE + 1, math.ceil(seconds) + 1])
             if error is not None:
                 raise ValueError(f"invalid regular expression: {error}; omit regex=true to search for the text itself")
             yield send
-    except TimeoutError:
-        raise ValueError(
-            f"the regular expression took more than {_SECONDS:g} s: use a simpler one, a directory or a pattern"
-        ) from None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
+        finally:
+            timer.cancel()
             process.kill()
-        stdin.close()
-        await process.wait()
+            with contextlib.suppress(OSError):
+                stdin.close()

@@ -79,7 +79,6 @@ class CapturedOutput:
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        """Append data."""
         self._size += len(data)
         split = max(self._room - len(self._head), 0)
         self._head += data[:split]
@@ -146,8 +145,10 @@ class Shell:
             if exited:
                 await asyncio.wait({watch.closed}, timeout=_LINGER)
             is_closed = watch.closed.done()
+            stdin = transport.get_pipe_transport(0)
             if exited and is_closed:
-                _release(transport)
+                if isinstance(stdin, asyncio.WriteTransport):
+                    stdin.write(b"\n")  # ends the supervisor; background jobs continue
             else:
                 await _kill(transport, watch)
             code = transport.get_returncode()
@@ -179,13 +180,6 @@ class Shell:
             start_new_session=not windows,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
-
-
-def _release(transport: asyncio.SubprocessTransport) -> None:
-    """End the supervisor of a command that has ended; its background jobs continue."""
-    pipe = transport.get_pipe_transport(0)
-    if isinstance(pipe, asyncio.WriteTransport):
-        pipe.write(b"\n")
 
 
 async def _kill(transport: asyncio.SubprocessTransport, watch: _ProcessWatch) -> None:

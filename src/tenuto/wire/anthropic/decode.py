@@ -11,7 +11,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Block, Citation, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, SignatureDelta, TextDelta, UsageUpdate
-from tenuto.core.messages import StopReason, Usage
+from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
@@ -64,6 +64,7 @@ class AnthropicDecoder(Decoder):
         self._citations: dict[int, list[Citation]] = {}
         """Citations received for open blocks, by slot. Adding each one to its block at once would cost quadratic time."""
         self._started = False
+        self._stop_reason: StopReason | None = None
         self._raw_stop_reason: str | None = None
         self._usage_fields: Fields = {}
         self._usage: Usage | None = None
@@ -99,9 +100,9 @@ class AnthropicDecoder(Decoder):
         assembler = self._builder.assembler
         for slot in self._open.values():
             self._add_citations(slot)
-        blocks = assembler.unfinished() if partial else assembler.finalize()
-        extra = self._fields.text()
-        message = self.make_message(blocks, self._stop_reason(), self._raw_stop_reason, extra, incomplete=partial)
+        blocks = tuple(assembler.unfinished() if partial else assembler.finalize())
+        stop, raw_stop, extra = self._stop_reason, self._raw_stop_reason, self._fields.text()
+        message = AssistantMessage(blocks, stop, raw_stop, self.origin(), extra, partial)
         usage = self._usage if self.ended else protocol.USAGE_TABLE.read(self._usage_fields)[0]
         return self.make_response([Choice(message)], usage, jsonio.object_text(self._usage_fields))
 
@@ -135,7 +136,18 @@ class AnthropicDecoder(Decoder):
         elif kind == "message_stop":
             self._stop_message()
         elif kind != "ping":
-            self._read_block_frame(kind, jsonio.decode_as(fields["index"], int), fields)
+            index = jsonio.decode_as(fields["index"], int)
+            is_open, place = index in self._open, f"blocks[{index}]"
+            if kind == "content_block_delta":
+                self._read_delta(index, fields["delta"])
+            elif kind == "content_block_stop" and is_open:
+                self._stop_block(index)
+            elif kind == "content_block_stop":
+                self.record_loss("orphan-stop", place, "a stop for a block that is not open")
+            elif is_open:
+                self.record_loss("duplicate-start", place, jsonio.as_text(fields["content_block"])[:_SHOWN])
+            else:
+                self._start_block(index, read_block(fields["content_block"]))
         unknown = [(field, value) for field, value in fields.items() if field not in protocol.FRAMES[kind]]
         if kind.startswith("message_"):
             merge_fields(self._fields, unknown)
@@ -167,19 +179,17 @@ class AnthropicDecoder(Decoder):
         for index in list(self._open):
             self._stop_block(index)
         self.ended = True
-        self.out.append(MessageDelta(0, self._stop_reason(), self._raw_stop_reason))
+        self.out.append(MessageDelta(0, self._stop_reason, self._raw_stop_reason))
         self._usage, losses = protocol.USAGE_TABLE.read(self._usage_fields)
         self.losses += losses
         if self._usage is not None:
             self.out.append(UsageUpdate(self._usage))
 
-    def _stop_reason(self) -> StopReason | None:
-        return protocol.STOP_REASONS.get(self._raw_stop_reason, "stop") if self._raw_stop_reason else None
-
     def _read_stop_reason(self, fields: Fields) -> None:
         reason = jsonio.text_of(fields.pop("stop_reason", None))
-        self.record_change("stop_reason", self._raw_stop_reason, reason)
-        self._raw_stop_reason = reason or self._raw_stop_reason
+        if reason:
+            self.record_change("stop_reason", self._raw_stop_reason, reason)
+            self._raw_stop_reason, self._stop_reason = reason, protocol.STOP_REASONS.get(reason, "stop")
 
     def _merge_usage(self, raw: Raw | None) -> None:
         """Overwrite the usage key by key. Null does not replace a value."""
@@ -189,19 +199,6 @@ class AnthropicDecoder(Decoder):
                     self._usage_fields[name] = value
 
     # --- blocks -------------------------------------------------------------------------------------------------------
-
-    def _read_block_frame(self, kind: str, index: int, fields: Fields) -> None:
-        is_open, place = index in self._open, f"blocks[{index}]"
-        if kind == "content_block_delta":
-            self._read_delta(index, fields["delta"])
-        elif kind == "content_block_stop" and is_open:
-            self._stop_block(index)
-        elif kind == "content_block_stop":
-            self.record_loss("orphan-stop", place, "a stop for a block that is not open")
-        elif is_open:
-            self.record_loss("duplicate-start", place, jsonio.as_text(fields["content_block"])[:_SHOWN])
-        else:
-            self._start_block(index, read_block(fields["content_block"]))
 
     def _start_block(self, index: int, block: Block) -> None:
         if isinstance(block, Text | Reasoning) and block.text:
@@ -220,7 +217,8 @@ class AnthropicDecoder(Decoder):
 
     def _stop_block(self, index: int) -> None:
         slot = self._open.pop(index)
-        self._add_citations(slot)
+        if self._citations:
+            self._add_citations(slot)
         # `input` of the start frame is a placeholder, unless no delta follows.
         start_input = self._inputs.pop(index, "")
         if start_input and not any(slot.pieces):
@@ -280,11 +278,13 @@ class AnthropicDecoder(Decoder):
                     self._builder.emit(slot, CitationDelta(citation))
             case "compaction_delta":
                 assert isinstance(slot.block, Marker)
-                fields = {"type": slot.block.kind, **slot.extra().written(), **delta}
+                meta = slot.block.meta  # the start frame has the signature
+                signed = {"signature": meta.signature} if isinstance(meta, AnthropicMeta) else {}
+                fields = {"type": slot.block.kind, **signed, **slot.extra().written(), **delta}
                 delta.clear()
                 block = read_block(Raw(jsonio.encode(fields)))
                 if isinstance(block, Marker):
-                    slot.replace(block)
+                    slot.block, slot.merged_extra = block, None
                     if block.text:
                         self._builder.emit(slot, TextDelta(block.text))
 

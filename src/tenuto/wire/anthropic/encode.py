@@ -13,7 +13,7 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS, TOKENS
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, with_locations
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, set_parameters, with_locations
 from tenuto.wire.rawjson import object_or_empty, raw_object
 from tenuto.wire.urls import model_path
 
@@ -38,8 +38,9 @@ def encode(builder: BodyBuilder) -> WireRequest:
     writer = _MessageWriter(builder)
     for index, message in enumerate(request.transcript):
         writer.add(message, Location(index))
-    writer.finish()
-    system = writer.system(_format_instruction(request, target))
+    if writer.turns.empty_turn is not None:
+        writer.turns.fill_empty_turn(writer.turns.empty_turn)
+    system = writer.system(_format_instruction(request, target) if request.response_format is not None else "")
     write_options(builder)
     if system is not None:
         body["system"] = system
@@ -107,13 +108,6 @@ class _MessageWriter:
             case SystemMessage():
                 self._add_system(message, location)
 
-    def finish(self) -> None:
-        """Complete the last turn, and move the tool results of each user message to its beginning."""
-        self.turns.fill_empty_turn()
-        for message in self.turns.messages:
-            if message["role"] == "user":
-                message["content"].sort(key=lambda part: _block_type(part) != "tool_result")
-
     def system(self, instruction: str) -> str | list[_WireBlock] | None:
         """Write the system prompt: a string, or blocks if a part has `cache_control` or extra fields."""
         parts = [*self._system, *([(Location(), Text(instruction))] if instruction else ())]
@@ -165,14 +159,17 @@ class _MessageWriter:
                 kind = type(part).__name__.lower()
                 self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
                 return None
-        return {**block, **_cache_control(part.cache), **extra_fields(part.extra)}
+        if part.cache:
+            block |= _cache_control(part.cache)
+        return block | extra_fields(part.extra) if part.extra else block
 
     def _write_result(self, result: ToolResult, location: Location) -> dict[str, Any]:
         content = result.content if isinstance(result.content, str) else self._write_parts(result.content, location)
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.tool_use_id}
         if content:
             block["content"] = content
-        return block | {"is_error": result.is_error} | extra_fields(result.extra)
+        block["is_error"] = result.is_error
+        return block | extra_fields(result.extra) if result.extra else block
 
     def _write_block(self, block: Block, place: Location) -> _WireBlock | None:
         """Write a block of an assistant message; None, with a loss, if the dialect does not accept it."""
@@ -231,7 +228,9 @@ def write_options(builder: BodyBuilder) -> None:
         if temperature != request.temperature:
             builder.record_loss("clamped", "temperature", f"{request.temperature} became {temperature}")
     stops = [request.stop] if isinstance(request.stop, str) else request.stop
-    builder.set_if_given(top_p=request.top_p, top_k=request.top_k, stop_sequences=stops or None)
+    body |= set_parameters(request, ("top_p", "top_k"))
+    if stops:
+        body["stop_sequences"] = stops
     limit = request.max_tokens
     body["max_tokens"] = traits.max_output or DEFAULT_MAX_TOKENS if limit is None else limit
     if request.thinking is not None or request.effort is not None:
@@ -245,7 +244,7 @@ def write_options(builder: BodyBuilder) -> None:
         builder.set_if_given(output_config=config or None)
     if request.user is not None:
         body["metadata"] = {"user_id": request.user}
-    builder.set_if_given(service_tier=request.service_tier)
+    body |= set_parameters(request, ("service_tier",))
     if request.cache is not None and request.cache != "off":
         body |= _cache_control(request.cache)
     if request.stream:
@@ -369,7 +368,7 @@ def _write_budget(builder: BodyBuilder, display: dict[str, Any]) -> None:
 def _drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[str, Any]]:
     """Drop server calls without a result, thinking at the end of a turn, and turns with only blank text.
 
-    User messages that become adjacent are merged.
+    The tool results of a user message move to its beginning. User messages that become adjacent are merged.
     """
     messages = turns.messages
     result: list[dict[str, Any]] = []
@@ -380,6 +379,8 @@ def _drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[
             if not content:
                 continue
         elif role == "user":
+            if len(content) > 1:
+                content.sort(key=lambda part: _block_type(part) != "tool_result")
             if _is_blank(content):
                 content = [{"type": "text", "text": builder.placeholder(place)}]
             if result and result[-1]["role"] == "user":

@@ -6,6 +6,7 @@ form that every host accepts, and of the fields outside the blocks only those th
 
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
@@ -19,11 +20,7 @@ from tenuto.wire.rawjson import is_null, object_or_empty, raw_object, text_or_em
 
 Fields = dict[str, Any]
 _DIALECT = "openai-chat"
-
-
-def is_legacy(block: Block) -> bool:
-    """Return whether a call was received as the older `function_call` of a message."""
-    return isinstance(block, ToolUse) and "function_call" in extra_fields(block.extra)
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def _details(block: Reasoning) -> list[Raw]:
@@ -49,10 +46,20 @@ def verbatim(message: AssistantMessage) -> list[Any]:
     written: Fields = {"role": "assistant"}
     if (role := fields.pop("role", None)) is not None:
         written = {} if is_null(role) else {"role": role}
-    content = _write_content(message.blocks, bytes(fields.get("content", b"")))
-    if content is not None:
-        fields["content"] = content
-    _write_calls(written, message.blocks, exact=True)
+    form = bytes(fields.get("content", b""))
+    parts: list[Any] = []
+    calls: list[Any] = []
+    for block in message.blocks:
+        if isinstance(block, ToolUse):
+            _write_call(block, written, calls, exact=True)
+        elif isinstance(block, Opaque) and _list_of(block) == "tool_calls":
+            calls.append(to_raw(block.raw))
+        elif (part := _write_part(block, form)) is not None:
+            parts.append(part)
+    if parts:
+        fields["content"] = _join_parts(parts, form)
+    if calls:
+        written["tool_calls"] = calls
     for block in message.blocks:
         if isinstance(block, Reasoning):
             field = _field_of(block)
@@ -74,52 +81,62 @@ def verbatim(message: AssistantMessage) -> list[Any]:
     return [{**written, **fields}]
 
 
-def _write_content(blocks: tuple[Block, ...], form: bytes) -> str | Raw | list[Any] | None:
-    """Join the blocks of the content; None without such blocks.
+def _write_part(block: Block, form: bytes) -> str | Fields | Raw | None:
+    """Write a block of the content as text or as an element of a list; None for a block of another field.
 
-    `form` is `[]` or `{}` if the content was received as a list or an object. The result is a list if it was one or if
-    a text cannot hold it, an object if it was one, and otherwise a text.
+    `form` is `[]` or `{}` if the content was received as a list or an object.
     """
-    parts: list[str | Fields | Raw] = []
-    for block in blocks:
-        if isinstance(block, Text):
-            extra = extra_fields(block.extra)
-            is_part = extra or form == b"[]"
-            parts.append({"type": "text", "text": block.text, **extra} if is_part else block.text)
-        elif isinstance(block, Reasoning) and _field_of(block) == "think":
-            parts.append(restore_tags(block.text, block.extra))
-        elif isinstance(block, Reasoning) and _field_of(block) == "content":
-            parts.append(write_thinking(block))
-        elif isinstance(block, Opaque) and _list_of(block) == "content":
-            parts.append(to_raw(block.raw))
+    if isinstance(block, Text):
+        if not block.extra and form != b"[]":
+            return block.text
+        return {"type": "text", "text": block.text, **extra_fields(block.extra)}
+    if isinstance(block, Reasoning):
+        field = _field_of(block)
+        if field == "think":
+            return restore_tags(block.text, block.extra)
+        return write_thinking(block) if field == "content" else None
+    return to_raw(block.raw) if isinstance(block, Opaque) and _list_of(block) == "content" else None
+
+
+def _join_parts(parts: list[Any], form: bytes) -> str | Raw | list[Any]:
+    """Join the parts of the content: a list if a text cannot hold them, an object if it was one, otherwise a text."""
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) < len(parts):
         return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
     if form == b"{}" and len(texts) == 1 and (raw := raw_object(texts[0])) is not None:
         return raw
-    return "".join(texts) if parts else None
+    return "".join(texts)
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def _write_calls(written: Fields, blocks: tuple[Block, ...], *, exact: bool) -> None:
-    """Write the calls: `exact` as received, otherwise with an id and with arguments that are a string."""
-    calls: list[Any] = []
-    for block in blocks:
-        if isinstance(block, ToolUse):
-            extra = extra_fields(block.extra)
-            if "function_call" in extra:
-                written["function_call"] = _write_payload(block, "function_call", extra["function_call"], exact=exact)
-            else:
-                calls.append(_write_call(block, extra, exact=exact))
-        elif isinstance(block, Opaque) and _list_of(block) == "tool_calls":
-            calls.append(to_raw(block.raw))
-    if calls:
-        written["tool_calls"] = calls
+class _Function(msgspec.Struct, gc=False):
+    name: str
+    arguments: str
 
 
-def _write_call(block: ToolUse, extra: dict[str, Raw], *, exact: bool) -> Fields:
+class _FunctionCall(msgspec.Struct, gc=False):
+    """A call without extra fields: as a struct it takes a fifth of the memory, which counts in a long conversation."""
+
+    id: str
+    type: str
+    function: _Function
+
+
+def _write_call(block: ToolUse, written: Fields, calls: list[Any], *, exact: bool) -> None:
+    """Add a call to `calls`: `exact` as received, otherwise with an id and with arguments that are a string.
+
+    The older `function_call` is a field of the message, `written`.
+    """
+    if not block.extra and not exact and block.kind == "function":  # most calls
+        function = _Function(block.name, "{}" if block.args_missing else block.args)
+        calls.append(_FunctionCall(block.id, "function", function))
+        return
+    extra = extra_fields(block.extra)
+    if "function_call" in extra:
+        written["function_call"] = _write_payload(block, "function_call", extra["function_call"], exact=exact)
+        return
     payload = "custom" if block.kind == "custom" else "function"
     inner = _write_payload(block, payload, extra.pop(payload, None), exact=exact)
     kind = extra.pop("type", None)  # null if the host omitted it
@@ -131,7 +148,8 @@ def _write_call(block: ToolUse, extra: dict[str, Raw], *, exact: bool) -> Fields
     if not exact:
         extra.pop("id", None)
         extra.pop("index", None)
-    return {**call, payload: inner, **extra}
+    call[payload] = inner
+    calls.append(call | extra if extra else call)
 
 
 def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bool) -> Fields:
@@ -139,7 +157,7 @@ def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bo
 
     In `extra`, null as arguments means that they were null, any other value that they were an object.
     """
-    rest: Fields = dict(object_or_empty(extra))
+    rest: Fields = dict(object_or_empty(extra)) if extra is not None else {}
     args_field = "input" if payload == "custom" else "arguments"
     args_form = rest.pop(args_field, None)
     fields: Fields = {"name": block.name}
@@ -150,65 +168,130 @@ def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bo
         fields[args_field] = args_form if is_null(args_form) else to_raw(block.args)
     elif not block.args_missing:
         fields[args_field] = block.args
-    return {**fields, **rest}
+    return fields | rest if rest else fields
 
 
 # --- sending back -----------------------------------------------------------------------------------------------------
 
 
 class AssistantWriter:
-    def __init__(self, message: AssistantMessage, builder: BodyBuilder, place: Location) -> None:
-        self.message = message
-        self.builder = builder
-        self.place = place
-        self.switches = switches = builder.target.provider.chat
-        policy = builder.target.traits.passback or switches.passback
-        self.has_calls = message.has_tool_calls()
-        self.sends_reasoning = policy == "always" or (policy == "tool_turns" and self.has_calls)
-        field = switches.reasoning_field
-        self.reasoning_field = "reasoning" if field == "reasoning_details" else field
-        self.withheld_count = 0
+    """Write the assistant messages of one request."""
 
-    def write(self) -> Fields | None:
+    def __init__(self, builder: BodyBuilder) -> None:
+        self.call_names: dict[str, str] = {}
+        """The name of the tool by the id of the call, for the calls whose results need it."""
+        self.function_calls: set[str] = set()
+        """The ids of the calls that are sent as `function_call`."""
+        self._builder = builder
+        self._switches = switches = builder.target.provider.chat
+        self._policy = builder.target.traits.passback or switches.passback
+        field = switches.reasoning_field
+        self._reasoning_field = "reasoning" if field == "reasoning_details" else field
+
+    def write(self, message: AssistantMessage, place: Location) -> Fields | None:
         """Write a message to be sent back; None if nothing of it can be sent."""
-        all_blocks = map(self._set_reasoning_field, self.message.blocks)
-        sent = {at: block for at, block in enumerate(all_blocks) if self._is_sent(block, self.place.within(at))}
-        blocks = tuple(sent.values())
-        if self.withheld_count:
-            detail, remedy = f"{self.withheld_count} blocks", "the model does not take reasoning in this turn"
-            self.builder.record_loss("reasoning-withheld", self.place, detail, remedy)
-        fields = extra_fields(self.message.extra)
-        content = _write_content(blocks, bytes(fields.get("content", b"")))
-        written: Fields = {"role": "assistant", "content": content or (None if self.switches.null_content else "")}
-        self._write_reasoning(written, blocks)
-        _write_calls(written, blocks, exact=False)
-        for block in blocks:
-            if isinstance(block, Audio) and "audio" in written:
-                detail, remedy = f"audio {block.id}", "a message can refer to one audio reply"
-                self.builder.record_loss("unsupported-content", self.place, detail, remedy)
-            elif isinstance(block, Audio):
-                written["audio"] = {"id": block.id}
-            elif isinstance(block, Refusal):
-                written["refusal"] = written.get("refusal", "") + block.text
+        sends_reasoning = self._policy == "always" or (self._policy == "tool_turns" and message.has_tool_calls())
+        extra = extra_fields(message.extra)
+        form = bytes(extra["content"]) if "content" in extra else b""
+        written: Fields = {"role": "assistant", "content": None}
+        parts: list[Any] = []
+        calls: list[Any] = []
+        function_call: Fields = {}
+        others: Fields = {}
+        sent: list[tuple[int, Block]] = []
+        withheld_count = 0
+        for index, block in enumerate(message.blocks):
+            if isinstance(block, ToolUse):
+                if self._switches.name_on_tool_message or block.extra:
+                    self.call_names[block.id] = block.name
+                if block.extra and "function_call" in extra_fields(block.extra):
+                    self.function_calls.add(block.id)
+                _write_call(block, function_call, calls, exact=False)
+                if self._builder.trace:
+                    sent.append((index, block))
+                continue
+            other = self._sent_form(block, place.within(index), sends_reasoning=sends_reasoning)
+            if other is None:
+                withheld_count += isinstance(block, Reasoning) and bool(block.text)
+                continue
+            sent.append((index, other))
+            if isinstance(other, Opaque) and _list_of(other) == "tool_calls":
+                calls.append(to_raw(other.raw))
+            elif isinstance(other, Refusal):
+                others["refusal"] = others.get("refusal", "") + other.text
+            elif isinstance(other, Audio):
+                if "audio" in others:
+                    detail, remedy = f"audio {other.id}", "a message can refer to one audio reply"
+                    self._builder.record_loss("unsupported-content", place, detail, remedy)
+                others.setdefault("audio", {"id": other.id})
+            elif (part := _write_part(other, form)) is not None:
+                parts.append(part)
+            if isinstance(other, Reasoning):  # with details, its text is a copy, and is not sent
+                field = _field_of(other)
+                if details := _details(other):
+                    written.setdefault("reasoning_details", []).extend(details)
+                elif field not in ("think", "content") and sends_reasoning:
+                    written[field] = written.get(field, "") + other.text
+        if withheld_count:
+            detail, remedy = f"{withheld_count} blocks", "the model does not take reasoning in this turn"
+            self._builder.record_loss("reasoning-withheld", place, detail, remedy)
+        content = _join_parts(parts, form) if parts else None
+        written["content"] = content or (None if self._switches.null_content else "")
+        needs_field = self._switches.empty_reasoning and self._reasoning_field != "content"
+        if needs_field and sends_reasoning and message.has_tool_calls():
+            has_reasoning = not written.keys().isdisjoint(_REASONING_FIELDS)
+            written |= {} if has_reasoning else {self._reasoning_field: ""}
+        if function_call:
+            written |= function_call
+        if calls:
+            written["tool_calls"] = calls
+        if others:
+            written |= others
         if len(written) == 2 and not content:
-            self.builder.record_loss("empty-message", self.place, "an assistant message with nothing to send")
+            self._builder.record_loss("empty-message", place, "an assistant message with nothing to send")
             return None
-        for name in self.switches.replayed_fields if fields else ():
-            if name in fields:
-                written.setdefault(name, fields[name])
-        if self.builder.trace:
-            self._place_blocks(written, sent)
+        for name in self._switches.replayed_fields if extra else ():
+            if name in extra:
+                written.setdefault(name, extra[name])
+        if self._builder.trace:
+            self._place_blocks(written, sent, place)
         return written
 
-    def _place_blocks(self, written: Fields, sent: dict[int, Block]) -> None:
+    def _sent_form(self, block: Block, place: Location, *, sends_reasoning: bool) -> Block | None:
+        """Return the form in which a block other than a call is sent. If it is not sent, record the loss.
+
+        Reasoning without a field gets the provider's own. Without refusals, a refusal becomes text.
+        """
+        if isinstance(block, Text | Refusal):
+            if isinstance(block, Refusal) and not self._switches.refusals:
+                block = Text(block.text)
+            return block if block.text else None
+        if isinstance(block, Reasoning):
+            meta = block.meta if isinstance(block.meta, ChatMeta) else ChatMeta(field=self._reasoning_field)
+            reasoning = block if block.meta is meta else Reasoning(block.text, meta=meta)
+            details = _details(reasoning)
+            is_signed = meta.signature and meta.field == "content"
+            if (meta.details and not details) or (meta.signature and not is_signed):
+                self._builder.record_loss("unreadable-token", place, "a token that this dialect cannot have issued")
+            is_sent = details or is_signed or (sends_reasoning and (block.text or meta.field == "think"))
+            return reasoning if is_sent else None
+        if isinstance(block, Audio) and block.id:
+            return block
+        if isinstance(block, Opaque) and block.dialect == _DIALECT and _list_of(block) != "images":
+            return block
+        remedy = "this dialect cannot send such a block back"
+        self._builder.record_loss("unsupported-block", place, type(block).__name__, remedy)
+        return None
+
+    def _place_blocks(self, written: Fields, sent: list[tuple[int, Block]], place: Location) -> None:
         """Note where each block is: in a list of the message, or in one of its fields."""
         content = written["content"]
         parts = iter(content if isinstance(content, list) else ())
         calls = iter(written.get("tool_calls", ()))
-        for at, block in sent.items():
+        for at, block in sent:
             node: object = written
             field = ""
-            if is_legacy(block):
+            if isinstance(block, ToolUse) and "function_call" in extra_fields(block.extra):
                 field = "function_call"
             elif isinstance(block, ToolUse) or (isinstance(block, Opaque) and _list_of(block) == "tool_calls"):
                 node = next(calls)
@@ -222,51 +305,4 @@ class AssistantWriter:
                 node = next(parts)
             else:
                 field = "content"
-            self.builder.place(self.place.within(at), node, field)
-
-    def _set_reasoning_field(self, block: Block) -> Block:
-        """Give reasoning without a field the provider's own. Without refusals, a refusal becomes text."""
-        if isinstance(block, Refusal) and not self.switches.refusals:
-            return Text(block.text)
-        if not isinstance(block, Reasoning) or isinstance(block.meta, ChatMeta):
-            return block
-        return Reasoning(block.text, meta=ChatMeta(field=self.reasoning_field))
-
-    def _is_sent(self, block: Block, place: Location) -> bool:
-        """Return whether a block can be sent. If not, record the loss."""
-        if isinstance(block, Reasoning):
-            meta = block.meta if isinstance(block.meta, ChatMeta) else ChatMeta()
-            details = _details(block)
-            is_signed = meta.signature and meta.field == "content"
-            if (meta.details and not details) or (meta.signature and not is_signed):
-                self.builder.record_loss("unreadable-token", place, "a token that this dialect cannot have issued")
-            if details or is_signed or (self.sends_reasoning and (block.text or meta.field == "think")):
-                return True
-            self.withheld_count += bool(block.text)
-            return False
-        if isinstance(block, Text | Refusal):
-            return bool(block.text)
-        if (
-            isinstance(block, ToolUse)
-            or (isinstance(block, Audio) and block.id)
-            or (isinstance(block, Opaque) and block.dialect == _DIALECT and _list_of(block) != "images")
-        ):
-            return True
-        remedy = "this dialect cannot send such a block back"
-        self.builder.record_loss("unsupported-block", place, type(block).__name__, remedy)
-        return False
-
-    def _write_reasoning(self, written: Fields, blocks: tuple[Block, ...]) -> None:
-        """Write reasoning into its field. With details, its text is a copy, and is not sent."""
-        for block in blocks:
-            if not isinstance(block, Reasoning):
-                continue
-            field = _field_of(block)
-            if details := _details(block):
-                written.setdefault("reasoning_details", []).extend(details)
-            elif field not in ("think", "content") and self.sends_reasoning:
-                written[field] = written.get(field, "") + block.text
-        has_reasoning = not written.keys().isdisjoint(("reasoning_content", "reasoning", "reasoning_details"))
-        needs_field = self.switches.empty_reasoning and self.sends_reasoning and self.has_calls
-        if needs_field and not has_reasoning and self.reasoning_field != "content":
-            written[self.reasoning_field] = ""
+            self._builder.place(place.within(at), node, field)

@@ -28,37 +28,36 @@ class ContentPart(msgspec.Struct):
     """The elements of `thinking`: plain texts, and the JSON of every other element."""
 
 
-class ContentPartBuilder:
+class ContentPartBuilder(msgspec.Struct, eq=False):
     """Join the pieces of one thinking element of a content list."""
 
-    def __init__(self) -> None:
-        self.signature = ""
-        self._fields = MergedFields()
-        self._thinking: Raw | None = None
-        self._parts: list[str | Raw] = []
-        self._count = 0
+    signature: str = ""
+    fields: MergedFields = msgspec.field(default_factory=MergedFields)
+    thinking: Raw | None = None
+    parts: list[str | Raw] = []
+    count: int = 0
 
     def add(self, part: ContentPart) -> None:
         self.signature = part.signature or self.signature
-        merge_fields(self._fields, part.fields.items())
-        self._thinking = part.thinking
-        self._parts += part.thinking_parts
-        self._count += 1
+        merge_fields(self.fields, part.fields.items())
+        self.thinking = part.thinking
+        self.parts += part.thinking_parts
+        self.count += 1
 
     def extra(self) -> str:
         """Return the fields that cannot be derived from the text, as the text of an object."""
-        thinking, text = self._thinking, _join_texts(self._parts)
-        if self._count > 1 and thinking is not None and not is_list(thinking):
+        thinking, text = self.thinking, _join_texts(self.parts)
+        if self.count > 1 and thinking is not None and not is_list(thinking):
             thinking = Raw(jsonio.encode(text))
-        elif self._count > 1:
+        elif self.count > 1:
             elements: list[object] = []
-            for is_plain, group in itertools.groupby(self._parts, lambda part: isinstance(part, str)):
+            for is_plain, group in itertools.groupby(self.parts, lambda part: isinstance(part, str)):
                 parts = list(group)
                 elements += _text_list(_join_texts(parts)) if is_plain else parts
             thinking = Raw(jsonio.encode(elements))
         if thinking is None or jsonio.parse(thinking) == _text_list(text):
-            return self._fields.text()
-        return jsonio.object_text({**self._fields.written(), "thinking": thinking})
+            return self.fields.text()
+        return jsonio.object_text({**self.fields.written(), "thinking": thinking})
 
 
 def _join_texts(parts: Iterable[str | Raw]) -> str:

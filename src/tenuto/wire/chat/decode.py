@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 from tenuto.core import jsonio
 from tenuto.core.events import ContentDelta, TextDelta, UsageUpdate
 from tenuto.core.loss import Loss
-from tenuto.core.messages import Usage
+from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
@@ -134,12 +134,14 @@ class ChatDecoder(Decoder):
         return bool(self._states) and all(state.is_finished for state in self._states.values())
 
     def response(self, *, partial: bool) -> ChatResponse:
-        self._store_created()
+        if self._created is not None:
+            self._fields["created"] = Raw(jsonio.encode(self._created))
         choices = []
         for index, state in sorted(self._states.items()):
             assembler = state.parts.assembler
             blocks = assembler.unfinished() if partial else assembler.finalize()
-            message = self.make_message(blocks, state.stop_reason, state.raw_stop, state.extra(), incomplete=partial)
+            origin, extra = self.origin(), state.extra()
+            message = AssistantMessage(tuple(blocks), state.stop_reason, state.raw_stop, origin, extra, partial)
             choices.append(Choice(message, index, state.choice_extra()))
         raw_usage = jsonio.as_text(self._raw_usage) if self._raw_usage is not None else ""
         return self.make_response(choices, self._usage, raw_usage, self._fields.text(), self._usage_losses)
@@ -154,7 +156,9 @@ class ChatDecoder(Decoder):
         self.model = self._take_name(fields, "model", self.model)
         for name in PADDING:
             fields.pop(name, None)
-        self._store_created()
+        if self._created is not None:
+            self._fields["created"] = Raw(jsonio.encode(self._created))
+            self._created = None
         merge_fields(self._fields, fields.items())
         choices = [jsonio.members(raw) for raw in jsonio.elements(raw_choices)] if raw_choices != NULL else []
         if choices or self.id:
@@ -172,11 +176,6 @@ class ChatDecoder(Decoder):
         value = jsonio.text_of(fields.pop(name))
         self.record_change(name, current, value)
         return current or value
-
-    def _store_created(self) -> None:
-        if self._created is not None:
-            self._fields["created"] = Raw(jsonio.encode(self._created))
-            self._created = None
 
     def _read_usage(self, usage: Raw | None, fields: Fields, choices: list[Fields]) -> None:
         """Read the usage next to the choices, in a host's own field, or inside a choice."""

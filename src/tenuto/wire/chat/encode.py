@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
-from tenuto.core.blocks import Audio, Document, Image, Opaque, Text, ToolUse
+from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
@@ -13,7 +14,7 @@ from tenuto.core.provider import WireRequest
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
 from tenuto.wire.chat import switches as switch
-from tenuto.wire.chat.assistant import AssistantWriter, is_legacy
+from tenuto.wire.chat.assistant import AssistantWriter
 from tenuto.wire.chat.switches import make_cache_control
 from tenuto.wire.rawjson import to_raw
 
@@ -34,18 +35,22 @@ _NO_PARAMETERS: Fields = {"type": "object", "properties": {}}
 def encode(builder: BodyBuilder) -> WireRequest:
     request, switches = builder.request, builder.target.provider.chat
     builder.body["model"] = builder.target.model
-    builder.body["messages"] = _MessageListBuilder(builder).messages()
+    builder.body["messages"] = messages = _MessageListBuilder(builder).messages()
     if tools := [fields for tool in request.tools if (fields := _write_tool(builder, tool)) is not None]:
         builder.body["tools"] = tools
     switch.set_tool_choice(builder, switches)
-    switch.set_response_format(builder, switches)
-    switch.set_thinking(builder, switches)
+    if request.response_format is not None:
+        switch.set_response_format(builder, request.response_format, switches)
+    if request.thinking is not None or request.effort is not None:
+        switch.set_thinking(builder, switches)
     if request.max_tokens is not None:
         field = builder.target.traits.max_tokens_field
         is_chat_field = field in ("max_tokens", "max_completion_tokens")
         builder.body[field if is_chat_field else switches.max_tokens_field] = request.max_tokens
-    switch.set_stop(builder, switches)
-    switch.set_logprobs(builder, switches)
+    if request.stop is not None:
+        switch.set_stop(builder, request.stop, switches)
+    if request.logprobs is not None or request.top_logprobs is not None:
+        switch.set_logprobs(builder, switches)
     builder.body.update(set_parameters(request, _SAME_NAME))
     if request.container is not None:
         builder.record_unsupported("container")
@@ -58,7 +63,7 @@ def encode(builder: BodyBuilder) -> WireRequest:
     switch.rename(builder, switches.rename)
     switch.clamp(builder, switches.clamp)
     switch.defaults(builder, switches.defaults)
-    return builder.finish("/chat/completions")
+    return builder.finish("/chat/completions", without_numbers=messages)
 
 
 def _cache_fields(builder: BodyBuilder, cache: str, place: str) -> dict[str, Any]:
@@ -90,6 +95,14 @@ def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict
     return {"type": tool.kind, tool.kind: {**fields, **(nested if isinstance(nested, dict) else {})}, **options}
 
 
+class _ToolMessage(msgspec.Struct, gc=False):
+    """A tool result without extra fields: see `_FunctionCall`."""
+
+    role: str
+    tool_call_id: str
+    content: str
+
+
 class _MessageListBuilder:
     """Writes instructions, user messages, assistant messages and tool results."""
 
@@ -97,42 +110,42 @@ class _MessageListBuilder:
         self._builder = builder
         self._traits = builder.target.traits
         self._switches = builder.target.provider.chat
-        self._call_names: dict[str, str] = {}
-        self._function_calls: set[str] = set()  # ids of the calls that are sent as `function_call`
+        self._assistant = AssistantWriter(builder)
+        switches = self._switches
+        self._changes_results = switches.one_system or switches.alternate or switches.name_on_tool_message
 
-    def messages(self) -> list[Fields]:
+    def messages(self) -> list[Any]:
         transcript = self._builder.request.transcript
-        written: list[Fields] = []
-        for at in self._order(transcript):
+        written: list[Any] = []
+        order: Sequence[int] = range(len(transcript))
+        if self._traits.system_mid in _SYSTEM_FIRST or self._switches.alternate:
+            order = self._instructions_first(transcript)
+        for at in order:
             message, place = transcript[at], Location(at)
             if isinstance(message, UserMessage):
                 written.append(self._user(message, place))
             elif isinstance(message, AssistantMessage):
-                for block in message.blocks:
-                    if isinstance(block, ToolUse):
-                        self._call_names[block.id] = block.name
-                        (self._function_calls.add if is_legacy(block) else self._function_calls.discard)(block.id)
-                if (fields := AssistantWriter(message, self._builder, place).write()) is not None:
+                if (fields := self._assistant.write(message, place)) is not None:
                     written.append(fields)
             elif isinstance(message, ToolResults):
-                written += self._builder.write_all(with_locations(message.results, place), self._result)
-            else:
+                written += [self._result(result, place, index) for index, result in enumerate(message.results)]
+            elif str(message):
                 written.append(self._system(message, place))
+            else:
+                self._builder.record_loss("empty-message", place, "a system message without content is left out")
         if self._switches.one_system:
             written = self._join_leading_system(written)
         if self._switches.alternate:
             written = self._join_same_role(written)
         last = written[-1] if written else {}
         flag = self._traits.prefill.partition("flag:")[2] or self._switches.prefix_flag
-        if flag and last.get("role") == "assistant" and not last.get("tool_calls"):
+        if flag and isinstance(last, dict) and last.get("role") == "assistant" and not last.get("tool_calls"):
             last[flag] = True
         return written
 
-    def _order(self, transcript: tuple[Message, ...]) -> Sequence[int]:
-        """Return the order of the messages: instructions first, if the model takes them only there."""
+    def _instructions_first(self, transcript: tuple[Message, ...]) -> list[int]:
+        """Return the order of the messages for a model that takes instructions only before all others."""
         indexes = range(len(transcript))
-        if self._traits.system_mid not in _SYSTEM_FIRST and not self._switches.alternate:
-            return indexes
         first = next((at for at in indexes if not isinstance(transcript[at], SystemMessage)), len(transcript))
         late = [at for at in indexes[first:] if isinstance(transcript[at], SystemMessage)]
         for at in late:
@@ -166,7 +179,8 @@ class _MessageListBuilder:
                     content = text
         if isinstance(content, str):
             is_empty = not content
-            self._builder.place_texts(place, message.parts, fields, "content")
+            if self._builder.trace:
+                self._builder.place_texts(place, message.parts, fields, "content")
         else:
             texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
             is_empty = len(texts) == len(content) and not any(texts)
@@ -177,38 +191,45 @@ class _MessageListBuilder:
             self._builder.record_loss("unsupported-parameter", place.field("name"), message.name)
         return fields
 
-    def _result(self, result: ToolResult, place: Location) -> Fields:
-        id = result.tool_use_id
-        fields: Fields
-        if id in self._function_calls:
-            fields = {"role": "function", "name": self._call_names[id]}
+    def _result(self, result: ToolResult, place: Location, index: int) -> Fields | _ToolMessage:
+        id, names = result.tool_use_id, self._assistant.call_names
+        is_changed = self._changes_results or result.is_error or id in self._assistant.function_calls
+        if isinstance(result.content, str) and not (is_changed or result.extra or self._builder.trace):
+            return _ToolMessage("tool", id, result.content)
+        fields: Fields = {"role": "tool", "tool_call_id": id}
+        if id in self._assistant.function_calls:
+            fields = {"role": "function", "name": names[id]}
+        content: str | list[Any]
+        if isinstance(result.content, str):
+            content = result.content
         else:
-            fields = {"role": "tool", "tool_call_id": id}
-        fields["content"] = self._result_content(result, place)
-        if self._switches.name_on_tool_message and id in self._call_names:
-            fields.setdefault("name", self._call_names[id])
-        return fields | extra_fields(result.extra)
+            content = self._result_content(result.content, place.within(index), is_error=result.is_error)
+        fields["content"] = error_text(content) if result.is_error and isinstance(content, str) else content
+        if self._switches.name_on_tool_message and id in names:
+            fields.setdefault("name", names[id])
+        if result.extra:
+            fields |= extra_fields(result.extra)
+        if self._builder.trace:
+            self._builder.place(place.within(index), fields)
+        return fields
 
-    def _result_content(self, result: ToolResult, place: Location) -> str | list[Any]:
-        """Write the content of a tool result: a text, or parts if the provider takes images there."""
-        content = result.content
-        if not isinstance(content, str):
-            parts = list(self._builder.accepted_parts(content, place))
-            if self._switches.images_in_results and any(isinstance(part, Image) for _, part in parts):
-                if result.is_error:
-                    detail, remedy = "parts of a failed call", "describe the error in a text"
-                    self._builder.record_loss("unsupported-field", place.field("is_error"), detail, remedy)
-                return self._write_parts(parts)
-            self._record_unsent_fields(parts, sends_hints=False)
-            texts = []
-            for where, part in parts:
-                if isinstance(part, Text | Document) and part.text:
-                    texts.append(part.text)
-                elif not isinstance(part, Text):
-                    remedy = "describe it in a text"
-                    self._builder.record_loss("unsupported-content", where, _describe(part), remedy)
-            content = "\n".join(texts)
-        return error_text(content) if result.is_error else content
+    def _result_content(self, content: tuple[Content, ...], place: Location, *, is_error: bool) -> str | list[Any]:
+        """Write the parts of a tool result: a text, or parts if the provider takes images there."""
+        parts = list(self._builder.accepted_parts(content, place))
+        if self._switches.images_in_results and any(isinstance(part, Image) for _, part in parts):
+            if is_error:
+                detail, remedy = "parts of a failed call", "describe the error in a text"
+                self._builder.record_loss("unsupported-field", place.field("is_error"), detail, remedy)
+            return self._write_parts(parts)
+        self._record_unsent_fields(parts, sends_hints=False)
+        texts = []
+        for where, part in parts:
+            if isinstance(part, Text | Document) and part.text:
+                texts.append(part.text)
+            elif not isinstance(part, Text):
+                remedy = "describe it in a text"
+                self._builder.record_loss("unsupported-content", where, _describe(part), remedy)
+        return "\n".join(texts)
 
     def _join_leading_system(self, messages: list[Fields]) -> list[Fields]:
         roles = ("system", "developer")

@@ -7,7 +7,7 @@ sent as requested is a `Loss`.
 from typing import Any
 
 from tenuto.core.provider import ChatSwitches
-from tenuto.core.request import JsonSchema, NamedTool
+from tenuto.core.request import JsonSchema, NamedTool, ResponseFormat
 from tenuto.wire.body_builder import BodyBuilder
 
 Fields = dict[str, Any]
@@ -50,8 +50,6 @@ def set_thinking(builder: BodyBuilder, switches: ChatSwitches) -> None:
     """Set effort, thinking on or off, budget, and readable reasoning, in this provider's fields."""
     request, traits, body = builder.request, builder.target.traits, builder.body
     thinking, effort = request.thinking, request.effort
-    if thinking is None and effort is None:
-        return
     mode = thinking.mode if thinking is not None else None
     is_on = None if mode is None else mode != "off"
     effort_field = switches.effort_field if not traits.thinking or "effort" in traits.thinking else ""
@@ -112,10 +110,7 @@ def _set_path(body: Fields, path: str, value: Any) -> None:
     body[name] = {**body.get(name, {}), inner: value} if inner else value
 
 
-def set_stop(builder: BodyBuilder, switches: ChatSwitches) -> None:
-    stop = builder.request.stop
-    if stop is None:
-        return
+def set_stop(builder: BodyBuilder, stop: str | tuple[str, ...], switches: ChatSwitches) -> None:
     if isinstance(stop, str):
         builder.body["stop"] = [stop] if switches.stop_as_list else stop
         return
@@ -128,8 +123,6 @@ def set_stop(builder: BodyBuilder, switches: ChatSwitches) -> None:
 def set_logprobs(builder: BodyBuilder, switches: ChatSwitches) -> None:
     """Request log probabilities: a flag and a number, or one number for both."""
     request = builder.request
-    if request.logprobs is None and request.top_logprobs is None:
-        return
     if not switches.logprobs_as_number:
         builder.set_if_given(logprobs=request.logprobs, top_logprobs=request.top_logprobs)
     elif request.logprobs:
@@ -156,14 +149,13 @@ def set_tool_choice(builder: BodyBuilder, switches: ChatSwitches) -> None:
         builder.body["tool_choice"] = {"type": kind, kind: {"name": choice.name}}
     elif choice is not None:
         builder.body["tool_choice"] = switches.required_word if choice == "required" else choice
-    builder.set_if_given(parallel_tool_calls=request.parallel_tool_calls)
+    if request.parallel_tool_calls is not None:
+        builder.body["parallel_tool_calls"] = request.parallel_tool_calls
 
 
-def set_response_format(builder: BodyBuilder, switches: ChatSwitches) -> None:
+def set_response_format(builder: BodyBuilder, output: ResponseFormat, switches: ChatSwitches) -> None:
     """Request text, JSON, or JSON with a schema; JSON without it if the provider takes no schemas."""
-    output, support = builder.request.response_format, builder.target.traits.structured_output
-    if output is None:
-        return
+    support = builder.target.traits.structured_output
     if not isinstance(output, JsonSchema):
         builder.body["response_format"] = {"type": output}
     elif support == "none":

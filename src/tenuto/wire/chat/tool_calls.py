@@ -47,10 +47,6 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
     """Other fields of the inner object."""
 
     @property
-    def args_field(self) -> str:
-        return "input" if self.payload == "custom" else "arguments"
-
-    @property
     def kind(self) -> str:
         kind = self.fields.get("type", NULL)
         return self.payload if bytes(kind) in _EMPTY else jsonio.text_of(kind)
@@ -64,7 +60,9 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
         """Make the finished call. Facts that its typed fields cannot hold are in `extra`."""
         payload_fields, extra = self.payload_fields.written(), self.fields.written()
         if self.args_form not in (b"", b'"'):
-            payload_fields[self.args_field] = NULL if self.args_form == b"n" else _OBJECT
+            payload_fields["input" if self.payload == "custom" else "arguments"] = (
+                NULL if self.args_form == b"n" else _OBJECT
+            )
         if bytes(extra.setdefault("type", NULL)) not in _EMPTY:
             del extra["type"]
         if payload_fields:
@@ -167,7 +165,8 @@ class ToolCallsBuilder:
 
     def _take_payload(self, call: ToolCallBuilder, payload: Fields, *, whole: bool) -> None:
         """Read the inner object of a call, or a piece of it. Start the call as soon as enough is known."""
-        raw_name, args = payload.pop("name", None), payload.pop(call.args_field, None)
+        args_field = "input" if call.payload == "custom" else "arguments"
+        raw_name, args = payload.pop("name", None), payload.pop(args_field, None)
         merge_fields(call.payload_fields, payload.items())
         name = jsonio.text_of(raw_name)
         if call.name and name not in ("", call.name):
@@ -212,7 +211,9 @@ class ToolCallsBuilder:
         self._by_index_and_id.clear()
         for call in calls:
             if call.slot is not None:
-                args = jsonio.join_surrogates("".join(call.slot.pieces))
+                args = "".join(call.slot.pieces)
+                if not args.isascii():
+                    args = jsonio.join_surrogates(args)
                 self._parts.finish(call.slot, call.build(args, self._make_id))
                 continue
             # a call without a readable inner object is stored as it came

@@ -11,7 +11,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import GeminiMeta, Reasoning, Text
 from tenuto.core.events import ContentDelta, MessageDelta, TextDelta, ThinkingDelta, UsageUpdate
 from tenuto.core.loss import Loss
-from tenuto.core.messages import Usage
+from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.wire.decoder import Decoder, new_id
@@ -97,7 +97,8 @@ class GeminiDecoder(Decoder):
         choices = []
         for index, candidate in sorted(self._candidates.items()):
             blocks, extra = candidate.blocks(partial=partial), candidate.fields.text()
-            message = self.make_message(blocks, candidate.stop_reason, candidate.raw_stop, extra, incomplete=partial)
+            stop, raw_stop = candidate.stop_reason, candidate.raw_stop
+            message = AssistantMessage(tuple(blocks), stop, raw_stop, self.origin(), extra, partial)
             choices.append(Choice(message, index))
         return self.make_response(choices, usage, jsonio.as_text(self._usage), self._fields.text(), losses)
 

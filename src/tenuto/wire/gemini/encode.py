@@ -133,7 +133,8 @@ class _ContentsBuilder:
     def finish(self) -> list[Wire]:
         """Return the contents, with a signature that skips validation on calls that Gemini did not sign."""
         self._flush_results()
-        self._turns.fill_empty_turn()
+        if self._turns.empty_turn is not None:
+            self._turns.fill_empty_turn(self._turns.empty_turn)
         traits = self._builder.target.traits
         if "level" in traits.thinking or not traits.known:
             self._skip_signatures(only_foreign="level" not in traits.thinking)

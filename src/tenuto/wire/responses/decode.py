@@ -15,7 +15,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Refusal, ToolUse
 from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, TranscriptDelta, UsageUpdate
-from tenuto.core.messages import StopReason, Usage
+from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
@@ -296,7 +296,8 @@ class ResponsesDecoder(Decoder):
         if self._speech is not None:
             blocks.append(self._speech.joined())
         incomplete = partial or self._status in (*_PENDING, "cancelled")
-        message = self.make_message(blocks, self._stop, self._status, jsonio.object_text(extra), incomplete=incomplete)
+        stop, raw_stop, text = self._stop, self._status, jsonio.object_text(extra)
+        message = AssistantMessage(tuple(blocks), stop, raw_stop, self.origin(), text, incomplete)
         return self.make_response([Choice(message)], self._usage, self._raw_usage, jsonio.object_text(fields))
 
 

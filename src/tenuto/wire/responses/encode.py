@@ -202,7 +202,7 @@ def _write_message(builder: BodyBuilder, message: SystemMessage | UserMessage, p
         builder.record_loss("unsupported-field", place.field("name"), message.name, "put the name into the text")
     role = "system" if isinstance(message, SystemMessage) else "user"
     item = {"type": "message", "role": role, "content": _write_content(builder, message.content, place)}
-    if isinstance(message.content, str):
+    if builder.trace and isinstance(message.content, str):
         builder.place_texts(place, message.parts, item, "content")
     return item
 

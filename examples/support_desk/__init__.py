@@ -1,0 +1,1 @@
+"""An imaginary application, and its tests: real model names, no network, no keys."""

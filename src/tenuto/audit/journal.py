@@ -1,0 +1,184 @@
+"""Compare the past requests of a journal with the bytes that were sent.
+
+A conversation grows at its end, so most requests are a prefix of a later one. The last request to a target is written
+again. An earlier request was sent with the same bytes if its digest is that of the prefix with its messages. Any other
+request is written again by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from tenuto.audit.report import Finding
+from tenuto.core.journal import Configured, Entry, RequestStarted
+from tenuto.core.loss import Placement
+from tenuto.core.next_request import ConfigurationError, NextRequest
+from tenuto.core.provider import Target, WireRequest
+from tenuto.errors import StoreError, TenutoError
+from tenuto.wire.write import ENCODER_VERSION, write_request
+
+REQUEST_CHANGED = "request-changed"
+"""The rule of a finding for a request that is no longer written with the bytes that were sent."""
+
+
+class _Series(NamedTuple):
+    """What requests have in common of which one may be a prefix of another."""
+
+    model: str
+    account: str
+    configured: Configured
+
+
+class _PastRequest(NamedTuple):
+    """A request of the journal."""
+
+    entry: int
+    """The index of its entry."""
+    payload: RequestStarted
+    series: _Series
+    messages: int
+    """The number of messages before it."""
+
+
+def compare_requests(entries: Sequence[Entry], find: Callable[[str], Target]) -> list[Finding | None]:
+    """Write each past request again: None if the bytes are those that were sent, else a finding.
+
+    A request of another version of the encoder, or without a digest, is not compared.
+    """
+    findings: list[Finding | None] = []
+    prefixes: dict[_Series, PrefixDigests] = {}
+    for past in reversed(list(_past_requests(entries))):
+        known = prefixes.get(past.series)
+        if known is not None and known.digest(past.messages) == past.payload.digest:
+            findings.append(None)
+            continue
+        seq = entries[past.entry].seq
+        try:
+            wire = _write_again(entries, past, find)
+        except (TenutoError, ConfigurationError) as exc:
+            findings.append(_changed(seq, f"it cannot be written again: {exc}"))
+            continue
+        is_same = hashlib.sha256(wire.body).hexdigest() == past.payload.digest
+        if is_same or known is None:
+            prefixes[past.series] = PrefixDigests(wire, past.messages)
+        findings.append(
+            None if is_same else _changed(seq, "written again, it has other bytes than those that were sent")
+        )
+    return findings[::-1]
+
+
+def _past_requests(entries: Sequence[Entry]) -> Iterator[_PastRequest]:
+    """Yield the requests that can be compared."""
+    state = NextRequest()
+    for index, entry in enumerate(entries):
+        payload, configured = entry.payload, state.configured
+        if (
+            isinstance(payload, RequestStarted)
+            and payload.digest
+            and payload.encoder_version == ENCODER_VERSION
+            and configured is not None
+        ):
+            series = _Series(payload.model, payload.account, configured)
+            yield _PastRequest(index, payload, series, len(state))
+        state.apply(entry)
+
+
+def _write_again(entries: Sequence[Entry], past: _PastRequest, find: Callable[[str], Target]) -> WireRequest:
+    state = NextRequest()
+    for entry in entries[: past.entry]:
+        state.apply(entry)
+    target = msgspec.structs.replace(_target(past, find), account=past.payload.account)
+    try:
+        request = msgspec.structs.replace(state.request(), model=past.payload.model)
+    except ValueError as exc:
+        raise StoreError(str(exc)) from None
+    return write_request(request, target, trace=True)
+
+
+def _target(past: _PastRequest, find: Callable[[str], Target]) -> Target:
+    """Find the target by the session's name for it, which may select a dialect; else by the name in the entry."""
+    with suppress(TenutoError):
+        target = find(past.series.configured.model)
+        if f"{target.provider.name}/{target.model}" == past.payload.model:
+            return target
+    return find(past.payload.model)
+
+
+def _changed(seq: int, reason: str) -> Finding:
+    return Finding(
+        rule=REQUEST_CHANGED,
+        severity="changed",
+        entry=seq,
+        says=reason,
+        remedy="look for middleware or a provider row that changed since; tokens bound to these bytes may be refused",
+    )
+
+
+class PrefixDigests:
+    """The digests of a body that ends earlier: the same fields with only the first messages."""
+
+    def __init__(self, wire: WireRequest, messages: int) -> None:
+        self._wire = wire
+        self._messages = messages
+        self._digests: list[str] | None = None
+        self._ends: list[int] = []
+
+    def digest(self, messages: int) -> str:
+        """Return the digest of the body with the first messages; empty if their end in the body is not known."""
+        if self._digests is None:
+            name = _conversation_field(self._wire.placements)
+            self._digests = _prefix_digests(self._wire.body, name)
+            self._ends = _ends(self._wire.placements, name, self._messages)
+        end = self._ends[messages] if messages < len(self._ends) else 0
+        return self._digests[end] if 0 < end < len(self._digests) else ""
+
+
+def _conversation_field(placements: Sequence[Placement]) -> str:
+    """Return the field of the body with the messages: that of the last block with an index after the field."""
+    for placement in reversed(placements):
+        steps = placement.pointer.split("/")
+        if len(steps) > 2 and steps[2].isdigit():
+            return steps[1]
+    return ""
+
+
+def _prefix_digests(body: bytes, name: str) -> list[str]:
+    """Return the digests of a body with none, one, two, ... elements of a list; nothing if there is no such list."""
+    try:
+        fields = msgspec.json.decode(body, type=dict[str, Raw])
+        elements = msgspec.json.decode(fields[name], type=list[Raw])
+    except (msgspec.MsgspecError, KeyError, UnicodeDecodeError):
+        return []
+    whole = bytes(fields[name])
+    head, _, tail = body.partition(whole)
+    if whole != b"[%b]" % b",".join(elements) or body.count(whole) != 1:
+        return []
+    state = hashlib.sha256(head + b"[")
+    digests = []
+    for index in range(len(elements) + 1):
+        end = state.copy()
+        end.update(b"]" + tail)
+        digests.append(end.hexdigest())
+        if index < len(elements):
+            state.update(b"," if index else b"")
+            state.update(elements[index])
+    return digests
+
+
+def _ends(placements: Sequence[Placement], name: str, messages: int) -> list[int]:
+    """Return for none, one, two, ... messages the number of elements of the body's list that they take."""
+    prefix = f"/{name}/"
+    counts = [0] * (messages + 1)
+    for placement in placements:
+        message = placement.location.message
+        if message is not None and message < messages and placement.pointer.startswith(prefix):
+            counts[message + 1] = max(counts[message + 1], 1 + int(placement.pointer.split("/")[2]))
+    for index in range(1, len(counts)):
+        counts[index] = max(counts[index], counts[index - 1])
+    return counts

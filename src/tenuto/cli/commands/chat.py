@@ -1,0 +1,48 @@
+"""`tenuto chat`: an interactive chat."""
+
+from __future__ import annotations
+
+import click
+
+from tenuto.cli.options import (
+    GroupedHelpCommand,
+    RunOptions,
+    model_options,
+    run_options,
+    session_argument,
+    session_options,
+)
+
+_EXAMPLES = """\b
+Examples:
+  tenuto chat -m sim/anthropic
+  tenuto chat -c                       # continue the last session
+  tenuto chat 01m7q2 -T read_file      # continue a session, with a tool
+  tenuto chat -s "Answer in French." -n french
+  printf 'Hi!\\n/usage\\n' | tenuto chat  each line is a message or a command
+
+\b
+In a chat:
+  /help lists commands: /model, /fork, /undo, /tools, /attach, ...
+  Ctrl-C stops the answer; Ctrl-D or /exit quits.
+"""
+
+
+@click.command("chat", cls=GroupedHelpCommand, epilog=_EXAMPLES)
+@session_argument("which", metavar="[SESSION]", required=False)
+@session_options
+@model_options
+@run_options
+def command(options: RunOptions) -> int:
+    """Start an interactive chat. Lines starting with / are commands.
+
+    Continues SESSION (ID or unique prefix, name, `last`, or `~N`): shows the last exchange and finishes pending work
+    first. A line that ends in a backslash continues on the next; a line of three double quotes starts a block that ends
+    with another; pasted text is one message; history is saved.
+
+    Without a terminal each line of stdin is a message or a command. Answers go to stdout, everything else to stderr;
+    exits with the code of the last failed turn.
+    """
+    from tenuto.cli.session.chat import run_chat
+
+    return run_chat(options)

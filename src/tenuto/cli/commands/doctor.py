@@ -1,0 +1,295 @@
+"""`tenuto doctor`: check the installation."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shlex
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import click
+
+import tenuto
+from tenuto import settings
+from tenuto.cli.config import (
+    config_path,
+    configured_providers,
+    default_options,
+    load_config,
+)
+from tenuto.cli.errors import ExitCode, explain_error, plural
+from tenuto.cli.keys_file import keys_path, provider_statuses, providers_with_key
+from tenuto.cli.options import color_option, json_option, store_option
+from tenuto.cli.store import all_sessions, open_store_if_exists, short_id, store_file
+from tenuto.cli.terminal.output import Style, ansi_style, detect_terminal, print_json, print_text
+from tenuto.cli.terminal.text import one_line
+from tenuto.errors import StoreError, TenutoError
+
+if TYPE_CHECKING:
+    from tenuto.client.client import AsyncClient
+
+_EXAMPLES = """\b
+Examples:
+  tenuto doctor
+  tenuto doctor --online         # and whether the providers accept the keys
+  tenuto doctor --json | jq '.findings[] | select(.state == "problem")'
+"""
+_LIBRARIES = ("msgspec", "aiohttp", "click", "rich", "markdown-it-py", "tomlkit")
+_EXTRAS = {"postgres": "psycopg", "prices": "genai_prices", "pydantic": "pydantic"}
+_WAL_BUG = ((3, 7, 0), (3, 51, 3))
+"""From this version of SQLite, and before that one, a reset WAL file can damage the database."""
+_ONLINE_TIMEOUT = 15.0
+_LOCAL_CHECKS = ("settings", "keys", "model", "permissions", "store")
+_STYLES: dict[str, Style] = {"warning": "yellow", "problem": "red"}
+
+
+class DoctorCheck(NamedTuple):
+    name: str
+    status: Literal["ok", "note", "warning", "problem"]
+    message: str
+    fix: str = ""
+    is_store_problem: bool = False
+
+
+@click.command("doctor", epilog=_EXAMPLES)
+@click.option("--online", is_flag=True, help="Fetch the model list of each provider that has a key.")
+@json_option
+@store_option
+@color_option
+@click.pass_context
+def command(ctx: click.Context, online: bool, as_json: bool, store: str | None, color: str) -> int:
+    """Check versions, paths, settings, keys, default model, permissions and the session database.
+
+    Each line: ok, note, warning or problem, with a fix. Read-only and offline unless --online. tenuto store verify checks
+    every entry for damage. Exit 1 on a problem, 7 if the database cannot be read.
+    """
+    results: list[DoctorCheck] = []
+    colored = detect_terminal(color).out_color
+    for check in _checks(store, ctx.find_root().params.get("profile"), online=online):
+        if check.name in _LOCAL_CHECKS and check.message in [other.message for other in results]:
+            continue  # one broken file fails several checks
+        results.append(check)
+        if not as_json:
+            status = ansi_style(check.status, _STYLES.get(check.status, ""), color=colored)
+            line = one_line(f"{check.name}: {check.message}{f'; {check.fix}' if check.fix else ''}", 600)
+            print_text(f"{status}{' ' * (7 - len(check.status))}  {line}\n", escape=False)
+    problems = [check for check in results if check.status == "problem"]
+    code = ExitCode.SESSION if any(check.is_store_problem for check in problems) else ExitCode.FAILED
+    code = code if problems else ExitCode.OK
+    if as_json:
+        from tenuto.core import jsonio
+
+        findings = [dict(zip(("about", "state", "what", "todo"), check[:4], strict=True)) for check in results]
+        print_json(jsonio.encode({"exit_code": int(code), "findings": findings}))
+    return code
+
+
+def _checks(place: str | None, profile: str | None, *, online: bool) -> Iterator[DoctorCheck]:
+    yield from _guard("tenuto", _check_versions)
+    yield from _guard("settings", partial(_check_settings, profile))
+    yield from _guard("keys", _check_keys)
+    yield from _guard("model", partial(_check_model, profile))
+    yield from _guard("SQLite", _check_sqlite)
+    yield from _guard("permissions", partial(_check_permissions, place))
+    yield from _guard("store", partial(_check_store, place))
+    if online:
+        yield from _guard("online", _check_providers)
+
+
+def _guard(name: str, check: Callable[[], Iterable[DoctorCheck]]) -> Iterator[DoctorCheck]:
+    """Run a check; an error is its result."""
+    try:
+        yield from check()
+    except click.ClickException as exc:
+        yield DoctorCheck(name, "problem", exc.format_message(), str(getattr(exc, "hint", "")))
+    except StoreError as exc:
+        yield DoctorCheck(name, "problem", str(exc), is_store_problem=True)
+    except (TenutoError, OSError, RuntimeError) as exc:  # RuntimeError: no home directory
+        yield DoctorCheck(name, "problem", f"cannot be checked: {exc or type(exc).__name__}")
+
+
+def _check_versions() -> Iterator[DoctorCheck]:
+    system = f"{platform.system()} {platform.release()} {platform.machine()}".strip()
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield DoctorCheck("tenuto", "ok", f"{tenuto.__version__}, {python}, {system}")
+    versions = {name: _version(name) for name in _LIBRARIES}
+    missing = [name for name, found in versions.items() if not found]
+    if missing:
+        yield DoctorCheck("libraries", "problem", f"missing: {', '.join(missing)}", "pip install tenuto")
+    else:
+        yield DoctorCheck("libraries", "ok", ", ".join(f"{name} {found}" for name, found in versions.items()))
+    extras = [extra for extra, module in _EXTRAS.items() if find_spec(module) is not None]
+    absent = [extra for extra in _EXTRAS if extra not in extras]
+    fix = f"pip install 'tenuto[{','.join(absent)}]' adds {' and '.join(absent)}" if absent else ""
+    yield DoctorCheck("extras", "ok", ", ".join(extras) or "none", fix)
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _check_settings(profile: str | None) -> Iterator[DoctorCheck]:
+    config, custom = load_config(), configured_providers()
+    name = config.profile(profile)
+    if not config.exists:
+        yield DoctorCheck("settings", "ok", f"no config file ({config.path})")
+        return
+    details = [f"profile {name}" if name else "", f"custom providers: {', '.join(custom)}" if custom else ""]
+    yield DoctorCheck("settings", "ok", ", ".join(filter(None, (str(config.path), *details))))
+
+
+def _check_keys() -> Iterator[DoctorCheck]:
+    keys = [f"{status.name} ({status.where})" for status in provider_statuses() if status.key in ("set", "kept")]
+    if keys:
+        yield DoctorCheck("keys", "ok", f"{', '.join(keys)}; file {keys_path()}")
+    else:
+        yield DoctorCheck("keys", "note", f"none ({keys_path()})", "add one with tenuto keys set PROVIDER")
+
+
+def _check_model(profile: str | None) -> Iterator[DoctorCheck]:
+    from tenuto.catalog import resolve
+    from tenuto.cli.session.models import default_model, split_effort, suggest_models
+
+    configured = default_options("run", profile).get("model")
+    choice = default_model(str(configured) if configured else None)
+    model, _ = split_effort(choice.model)
+    try:
+        if model.partition("/")[0] not in configured_providers():
+            resolve(model)
+    except TenutoError as exc:
+        near = suggest_models(model)
+        fix = f"did you mean {' or '.join(near)}?" if near else "list models with tenuto models"
+        yield DoctorCheck("model", "problem", f"{model}: {exc}", fix)
+        return
+    yield DoctorCheck("model", "note" if choice.note else "ok", choice.note or f"default model: {choice.model}")
+
+
+def _check_sqlite() -> Iterator[DoctorCheck]:
+    from tenuto.store.locks import Locks
+
+    name = sqlite3.sqlite_version
+    try:
+        sqlite3.connect(":memory:").execute("CREATE VIRTUAL TABLE found USING fts5 (text)").connection.close()
+    except sqlite3.Error:
+        yield DoctorCheck("SQLite", "problem", f"{name} was built without FTS5", "use a Python whose SQLite has it")
+    if not _WAL_BUG[0] <= sqlite3.sqlite_version_info < _WAL_BUG[1]:
+        yield DoctorCheck("SQLite", "ok", name)
+    elif Locks("").available:
+        message = f"{name} has the WAL-reset bug of 3.7.0 to 3.51.2, unless patched by your distribution"
+        yield DoctorCheck("SQLite", "note", f"{message}; tenuto works around it")
+    else:
+        fix = "use one process at a time, or a Python with SQLite 3.51.3 or later"
+        yield DoctorCheck("SQLite", "warning", f"{name} has the WAL-reset bug, and files cannot be locked here", fix)
+
+
+def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:
+    """Check that other users cannot read keys, sessions and history, or change settings. Not on Windows."""
+    if os.name != "posix":
+        return
+    files = {"keys": (keys_path(), 0o077), "settings": (config_path(), 0o022)}
+    files["history"] = (settings.home() / "history", 0o077)
+    if store := store_file(place):
+        files["store"] = (store, 0o077)
+    open_files = []
+    for name, (path, bits) in files.items():
+        for target, forbidden in ((path, bits), (path.parent, 0o022)):
+            mode = target.stat().st_mode & 0o7777 if target.exists() else 0
+            if mode & forbidden and not mode & 0o1000:  # sticky, as /tmp: others cannot replace files
+                action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
+                message = f"{name}: {target} can be {action} by others (mode {mode:04o})"
+                is_problem = name == "keys" and target == path
+                open_files.append(
+                    DoctorCheck(
+                        "permissions",
+                        "problem" if is_problem else "warning",
+                        message + ("; its keys are not used" if is_problem else ""),
+                        f"chmod {change} {shlex.quote(str(target))}",
+                    )
+                )
+    yield from open_files or [DoctorCheck("permissions", "ok", "files are private")]
+
+
+def _check_store(place: str | None) -> Iterator[DoctorCheck]:
+    where = place or settings.store()
+    if where.startswith("memory:"):
+        yield DoctorCheck("store", "note", "memory: nothing is saved", "set TENUTO_STORE to a file")
+        return
+    file = store_file(where)
+    if file is None or file.exists():
+        yield from asyncio.run(_read_store(where, file))
+        return
+    parent = next((parent for parent in file.parents if os.path.lexists(parent)), file.parent)
+    if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
+        yield DoctorCheck("store", "ok", f"no sessions yet ({file})")
+    else:
+        why = "cannot be written" if parent.is_dir() else "is not a directory"
+        yield DoctorCheck("store", "problem", f"{parent} {why}", "set TENUTO_STORE or TENUTO_HOME to another place")
+
+
+async def _read_store(place: str, file: Path | None) -> list[DoctorCheck]:
+    if file is not None and not os.access(file, os.W_OK):
+        return [DoctorCheck("store", "problem", f"{file} cannot be written", "change its permissions")]
+    async with open_store_if_exists(place) as store:
+        if store is None:
+            return []
+        try:
+            stats = await store.stats()
+            interrupted = [short_id(one.id) async for one in all_sessions(store) if one.status == "interrupted"]
+        except (ValueError, TypeError, LookupError, AttributeError) as exc:  # a damaged row can have any value
+            raise StoreError(f"{file or place} is damaged: {exc}") from None
+        counts = f"{plural(stats.sessions, 'session')}, {plural(stats.entries, 'entry')}"
+        checks = [DoctorCheck("store", "ok", f"{file or stats.backend}: {counts}")]
+        if interrupted:
+            message = f"{plural(len(interrupted), 'interrupted session')}: {', '.join(interrupted[:3])}"
+            checks.append(DoctorCheck("sessions", "note", message, f"tenuto resume {interrupted[0]} continues it"))
+        return checks
+
+
+def _check_providers() -> Iterator[DoctorCheck]:
+    if settings.is_offline():
+        yield DoctorCheck("online", "note", "skipped: TENUTO_OFFLINE forbids the network")
+        return
+    names = list(providers_with_key())
+    if names:
+        yield from asyncio.run(_query_providers(names))
+    else:
+        yield DoctorCheck("online", "note", "skipped: no key")
+
+
+async def _query_providers(names: list[str]) -> list[DoctorCheck]:
+    from tenuto.cli.keys_file import load_keys
+    from tenuto.client.client import AsyncClient
+
+    async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:
+        return list(await asyncio.gather(*(_query_provider(client, name) for name in names)))
+
+
+async def _query_provider(client: AsyncClient, name: str) -> DoctorCheck:
+    from tenuto.errors import AuthenticationFailed, ConnectionFailed, RateLimited, Unavailable, UnsupportedModel
+
+    try:
+        models = await client.models(name, timeout=_ONLINE_TIMEOUT)
+    except UnsupportedModel:
+        return DoctorCheck(name, "note", "not checked: it has no model list")
+    except AuthenticationFailed as exc:
+        return DoctorCheck(name, "problem", f"key rejected ({exc.status}): {exc.message}", "check or replace the key")
+    except (RateLimited, Unavailable) as exc:
+        return DoctorCheck(name, "warning", f"reachable but busy: {exc.message}", "try again later")
+    except TenutoError as exc:
+        fix = "check your network and any proxy" if isinstance(exc, ConnectionFailed) else ""
+        if "certificate" in str(exc).lower() or "ssl" in str(exc).lower():
+            fix = "check the system clock, SSL_CERT_FILE and any proxy"
+        return DoctorCheck(name, "problem", explain_error(exc).message, fix)
+    needs_key = any(status.name == name and status.key in ("set", "kept") for status in provider_statuses())
+    key = "key accepted" if needs_key else "no key needed"
+    return DoctorCheck(name, "ok", f"reachable, {key}, {plural(len(models), 'model')}")

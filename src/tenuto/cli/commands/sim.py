@@ -1,0 +1,92 @@
+"""`tenuto sim`: serve the simulator."""
+
+from __future__ import annotations
+
+from typing import TypedDict, Unpack
+
+import click
+
+from tenuto import settings
+from tenuto.cli.complete import complete_file
+from tenuto.cli.terminal.output import print_text
+
+_EXAMPLES = """\b
+Examples:
+  tenuto sim --port 8700
+  tenuto sim --pace 20ms                   # delay between stream chunks
+  tenuto sim --script script.json          # scripted replies
+  tenuto sim --rules | less                # the rules it enforces
+
+\b
+A script is JSON, one list of steps for each answer of a conversation:
+  {"turns": [[{"do": "think", "text": "hm"},
+              {"do": "call", "name": "weather", "args": {"city": "Oslo"}}],
+             [{"do": "say", "text": "12 degrees"}]],
+   "when": "Weather", "then": "default"}
+
+\b
+"when" selects conversations by a user text or the system text. "then" says what
+follows the last reply: "error", "default" or "repeat". The default reply repeats
+the text, and calls no tool unless the request forces it to.
+"""
+
+
+class _SimOptions(TypedDict):
+    port: int
+    seed: str | None
+    pace: str | None
+    burst: int
+    script: str | None
+    quiet: bool
+    rules: bool
+
+
+@click.command(epilog=_EXAMPLES)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="The port on 127.0.0.1.  [default: a free one]",
+)
+@click.option("--seed", metavar="TEXT", help="Random seed.  [default: TENUTO_SIM_SEED, or tenuto]")
+@click.option(
+    "--pace",
+    metavar="TIME",
+    help="Delay between stream chunks: 20ms, 0.02s.  [default: TENUTO_SIM_PACE, or none]",
+)
+@click.option(
+    "--burst", type=click.IntRange(min=1), default=16, metavar="N", show_default=True, help="Frames in one write."
+)
+@click.option(
+    "--script",
+    metavar="FILE",
+    shell_complete=complete_file,
+    help="Scripted replies (JSON).  [default: TENUTO_SIM_SCRIPT, or nothing]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No line for each request on stderr.")
+@click.option("--rules", is_flag=True, help="Print the rules as Markdown and exit.")
+def command(**given: Unpack[_SimOptions]) -> int:
+    """Serve the simulator on 127.0.0.1: all API dialects, real validation, no key.
+
+    Prints its address and the variables for other clients. Model names pick a dialect: sim/anthropic, or
+    sim/anthropic/claude-opus-4-6 with that model's rules; omit sim/ in other clients. Commands of tenuto start their own
+    simulator.
+
+    GET /_sim/log lists requests and responses, POST /_sim/script sets a script.
+    """
+    from tenuto.sim.__main__ import ServerOptions, UsageError, serve
+
+    if given["rules"]:
+        from tenuto.rules.page import rules_page
+
+        print_text(rules_page())
+        return 0
+    seed = given["seed"] or settings.getenv("TENUTO_SIM_SEED")
+    pace = given["pace"] or settings.getenv("TENUTO_SIM_PACE")
+    script = given["script"] or settings.getenv("TENUTO_SIM_SCRIPT")
+    try:
+        serve(ServerOptions(given["port"], seed, pace, given["burst"], script, given["quiet"]))
+    except UsageError as exc:
+        raise click.UsageError(str(exc)) from None
+    return 0

@@ -1,0 +1,225 @@
+"""`tenuto store`: check, back up and clean up the session database."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tenuto import settings
+from tenuto.cli.errors import ExitCode, plural
+from tenuto.cli.group import CommandGroup
+from tenuto.cli.options import json_option, session_argument, store_option
+from tenuto.cli.store import (
+    find_sessions,
+    is_missing_file,
+    open_existing_store,
+    open_store_if_exists,
+    run_interruptible,
+)
+from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
+from tenuto.cli.terminal.text import one_line
+
+if TYPE_CHECKING:
+    from tenuto.store.protocol import StoreStats, VerifyProblem
+
+_EXAMPLES = """\b
+Examples:
+  tenuto store stats
+  tenuto store verify
+  tenuto store backup ~/sessions-backup.db
+"""
+_STATS_EXAMPLES = """\b
+Examples:
+  tenuto store stats
+  tenuto store stats --json | jq .bytes
+"""
+_VERIFY_EXAMPLES = """\b
+Examples:
+  tenuto store verify
+  tenuto store verify last trip
+  tenuto store verify --json | jq .faults
+"""
+_GC_EXAMPLES = """\b
+Examples:
+  tenuto store gc
+"""
+_REINDEX_EXAMPLES = """\b
+Examples:
+  tenuto store reindex
+"""
+_BACKUP_EXAMPLES = """\b
+Examples:
+  tenuto store backup ~/sessions-backup.db
+  tenuto sessions --store ~/sessions-backup.db
+"""
+_RESTORE_EXAMPLES = """\b
+Examples:
+  tenuto store restore ~/sessions-backup.db
+  tenuto store restore ~/sessions-backup.db --yes     # do not ask
+"""
+
+
+@click.group("store", cls=CommandGroup, epilog=_EXAMPLES)
+def command() -> None:
+    """Check, back up and clean up the session database."""
+
+
+@command.command("stats", epilog=_STATS_EXAMPLES)
+@json_option
+@store_option
+def stats(as_json: bool, store: str | None) -> int:
+    """Show counts and disk usage."""
+    counts = asyncio.run(_stats(store))
+    if counts is None and not as_json:
+        click.echo('no sessions yet; start one with: tenuto run "..."', err=True)
+        return 0
+    rows: list[tuple[str, str]] = []
+    if counts is not None:
+        rows = [
+            ("sessions", f"{counts.sessions:,}"),
+            ("entries", f"{counts.entries:,}"),
+            ("bytes", f"{counts.bytes:,}"),
+            ("blobs", f"{counts.blobs:,} with {counts.blob_bytes:,} bytes"),
+            ("backend", f"{counts.backend}, schema {counts.schema}"),
+        ]
+    print_lines(format_table(rows).splitlines(), counts, as_json=as_json)
+    return 0
+
+
+async def _stats(place: str | None) -> StoreStats | None:
+    async with open_store_if_exists(place) as store:
+        return None if store is None else await store.stats()
+
+
+@command.command("verify", epilog=_VERIFY_EXAMPLES)
+@session_argument("sessions", nargs=-1, metavar="[SESSION]...")
+@json_option
+@store_option
+def verify(sessions: tuple[str, ...], as_json: bool, store: str | None) -> int:
+    """Check SESSION, or all sessions and the database, for damage.
+
+    Checks digests, order, tool call pairs and blobs. Changes nothing. Exit 7 on damage.
+    """
+    count, problems = run_interruptible(_verify(sessions, store), "nothing was changed")
+    lines = [_format_problem(problem) for problem in problems] or [f"{plural(count, 'session')}: OK"]
+    print_lines(lines, {"sessions": count, "faults": problems}, as_json=as_json)
+    if problems:
+        click.echo(
+            f"error: {plural(len(problems), 'problem')} in {plural(count, 'session')}\n"
+            "  restore a backup; tenuto store backup and tenuto export save what can still be read",
+            err=True,
+        )
+    return ExitCode.SESSION if problems else ExitCode.OK
+
+
+def _format_problem(problem: VerifyProblem) -> str:
+    where = f"session {problem.session}" if problem.session else "the database"
+    return f"{where}{f', entry {problem.seq}' if problem.seq else ''}: {one_line(problem.what, 400)}"
+
+
+async def _verify(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
+    """Return the number of sessions that were checked, and the problems."""
+    if not names:
+        async with open_store_if_exists(place) as store:
+            if store is None:
+                return 0, []
+            with progress("verifying") as bar:
+                problems = await store.verify(tell=bar.set)
+                return bar.done, problems
+    async with open_existing_store(place, names[0]) as store:
+        ids = await find_sessions(store, names)
+        problems = []
+        with progress("verifying", len(ids)) as bar:
+            for id in ids:
+                problems += await store.verify(id)
+                bar.advance()
+        return len(ids), problems
+
+
+@command.command("gc", epilog=_GC_EXAMPLES)
+@json_option
+@store_option
+def gc(as_json: bool, store: str | None) -> int:
+    """Delete unreferenced data: blobs of deleted sessions, and sessions without entries."""
+
+    async def collect() -> int:
+        async with open_store_if_exists(store) as opened:
+            return 0 if opened is None else await opened.gc()
+
+    count = run_interruptible(collect(), "run it again when there is time: no referenced data was deleted")
+    print_lines([f"deleted {count:,} bytes"], {"bytes": count}, as_json=as_json)
+    return 0
+
+
+@command.command("reindex", epilog=_REINDEX_EXAMPLES)
+@json_option
+@store_option
+def reindex(as_json: bool, store: str | None) -> int:
+    """Rebuild the search index."""
+
+    async def index() -> int:
+        async with open_store_if_exists(store) as opened:
+            return 0 if opened is None else await opened.reindex()
+
+    count = run_interruptible(index(), "the next search continues it")
+    print_lines([f"indexed {plural(count, 'entry')}"], {"entries": count}, as_json=as_json)
+    return 0
+
+
+@command.command("backup", epilog=_BACKUP_EXAMPLES)
+@click.argument("file")
+@json_option
+@store_option
+def backup(file: str, as_json: bool, store: str | None) -> int:
+    """Write a consistent copy to FILE, which must not exist; safe while in use.
+
+    The copy is a store: --store FILE reads it. Use the tools of the database server for a server's database.
+    """
+    from tenuto.errors import StoreError
+
+    path = Path(file).expanduser().absolute()
+
+    async def copy() -> None:
+        async with open_store_if_exists(store) as opened:
+            if opened is None:
+                raise StoreError("no sessions yet: nothing to copy")
+            await opened.backup(str(path))
+
+    run_interruptible(copy(), f"run it again with another name if {path} exists now")
+    size = path.stat().st_size
+    print_lines([f"{path}: {size:,} bytes"], {"file": str(path), "bytes": size}, as_json=as_json)
+    return 0
+
+
+@command.command("restore", epilog=_RESTORE_EXAMPLES)
+@click.argument("file")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask (required without a terminal).")
+@json_option
+@store_option
+def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
+    """Replace all sessions by those of FILE, which tenuto store backup wrote. FILE stays as it is.
+
+    The backup is checked first. Do not copy a backup over a store by hand: the log of the old store (-wal) would be applied
+    to it. Processes that use the store continue with the restored sessions; work in progress there ends with an error.
+    """
+    from tenuto.store.open import restore as restore_store
+
+    place = store or settings.store()
+    if (
+        not yes
+        and not is_missing_file(place)
+        and not confirm(
+            f"replace all sessions in {place}?", "restoring replaces all sessions: pass --yes, or run it on a terminal"
+        )
+    ):
+        click.echo("nothing was changed", err=True)
+        return ExitCode.FAILED
+    try:
+        restore_store(Path(file).expanduser().absolute(), place)
+    except ValueError as exc:
+        raise click.UsageError(f"--store: {exc}") from None
+    print_lines([f"restored {place} from {file}"], {"file": file, "store": place}, as_json=as_json)
+    return ExitCode.OK

@@ -1,0 +1,148 @@
+"""Exit codes, and the message and hint for each kind of error."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from tenuto import errors
+
+
+class ExitCode(IntEnum):
+    """Exit codes. From 128 on: 128 plus the number of a signal."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    """Options or settings that cannot be used: an unknown model, a missing tool."""
+    MISSING_KEY = 3
+    BUSY = 4
+    """Rate limited or overloaded, after retries."""
+    LIMIT = 5
+    APPROVAL = 6
+    """A tool call is waiting for approval or was denied."""
+    SESSION = 7
+    """Session not found, in use or damaged; store unusable."""
+    CHECK_FAILED = 8
+    """Audit findings, or an answer that does not match its schema."""
+    HUNG_UP = 129
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+    TERMINATED = 143
+
+
+class Explanation(NamedTuple):
+    """Exit code and message of an error, and a hint what to do unless the message says it."""
+
+    code: ExitCode
+    message: str
+    hint: str = ""
+
+
+def _missing_key_hint(exc: errors.MissingKey) -> str:
+    names = " or ".join(exc.variables)
+    return f"{f'set {names}, or ' if names else ''}run tenuto keys set {exc.provider} (or try -m sim/anthropic)"
+
+
+def _in_use_hint(exc: errors.SessionInUse) -> str:
+    return f"wait, or take over with: tenuto resume {exc.session} --takeover"
+
+
+def _provider_hint(exc: errors.UnknownProvider) -> str:
+    return "" if exc.suggestions else "list providers with tenuto providers; a model is written provider/model"
+
+
+def _unsupported_hint(exc: errors.UnsupportedModel) -> str:
+    allow = ", or pass --allow-unverified" if "allow_unverified=True" in exc.reason else ""
+    return f"choose another model with -m{allow}"
+
+
+def _model_hint(model: str) -> list[str]:
+    from tenuto.cli.session.models import suggest_models
+
+    names = suggest_models(model) if model else []
+    return [f"use {' or '.join(names)}"] if names else []
+
+
+def _fixed_hint(text: str) -> Callable[[Any], str]:
+    return lambda _: text
+
+
+def _disk_full_hint(exc: OSError) -> str:
+    return "free some space or choose another place" if exc.errno in _DISK_FULL else ""
+
+
+_DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_TOO_LONG = "context too long; use fork --at N, or a model with a larger context window (-m)"
+_NETWORK = "check your network, then resume"
+TABLE: tuple[tuple[type[BaseException], ExitCode, Callable[[Any], str]], ...] = (
+    (errors.MissingKey, ExitCode.MISSING_KEY, _missing_key_hint),
+    (errors.AuthenticationFailed, ExitCode.MISSING_KEY, _fixed_hint("check the key, then resume")),
+    (errors.RateLimited, ExitCode.BUSY, _fixed_hint("wait, then resume")),
+    (errors.Unavailable, ExitCode.BUSY, _fixed_hint("wait, then resume")),
+    (errors.QuotaExceeded, ExitCode.FAILED, _fixed_hint("add credit or change the plan, then resume")),
+    (errors.NotFound, ExitCode.USAGE, _fixed_hint("check the model name or pass another with -m")),
+    (errors.ContextTooLong, ExitCode.FAILED, _fixed_hint(_TOO_LONG)),
+    (errors.ConnectionFailed, ExitCode.FAILED, _fixed_hint(_NETWORK)),
+    (errors.TimedOut, ExitCode.FAILED, _fixed_hint(_NETWORK)),
+    (errors.UnsupportedModel, ExitCode.USAGE, _unsupported_hint),
+    (errors.UnsupportedContent, ExitCode.USAGE, _fixed_hint("choose another model with -m")),
+    (errors.UnknownProvider, ExitCode.USAGE, _provider_hint),
+    (errors.MissingTool, ExitCode.USAGE, lambda exc: f"add -T MODULE:{exc.name}"),
+    (errors.LimitReached, ExitCode.LIMIT, _fixed_hint("")),
+    (errors.SchemaMismatch, ExitCode.CHECK_FAILED, _fixed_hint("resume and describe what is wrong")),
+    (errors.SessionInUse, ExitCode.SESSION, _in_use_hint),
+    (
+        errors.LeaseLost,
+        ExitCode.SESSION,
+        _fixed_hint("another process took it over; see tenuto show, or use --takeover"),
+    ),
+    (errors.SessionNotFound, ExitCode.SESSION, _fixed_hint("list them with tenuto sessions")),
+    (errors.StoreError, ExitCode.SESSION, _fixed_hint("")),
+    (errors.RunCancelled, ExitCode.INTERRUPTED, _fixed_hint("")),
+    (errors.TenutoError, ExitCode.FAILED, _fixed_hint("")),
+    (OSError, ExitCode.FAILED, _disk_full_hint),
+)
+"""Exit code and hint by error class. The first class that matches counts."""
+
+
+def explain_error(error: BaseException, *, model: str = "") -> Explanation:
+    """Return code, message and hint for an error. `model` is the model of the request, if there was one."""
+    for type_, code, hint in TABLE:
+        if isinstance(error, type_):
+            # these remedies are for callers of the library
+            notes = [note for note in getattr(error, "__notes__", ()) if "session.handover(" not in note]
+            if isinstance(error, errors.NotFound | errors.UnsupportedModel):
+                notes += _model_hint(model or getattr(error, "model", ""))
+            return Explanation(code, _describe_error(error), "; ".join(filter(None, (*notes, hint(error)))))
+    message = f"internal error (please report): {type(error).__name__}: {error}"
+    return Explanation(ExitCode.FAILED, message, "run with TENUTO_DEBUG=1 for details")
+
+
+def _describe_error(error: BaseException) -> str:
+    if isinstance(error, errors.SessionInUse):
+        holder = f"process {error.pid} on {error.host or 'this machine'}" if error.pid else "another process"
+        return f"session {error.session} is in use by {holder}"
+    if isinstance(error, errors.MissingKey):
+        return f"no API key for {error.provider}"
+    if isinstance(error, errors.MissingTool):
+        return f"this session uses a tool that is not loaded: {error.name}"
+    if isinstance(error, errors.UnsupportedModel):  # cut the remedy for callers of the library
+        return f"{error.model} is not supported in sessions: {error.reason.partition('; pass ')[0]}"
+    if isinstance(error, errors.LLMError):
+        provider = f"{error.provider}: " if error.provider and error.provider not in error.message else ""
+        return f"{provider}{error.message} ({type(error).__name__})"
+    if isinstance(error, OSError) and error.strerror:
+        # other writers name their file, so an error without a name is about stdout
+        stdout = "cannot write stdout" if error.errno in (*_DISK_FULL, errno.EIO, errno.EBADF) else ""
+        return ": ".join(filter(None, (str(error.filename or stdout), error.strerror)))
+    return str(error).replace("\n", "; ") or type(error).__name__
+
+
+def plural(count: int, word: str) -> str:
+    """Return a count with its noun: `1 entry`, `3 entries`, `2 losses`."""
+    if count != 1:
+        word = f"{word[:-1]}ies" if word.endswith("ry") else f"{word}es" if word.endswith(("s", "ch")) else f"{word}s"
+    return f"{count:,} {word}"

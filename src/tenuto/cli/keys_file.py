@@ -1,0 +1,219 @@
+"""API keys stored by `tenuto keys set`, in a file that only its owner can read.
+
+Environment variables override the file. The library does not read it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from tenuto import settings
+from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_once
+from tenuto.cli.files import file_lock, write_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tenuto.core.provider import Provider
+
+
+def keys_path() -> Path:
+    return config_path().with_name("keys.json")
+
+
+def read_keys(*, strict: bool = True) -> dict[str, str]:
+    """Return all keys of the file by provider.
+
+    Raise `ConfigError` if it cannot be read, or with `strict` if other users can read it.
+    """
+    path = keys_path()
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as exc:
+        raise _unusable_file(path, f"cannot be read: {exc.strerror or exc}") from None
+    if strict and os.name == "posix" and mode & 0o077:
+        raise ConfigError(
+            f"{path} can be read by others (mode {mode & 0o777:04o}), so its keys are not used",
+            hint=f"chmod 600 {shlex.quote(str(path))}",
+        )
+    try:
+        keys = json.loads(text)
+    except (ValueError, RecursionError):  # do not quote the file: it contains keys
+        raise _unusable_file(path, "is not JSON") from None
+    if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys.values()):
+        raise _unusable_file(path, "must be one object with a string for each provider")
+    return keys
+
+
+def _unusable_file(path: Path, why: str) -> ConfigError:
+    return ConfigError(f"{path} {why}", hint="fix or delete it, then set the keys again: tenuto keys set PROVIDER")
+
+
+def save_key(name: str, key: str) -> bool:
+    """Save a key; return whether it replaced one.
+
+    Raise `ConfigError` if the file cannot be read, `TenutoError` if it cannot be written.
+    """
+    with file_lock(keys_path()):
+        keys = read_keys(strict=False)
+        _write_keys({**keys, name: key})
+    return name in keys
+
+
+def delete_key(name: str) -> bool:
+    """Delete a key; return whether it existed. Raise the errors of `save_key`."""
+    if name not in read_keys(strict=False):
+        return False
+    with file_lock(keys_path()):
+        _write_keys({other: key for other, key in read_keys(strict=False).items() if other != name})
+    return True
+
+
+def _write_keys(keys: dict[str, str]) -> None:
+    write_private(keys_path(), json.dumps(keys, indent=2) + "\n")
+
+
+def clean_key(text: str) -> str:
+    """Return a key without surrounding space. Raise `ValueError`, which does not quote it, if it cannot be a key."""
+    key = text.strip()
+    if not key:
+        raise ValueError("no key: the input is empty")
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ValueError("invalid key: it contains a space or a character that keys do not have")
+    return key
+
+
+# --- providers --------------------------------------------------------------------------------------------------------
+
+
+def canonical_provider(name: str) -> str:
+    """Return a provider's name for any of its aliases.
+
+    Raise `UnknownProvider` with suggestions, and `ConfigError` if the provider is not built in and the config file cannot
+    be read.
+    """
+    from tenuto.catalog import PROVIDERS, find_provider, is_known_provider
+    from tenuto.errors import UnknownProvider
+
+    if is_known_provider(name):
+        return find_provider(name).name
+    custom = load_config().document.get("providers", {})
+    if name in custom:
+        return name
+    import difflib
+
+    raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), [*custom, *PROVIDERS], n=3)))
+
+
+def key_variables(name: str) -> tuple[str, ...]:
+    """Return the environment variables for a provider's key, in order of precedence.
+
+    The catalog's variables do not count if the config file changes the host: those keys are for the provider's own hosts.
+    """
+    from tenuto.catalog import find_provider, is_known_provider
+
+    row = find_provider(name) if is_known_provider(name) else None
+    table = _provider_table(row.name if row else name)
+    configured = (table["key_env"],) if table.get("key_env") else ()
+    if row is None or not _is_own_host(table.get("base_url", ""), row):
+        return configured
+    return (*configured, *row.key_env, *row.bearer_env)
+
+
+def _provider_table(name: str) -> dict[str, Any]:
+    """Return the config table of a provider, also if it has the name of an alias."""
+    from tenuto.catalog import find_provider, is_known_provider
+
+    for configured, table in load_config().document.get("providers", {}).items():
+        if configured == name or (is_known_provider(configured) and find_provider(configured).name == name):
+            return dict(table)
+    return {}
+
+
+def _is_own_host(url: str, row: Provider) -> bool:
+    hosts = {urlsplit(known).netloc for known in (row.base_url, *row.base_urls.values())}
+    return not url or urlsplit(url).netloc in hosts
+
+
+def key_source(name: str) -> str:
+    """Return where a provider's key comes from: a variable, `keys.json`, or "" without a key."""
+    variable = next((variable for variable in key_variables(name) if settings.getenv(variable)), "")
+    return variable or (keys_path().name if _stored_keys().get(name) else "")
+
+
+def load_keys() -> dict[str, str]:
+    """Return the stored keys that the environment does not override, as `keys=` of a client.
+
+    Raise `ConfigError` for a file that cannot be used.
+    """
+    from tenuto.catalog import is_known_provider
+
+    custom = load_config().document.get("providers", {})
+    return {
+        name: key
+        for name, key in _stored_keys().items()
+        if (name in custom or is_known_provider(name)) and not any(map(settings.getenv, key_variables(name)))
+    }
+
+
+def _stored_keys() -> dict[str, str]:
+    keys: dict[str, str] = read_once("tenuto.keys", read_keys)
+    return keys
+
+
+class ProviderStatus(NamedTuple):
+    """A provider and the state of its key, which is never included."""
+
+    name: str
+    row: Provider
+    base_url: str
+    key: Literal["set", "kept", "missing", "not needed"]
+    """`set` in an environment variable, `kept` in the file."""
+    where: str
+    """The variable or file."""
+    variables: tuple[str, ...]
+    custom: bool
+    """Whether the config file has it."""
+
+    @property
+    def default_model(self) -> str:
+        return f"{self.name}/{self.row.default_model}" if self.row.default_model else ""
+
+
+def provider_statuses() -> Iterator[ProviderStatus]:
+    """Yield the providers of the config file, then those of the catalog. Raise `ConfigError` for unusable files."""
+    from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
+
+    custom = configured_providers()
+    for name, config in custom.items():
+        known = is_known_provider(name)
+        row = find_provider(name) if known else provider_or_default(name, config.get("dialect") or "openai-chat")
+        needs_key = row.auth != "none" and ("api_key" in config or known)
+        yield _provider_status(name, row, config.get("base_url") or row.base_url, custom=True, needs_key=needs_key)
+    for name, row in PROVIDERS.items():
+        if name == row.name and name not in custom:  # other names are aliases
+            yield _provider_status(name, row, row.base_url, custom=False, needs_key=row.auth != "none")
+
+
+def providers_with_key() -> Iterator[str]:
+    """Yield the providers that can be used now: those with a key, and custom ones that need none."""
+    for provider in provider_statuses():
+        if provider.key in ("set", "kept") or (provider.custom and provider.key == "not needed"):
+            yield provider.name
+
+
+def _provider_status(name: str, row: Provider, base_url: str, *, custom: bool, needs_key: bool) -> ProviderStatus:
+    where = key_source(name)
+    key: Literal["set", "kept", "missing", "not needed"] = "missing" if needs_key else "not needed"
+    if where:
+        key = "kept" if where == keys_path().name else "set"
+    return ProviderStatus(name, row, base_url, key, where, key_variables(name), custom)

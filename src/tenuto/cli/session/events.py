@@ -1,0 +1,300 @@
+"""Print the events of a run, each kind with its own line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from tenuto.agent.events import (
+    AgentEvent,
+    ModelChanged,
+    RefusedBlockDropped,
+    Retrying,
+    RunStopped,
+    SubAgentEvent,
+    ToolFinished,
+    ToolProgress,
+    ToolStarted,
+    TurnStarted,
+)
+from tenuto.cli.terminal.display import Display
+from tenuto.cli.terminal.text import escape_control, one_line, truncate
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    Audio,
+    Block,
+    CodeExecution,
+    Document,
+    Image,
+    Reasoning,
+    Refusal,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.events import (
+    ContentDelta,
+    ContentDone,
+    ContentStart,
+    MessageDone,
+    MessageStart,
+    StreamEvent,
+    TextDelta,
+    ThinkingDelta,
+    UsageUpdate,
+)
+from tenuto.core.messages import AssistantMessage, Content, ToolCallView, ToolResult, Usage
+from tenuto.core.response import ChatResponse
+
+_ARGUMENT_LENGTH = 60
+_LINE_LENGTH = 160
+_RESULT_LINES = 4
+"""The maximum number of lines of a result on a terminal."""
+_MAX_ARGUMENT = 4_000
+"""The maximum length of an argument in an approval question."""
+
+
+class EventPrinter:
+    def __init__(self, display: Display, model: str, *, thinking: bool) -> None:
+        self._display = display
+        self._model = model
+        self._thinking = thinking
+        self._running: dict[int, str] = {}
+        """The calls that act, by their place in the turn."""
+        self._used = Usage()
+        """What the replies before this one used."""
+
+    def handle(self, event: StreamEvent | AgentEvent) -> None:
+        if isinstance(event, ContentDelta):
+            self._delta(event)
+        elif isinstance(event, ContentStart | ContentDone):
+            self._part(event)
+        elif isinstance(event, MessageStart):
+            self._discard_reply("the provider started over")
+        elif isinstance(event, UsageUpdate):
+            self._count_tokens(event.usage)
+        elif isinstance(event, ToolStarted | ToolProgress | ToolFinished):
+            self._tool(event)
+        else:
+            self._step(event)
+
+    def _step(self, event: StreamEvent | AgentEvent) -> None:
+        display = self._display
+        if isinstance(event, TurnStarted):
+            display.begin_reply()
+            self._running.clear()
+            display.status(f"asking {self._model}")
+        elif isinstance(event, Retrying):
+            self._discard_reply(event.error)
+            what = one_line(event.message, _LINE_LENGTH)
+            display.info(f"! {event.error}: {what}; asking again in {event.delay:.1f} s", "yellow")
+        elif isinstance(event, RefusedBlockDropped | ModelChanged):
+            self._warn(event)
+        elif isinstance(event, SubAgentEvent):
+            self._sub_agent_event(event)
+        elif isinstance(event, MessageDone):
+            self._reply_done(event.response)
+        elif isinstance(event, RunStopped):
+            display.status("")
+            display.end_line()
+
+    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
+        """Print a call when it starts, and the first lines of its result."""
+        line = _format_tool_event(event, _RESULT_LINES if self._display.terminal.is_err_live else 1)
+        self._display.info(line, "red" if line.startswith("!") else "dim")
+        if isinstance(event, ToolStarted):
+            self._running[event.ordinal] = event.call.name
+        elif isinstance(event, ToolFinished):
+            self._running.pop(event.ordinal, None)
+        self._display.status(f"running {', '.join(self._running.values())}" if self._running else "")
+
+    def _warn(self, event: RefusedBlockDropped | ModelChanged) -> None:
+        if isinstance(event, ModelChanged):
+            self._model = event.model
+            count = len(event.losses)
+            lost = f", {count} {'loss' if count == 1 else 'losses'}" if count else ""
+            self._display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{lost}", "yellow")
+        else:
+            self._display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
+
+    def _delta(self, event: ContentDelta) -> None:
+        if event.choice_index:
+            return
+        if isinstance(event.delta, TextDelta):
+            self._display.answer(event.delta.text)
+        elif isinstance(event.delta, ThinkingDelta) and self._thinking:
+            self._display.thinking(event.delta.thinking)
+
+    def _part(self, event: ContentStart | ContentDone) -> None:
+        """Print parts without text, such as provider tools, as one line."""
+        part = event.part
+        if isinstance(event, ContentStart):
+            doing = _activity(part)
+            if doing:
+                self._display.status(f"{self._model} is {doing}")
+            return
+        if isinstance(part, Reasoning):
+            if self._thinking and part.text:
+                self._display.end_line()
+            self._display.status(f"asking {self._model}")
+        elif (line := format_part(part)) is not None:
+            self._display.end_line()
+            self._display.info(line, "dim")
+
+    def _reply_done(self, response: ChatResponse) -> None:
+        """Print text before tool calls with the other messages if there is no terminal: it is not the answer."""
+        self._display.status("")
+        self._display.end_line()
+        if response.usage is not None:
+            self._count_tokens(response.usage)
+            self._used += response.usage
+        message = response.choices[0].message if response.choices else None
+        text = answer_text(message).strip()
+        if text and message is not None and message.has_tool_calls() and not self._display.terminal.is_out_terminal:
+            self._display.info(text)
+
+    def _count_tokens(self, usage: Usage) -> None:
+        total = (self._used + usage).total_tokens
+        self._display.usage(f"{total:,} tokens" if total else "")
+
+    def _discard_reply(self, why: str) -> None:
+        """Erase an interrupted reply, or report that it is void."""
+        if self._display.discard_reply():
+            self._display.info(f"! reply interrupted ({why}); ignore the text above", "yellow")
+
+    def _sub_agent_event(self, event: SubAgentEvent) -> None:
+        inner = event.event
+        while isinstance(inner, SubAgentEvent):
+            inner = inner.event
+        line = _format_tool_event(inner)
+        if line:
+            self._display.info(f"    {event.call.name}: {line}", "dim")
+
+
+def _activity(part: Block) -> str:
+    """Return the status while a part streams."""
+    if isinstance(part, Reasoning):
+        return "thinking"
+    if isinstance(part, Text):
+        return "answering"
+    return f"calling {part.name}" if isinstance(part, ToolUse) else ""
+
+
+def _format_tool_event(event: object, lines: int = 1) -> str:
+    if isinstance(event, ToolStarted):
+        again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+        return f"> {format_call(event.call)}{again}"
+    if isinstance(event, ToolProgress):
+        return f". {event.call.name}: {one_line(event.text, _LINE_LENGTH)}"
+    if isinstance(event, ToolFinished):
+        return format_result(event.call.name, event.result, event.outcome, lines)
+    return ""
+
+
+def format_call(call: ToolCallView) -> str:
+    """Return a call as one line, shortened."""
+    return one_line(f"{call.name} {' '.join(_format_arguments(call))}".rstrip(), _LINE_LENGTH)
+
+
+def _format_arguments(call: ToolCallView) -> Iterator[str]:
+    for name, value in _parse_arguments(call).items():
+        text = value if isinstance(value, str) else jsonio.encode(value).decode("utf-8", "replace")
+        short = one_line(text, _ARGUMENT_LENGTH)
+        yield f'{name}="{short}"' if isinstance(value, str) else f"{name}={short}"
+
+
+def _parse_arguments(call: ToolCallView) -> dict[str, object]:
+    """Return the arguments by name; invalid JSON as one argument."""
+    try:
+        parsed = call.parse()
+    except ValueError:
+        return {"arguments": call.args}
+    return parsed if isinstance(parsed, dict) else {"arguments": call.args}
+
+
+def format_call_lines(call: ToolCallView) -> Iterator[str]:
+    """Yield a call for an approval: every argument, line by line, with the number of omitted characters.
+
+    Continuation lines are marked, so that no argument can look like another.
+    """
+    yield escape_control(call.name)
+    for name, value in _parse_arguments(call).items():
+        text = value if isinstance(value, str) else jsonio.encode(value).decode("utf-8", "replace")
+        first, *rest = escape_control(text[:_MAX_ARGUMENT]).split("\n")
+        yield f"  {one_line(name, _ARGUMENT_LENGTH)}: {first}"
+        for line in rest:
+            yield f"  | {line}"
+        if len(text) > _MAX_ARGUMENT:
+            yield f"  ({len(text) - _MAX_ARGUMENT} more characters are not shown: tenuto show --json has them)"
+
+
+def format_result(name: str, result: ToolResult, outcome: str = "done", most: int = 1) -> str:
+    """Return a result in up to `most` lines, with the number of omitted lines."""
+    text = content_text(result.content).strip()
+    lines = text.split("\n", most)
+    count = text.count("\n") + 1 if text else 0
+    first = one_line(lines[0], _LINE_LENGTH - len(name) - 20)
+    mark = "!" if result.is_error else "<"
+    how = "" if outcome in ("done", "failed") else f" [{outcome}]"
+    head = f"{mark} {one_line(name, _ARGUMENT_LENGTH)}{how}: {first or '(nothing)'}"
+    if most == 1:
+        return f"{head} ({count} lines)" if count > 1 else head
+    more = [
+        f"    {truncate(escape_control(line[:_LINE_LENGTH]).expandtabs(), _LINE_LENGTH)}".rstrip()
+        for line in lines[1:most]
+    ]
+    if count > most:
+        more.append(f"    ({count - most} more {'line' if count - most == 1 else 'lines'})")
+    return "\n".join([head, *more])
+
+
+def content_text(content: str | tuple[Content, ...]) -> str:
+    """Return the text of a message or result; media is named."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text if isinstance(part, Text) else format_part(part) or "" for part in content)
+
+
+def format_part(part: Block) -> str | None:
+    """Return a part without text as one line; None for other parts."""
+    if isinstance(part, Image | Audio | Document):
+        return f"[{type(part).__name__.lower()}]"
+    if isinstance(part, ServerToolUse):
+        return f"> {one_line(f'{part.name} {part.args}', _LINE_LENGTH)} (run by the provider)"
+    if isinstance(part, CodeExecution):
+        return f"> code {one_line(part.code, _LINE_LENGTH)} (run by the provider)"
+    return None
+
+
+def answer_text(message: AssistantMessage | None) -> str:
+    """Return the text or refusal of a message."""
+    if message is None:
+        return ""
+    return "".join(block.text for block in message.blocks if isinstance(block, Text | Refusal))
+
+
+def format_usage(usage: Usage | None, cost: Decimal | float | None, seconds: float | None, model: str) -> str:
+    """Return model, tokens, cost in USD and time as one line, without unknown values."""
+    parts = [one_line(model, _ARGUMENT_LENGTH)]
+    if usage is not None:
+        parts += _format_tokens(usage)
+    if cost is not None:
+        parts.append(_format_money(cost))
+    if seconds is not None:
+        parts.append(f"{seconds:.1f} s")
+    return "  ".join(filter(None, parts))
+
+
+def _format_tokens(usage: Usage) -> Iterator[str]:
+    if usage.prompt_tokens is not None:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        yield f"{usage.prompt_tokens:,} in{cached}"
+    if usage.completion_tokens is not None:
+        yield f"{usage.completion_tokens:,} out"
+
+
+def _format_money(cost: Decimal | float) -> str:
+    """Return four decimals for small amounts."""
+    if cost < 0.0001:
+        return "< $0.0001" if cost > 0 else "$0"
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

@@ -1,0 +1,105 @@
+"""Structured output (`--schema`): load the schema, request it, validate the answer."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from tenuto.client.reply import Reply
+from tenuto.client.structured import extract_json, output_request, takes_schemas
+from tenuto.core import jsonio
+from tenuto.core.journal import Configured
+from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Target
+from tenuto.core.request import JsonSchema
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.transcript import Transcript
+from tenuto.schema.validate import INVALID_SCHEMA, find_problems
+
+_TYPE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_SAMPLES: tuple[Any, ...] = ({}, [], "", 0, None)
+
+
+def load_schema(named: str) -> Any:
+    """Return the type, or the JSON Schema, that `--schema` names. Raise `click.UsageError` for what is none."""
+    file = Path(named).expanduser()
+    if _TYPE.fullmatch(named) and not file.is_file():
+        return _load_type(named)
+    try:
+        text = file.read_bytes()
+    except (OSError, ValueError) as exc:
+        why = getattr(exc, "strerror", None) or str(exc)
+        raise click.UsageError(f"--schema {named!r} cannot be read: {why}; it is a file, or MODULE:TYPE") from None
+    try:
+        schema = jsonio.parse(text.removeprefix(b"\xef\xbb\xbf"))
+    except jsonio.JsonError as exc:
+        raise click.UsageError(f"--schema {named!r} is not JSON: {exc}") from None
+    if not isinstance(schema, dict):
+        raise click.UsageError(f"--schema {named!r} is not a JSON Schema: it must be an object")
+    broken = next((what for value in _SAMPLES for what in find_problems(value, schema) if INVALID_SCHEMA in what), None)
+    if broken is not None:
+        raise click.UsageError(f"--schema {named!r}: {broken}")
+    return schema
+
+
+def _load_type(named: str) -> Any:
+    """Load `module:Type`; the current folder is looked into first, as for a program that is started there."""
+    module, _, path = named.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except (Exception, SystemExit) as exc:  # user code may even exit
+        raise click.UsageError(f"--schema {named}: {module!r} cannot be imported: {type(exc).__name__}: {exc}") from exc
+    for step in path.split("."):
+        if not hasattr(found, step):
+            raise click.UsageError(f"--schema {named}: there is no {step!r} in {module}")
+        found = getattr(found, step)
+    try:
+        output_request(found, native=True)
+    except TypeError as exc:
+        raise click.UsageError(f"--schema {named}: {exc}") from None
+    return found
+
+
+def schema_request(named: str, target: Target) -> tuple[JsonSchema | None, str]:
+    """Return how a model is asked for the shape from the beginning: a `response_format`, or words where it takes none."""
+    return output_request(load_schema(named), native=takes_schemas(target))
+
+
+class OutputSchema:
+    """The shape that the answer of a session is to have.
+
+    `words` have to be said to the model: they are empty where the session was begun with the shape. Raise
+    `click.UsageError` if it was begun with another.
+    """
+
+    def __init__(self, named: str, session: Configured) -> None:
+        self._kind = load_schema(named)
+        form, _ = output_request(self._kind, native=True)
+        _, words = output_request(self._kind, native=False)
+        held = _stored_schema(session)
+        self._native = held is not None and form is not None and held == form.schema
+        if held is not None and not self._native:
+            raise click.UsageError(f"--schema {named!r}: the session was begun with another schema, and keeps it")
+        self.instructions = "" if self._native or words in session.system else words
+
+    def extract(self, message: AssistantMessage | None) -> str:
+        """Return the JSON of an answer, with nothing around it. Raise `SchemaMismatch`, which says what does not fit."""
+        answer = message if message is not None else AssistantMessage(())
+        response = ChatResponse("", "", "", (Choice(answer),))
+        return extract_json(self._kind, Reply(response=response, transcript=Transcript(())), native=self._native)
+
+
+def _stored_schema(session: Configured) -> dict[str, Any] | None:
+    """Return the schema that a session asks for with every question; None if it asks for none."""
+    kept = jsonio.members(session.parameters) if session.parameters else {}
+    form = jsonio.parse(kept["response_format"]) if "response_format" in kept else None
+    return msgspec.convert(form, JsonSchema).schema if isinstance(form, dict) else None

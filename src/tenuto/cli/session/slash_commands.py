@@ -1,0 +1,350 @@
+"""Commands in a chat: lines that start with a slash."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tenuto.agent.session import AsyncSession
+from tenuto.cli.session.events import format_usage
+from tenuto.cli.session.result import total_cost
+from tenuto.cli.store import short_id
+from tenuto.cli.terminal.output import print_text
+from tenuto.cli.terminal.prompt import PromptInput
+from tenuto.cli.terminal.text import one_line
+from tenuto.core import jsonio
+from tenuto.core.blocks import Text
+from tenuto.core.journal import MessageAdded
+from tenuto.core.loss import Loss
+from tenuto.core.messages import UserMessage
+from tenuto.tools.builtin import BUILTIN
+
+if TYPE_CHECKING:
+    from tenuto.cli.session.chat import ChatState
+
+
+class TypedMessage(NamedTuple):
+    """A message for the model."""
+
+    text: str
+
+
+class SlashInput(NamedTuple):
+    """A command: the word after the slash, and the rest of the line."""
+
+    name: str
+    rest: str = ""
+
+
+class SlashCommandError(Exception):
+    """A command failed. The message has the reason and what to do."""
+
+
+class SlashCommand(NamedTuple):
+    """A command: its arguments, its line in /help, and its function."""
+
+    arguments: str
+    help: str
+    run: Callable[[ChatState, str], Awaitable[None]]
+
+
+# --- reading a line ---------------------------------------------------------------------------------------------------
+
+
+def parse_input(typed: PromptInput) -> TypedMessage | SlashInput:
+    """Return a message or a command. A command is one line that starts with `/`; `//` starts a message with `/`."""
+    text = typed.text
+    if typed.literal or not text.startswith("/") or "\n" in text:
+        return TypedMessage(text)
+    if text.startswith("//"):
+        return TypedMessage(text[1:])
+    name, *rest = text[1:].split(maxsplit=1) if text[1:2].strip() else ("", text[1:])
+    return SlashInput(name.lower(), rest[0].strip() if rest else "")
+
+
+async def run_slash_command(slash: SlashInput, state: ChatState) -> None:
+    """Run a command. Raise `SlashCommandError` if it is unknown or fails."""
+    command = SLASH_COMMANDS.get(_ALIASES.get(slash.name, slash.name))
+    if command is None:
+        near = difflib.get_close_matches(slash.name, SLASH_COMMANDS, n=2)
+        near = near or [name for name in SLASH_COMMANDS if slash.name and name.startswith(slash.name)]
+        meant = f"did you mean {' or '.join(f'/{name}' for name in near)}?" if near else "use /help"
+        raise SlashCommandError(
+            f"unknown command /{one_line(slash.name, 60)}: {meant} (start with // to send a literal /)"
+        )
+    await command.run(state, slash.rest)
+
+
+def complete_input(line: str, begin: int) -> list[str]:
+    """Return the completions of the last word of a line, which starts at `begin`."""
+    command, space, rest = line.partition(" ")
+    if not space:
+        return [
+            f"/{name}{' ' if it.arguments else ''}"
+            for name, it in SLASH_COMMANDS.items()
+            if f"/{name}".startswith(line)
+        ]
+    if command == "/tools":
+        return [name for name in BUILTIN if name.startswith(line[begin:])]
+    whole: Iterable[str] = ()
+    if command == "/model":
+        from tenuto.cli.session.models import model_ids
+
+        whole = (id for id in model_ids() if id.startswith(rest))
+    elif command == "/attach":
+        whole = _list_files(rest)
+    return [found[begin - len(command) - 1 :] for found in whole]
+
+
+def _list_files(typed: str) -> list[str]:
+    """Return the files and directories that start with `typed`; hidden ones only if it starts with a dot."""
+    folder, _, name = typed.rpartition("/")
+    above = f"{folder}/" if "/" in typed else ""
+    try:
+        found = sorted(os.scandir(Path(above or ".").expanduser()), key=lambda one: one.name)
+    except OSError:
+        return []
+    fitting = [one for one in found if one.name.startswith(name) and (name or not one.name.startswith("."))]
+    return [f"{above}{one.name}{'/' if one.is_dir() else ''}" for one in fitting]
+
+
+# --- the session ------------------------------------------------------------------------------------------------------
+
+
+async def _switch_model(state: ChatState, rest: str) -> None:
+    from tenuto.cli.session.models import resolve_model, split_effort
+
+    if not rest:
+        state.display.message(f"model: {_model_label(state.session)}")
+        return
+    model, effort = split_effort(rest)
+    resolve_model(model, state.session._context.client._target)  # reject an unknown model before the session is closed
+    losses: tuple[Loss, ...] = ()
+    if state.session.is_new:
+        await state.reopen(dataclasses.replace(state.options, model=model, effort=effort or state.options.effort))
+    else:
+        losses = await state.session.handover(model)
+        if effort is not None and effort != _current_effort(state.session):
+            await _set_effort(state.session, effort)
+    state.display.message(f"switched to {_model_label(state.session)}")
+    state.report_losses(losses, again=True)
+
+
+def _model_label(session: AsyncSession) -> str:
+    effort = _current_effort(session)
+    return f"{one_line(session.model, 80)}{f', effort {effort}' if effort else ''}"
+
+
+def _current_effort(session: AsyncSession) -> str:
+    found = jsonio.parse(session._effective_config().parameters or "{}").get("effort")
+    return found if isinstance(found, str) else ""
+
+
+async def _set_effort(session: AsyncSession, effort: str) -> None:
+    """Record a new effort in the session; the other parameters are unchanged."""
+    parameters = {**jsonio.members(session._effective_config().parameters or "{}"), "effort": effort}
+    await session._configure(parameters=jsonio.encode(parameters).decode())
+
+
+async def _fork(state: ChatState, rest: str) -> None:
+    before = state.session
+    try:
+        branch = await before.fork(_parse_number(rest, "/fork") if rest else None)
+    except ValueError as exc:
+        raise SlashCommandError(str(exc)) from None
+    await state.switch_to(branch)
+    state.display.message(f"forked (now in {short_id(branch.id)}; {short_id(before.id)} unchanged)")
+    _note_model_change(state, before)
+
+
+async def _undo(state: ChatState, rest: str) -> None:
+    """Fork the session before the last N user messages and switch to the fork."""
+    count = _parse_number(rest, "/undo") if rest else 1
+    before, entries = state.session, await state.session.entries()
+    said = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
+    if count > len(said):
+        raise SlashCommandError(f"only {_plural(len(said), 'exchange')} to undo" if said else "nothing to undo")
+    at = said[-count]
+    branch = await state.agent._fork(before.id, entries[at - 1].seq)
+    await state.switch_to(branch)
+    state.display.message(
+        f"{_plural(count, 'exchange')} undone (now in {short_id(branch.id)}; original kept as {short_id(before.id)})"
+    )
+    _note_model_change(state, before)
+    act = entries[at].payload
+    if isinstance(act, MessageAdded) and isinstance(act.message, UserMessage):
+        _restore_message(state, act.message)
+
+
+def _restore_message(state: ChatState, message: UserMessage) -> None:
+    """Offer the text of a message for editing, and attach its attachments again."""
+    first, *parts = message.parts or (Text(""),)
+    if isinstance(first, Text):
+        state.offered = first.text
+    else:
+        parts.insert(0, first)
+    state.attached = [*parts, *state.attached]
+    if parts:
+        state.display.message(
+            f"{_plural(len(parts), 'attachment')} restored; /detach removes {'it' if len(parts) == 1 else 'them'}"
+        )
+
+
+def _note_model_change(state: ChatState, before: AsyncSession) -> None:
+    """Report the model of a fork that starts before a handover."""
+    if state.session.model != before.model:
+        state.display.message(f"model is {one_line(state.session.model, 80)} again", "yellow")
+
+
+async def _name_session(state: ChatState, rest: str) -> None:
+    from tenuto.cli.session.open import check_name_is_free
+
+    if not rest:
+        raise SlashCommandError("no name: use /name TEXT")
+    await check_name_is_free(rest, state.agent.store, state.session.id)
+    if state.session.is_new:
+        state.options = dataclasses.replace(state.options, name=rest)
+    else:
+        try:
+            await state.agent.store.rename(state.session.id, rest)
+        except ValueError as exc:  # another process took the name
+            raise SlashCommandError(str(exc)) from None
+    state.display.message(f"renamed to {one_line(rest, 80)}")
+
+
+async def _retry(state: ChatState, rest: str) -> None:
+    del rest
+    if not state.session.has_pending_work:
+        raise SlashCommandError("nothing to do")
+    state.again = True
+
+
+async def _exit(state: ChatState, rest: str) -> None:
+    del rest
+    state.is_over = True
+
+
+# --- tools and attachments --------------------------------------------------------------------------------------------------
+
+
+async def _add_tools(state: ChatState, rest: str) -> None:
+    from tenuto.cli.session.tools import load_tools
+
+    names = rest.replace(",", " ").split()
+    if names:
+        with redirect_stdout(sys.stderr):  # what is loaded may print
+            load_tools(names, state.options.root)  # fail before the session is closed
+        on = tuple(dict.fromkeys((*state.options.tool, *names)))
+        try:
+            await state.reopen(dataclasses.replace(state.options, tool=on))
+        except ValueError as exc:  # two of one name
+            raise SlashCommandError(str(exc)) from None
+    on = state.session._context.toolbox.names()
+    off = [name for name in BUILTIN if name not in on]
+    lines = [f"enabled: {', '.join(one_line(name, 80) for name in on) or 'none'}"]
+    lines += [f"available: {', '.join(off)}" if off else "", "add your own as MODULE:FUNCTION"]
+    state.display.message("\n".join(filter(None, lines)))
+
+
+async def _attach(state: ChatState, rest: str) -> None:
+    from tenuto.cli.session.attachments import load_attachments
+
+    if rest in ("", "-"):
+        raise SlashCommandError(
+            f"no file: use /attach FILE or URL ({_plural(len(state.attached), 'attachment')} so far)"
+        )
+    parts = load_attachments([_file_name(rest)])
+    state.attached += parts
+    state.display.message(f"attached {one_line(rest, 120)}")
+
+
+def _file_name(typed: str) -> str:
+    """Return the name of a file that was dropped on the terminal: it may have quotes or backslashes."""
+    if "://" in typed or Path(typed).expanduser().exists():
+        return typed if "://" in typed else str(Path(typed).expanduser())
+    try:
+        words = shlex.split(typed)
+    except ValueError:
+        words = []
+    return str(Path(words[0]).expanduser()) if len(words) == 1 else typed
+
+
+async def _detach(state: ChatState, rest: str) -> None:
+    del rest
+    count, state.attached = len(state.attached), []
+    state.display.message(f"{_plural(count, 'attachment')} removed")
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+
+
+async def _show_usage(state: ChatState, rest: str) -> None:
+    del rest
+    session = state.session
+    line = format_usage(session.usage, total_cost(await session.entries()), None, session.model)
+    state.display.message(f"session {short_id(session.id)}: {line}")
+
+
+async def _show_session(state: ChatState, rest: str) -> None:
+    from tenuto.cli.transcript.text import format_session
+
+    del rest
+    session, how = state.session, state.display.terminal
+    if session.is_new:
+        raise SlashCommandError("no messages yet")
+    stored = await state.agent.store.session(session.id)
+    thinking = not state.options.hide_thinking
+    for text in format_session(stored, await session.entries(), (), thinking=thinking, color=how.out_color):
+        print_text(text, escape=False)  # it is escaped already, and has colors
+
+
+async def _show_help(state: ChatState, rest: str) -> None:
+    del rest
+    rows = [(f"/{name} {it.arguments}".rstrip(), it.help) for name, it in SLASH_COMMANDS.items()]
+    wide = max(len(typed) for typed, _ in rows)
+    lines = [f"  {typed:<{wide}}  {says}" for typed, says in rows]
+    state.display.message("\n".join([*lines, *_HINTS]))
+
+
+_HINTS = (
+    '  End a line with \\ to continue it; put """ on a line before and after a block.',
+    "  Start with // to send a literal /. A leading space keeps a line out of history.",
+    "  Ctrl-C stops the answer or clears the line. Ctrl-C twice or Ctrl-D quits.",
+)
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+
+def _parse_number(text: str, command: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise SlashCommandError(f"{command} takes a number, 1 or more, not {one_line(text, 40)!r}")
+    return int(text)
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+SLASH_COMMANDS: dict[str, SlashCommand] = {
+    "help": SlashCommand("", "list the commands", _show_help),
+    "model": SlashCommand("[NAME[:EFFORT]]", "show or switch the model", _switch_model),
+    "fork": SlashCommand("[N]", "fork here or after N messages", _fork),
+    "undo": SlashCommand("[N]", "undo the last (or last N) exchanges", _undo),
+    "tools": SlashCommand("[NAME...]", "list or enable tools", _add_tools),
+    "attach": SlashCommand("FILE|URL", "attach a file to the next message", _attach),
+    "detach": SlashCommand("", "remove attachments", _detach),
+    "name": SlashCommand("TEXT", "name the session", _name_session),
+    "usage": SlashCommand("", "show usage and cost", _show_usage),
+    "show": SlashCommand("", "show the session so far", _show_session),
+    "retry": SlashCommand("", "continue pending work (or press Enter)", _retry),
+    "exit": SlashCommand("", "quit; the session is saved", _exit),
+}
+_ALIASES = {"quit": "exit", "?": "help"}

@@ -1,0 +1,219 @@
+"""Write to stdout and stderr: text, JSON documents, tables, errors."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+
+import click
+
+from tenuto import settings
+from tenuto.cli.terminal.text import cell_width, escape_control, escape_json, one_line
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
+
+    from tenuto.cli.errors import Explanation
+
+
+class BrokenOutput(Exception):
+    """The reader of stdout has gone, as after `| head -1`. click would report `BrokenPipeError` as an error."""
+
+
+def silence_stdout() -> int:
+    """Discard further output, also at exit; return the exit code of a broken pipe."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def flush_output() -> None:
+    """Flush stdout and stderr. If that fails, discard the rest: the interpreter would exit with its own code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+Style = Literal["", "dim", "bold", "red", "yellow"]
+_CODES = {"dim": "2", "bold": "1", "red": "31", "yellow": "33"}
+_LINE = 600
+"""A provider may answer with a whole page."""
+
+
+class TerminalInfo(NamedTuple):
+    """What stdout and stderr can show."""
+
+    is_out_terminal: bool
+    """Stdout is a terminal."""
+    is_err_live: bool
+    """Stderr is a terminal that can rewrite a line."""
+    out_color: bool
+    err_color: bool
+    quiet: bool = False
+    renders_markdown: bool = False
+    """Stdout is a terminal that can rewrite its lines: Markdown is set there."""
+
+
+def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
+    """Detect terminals. `color` is `auto`, `always` or `never`; `auto` respects `NO_COLOR`."""
+    out, err = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
+    dumb = settings.getenv("TERM") == "dumb" or (
+        sys.platform == "win32" and not settings.first_set(("WT_SESSION", "TERM"))
+    )
+    plain = color == "never" or (color == "auto" and (dumb or bool(settings.getenv("NO_COLOR"))))
+    return TerminalInfo(
+        out,
+        err and not dumb and (not out or _is_same_terminal()),
+        not plain and (out or color == "always"),
+        not plain and (err or color == "always"),
+        quiet,
+        out and not dumb and "utf" in (sys.stdout.encoding or "").lower(),
+    )
+
+
+def _is_same_terminal() -> bool:
+    """Whether stdout and stderr are the same terminal; only then both can be redrawn."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return True
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
+
+
+def ansi_style(text: str, style: Style, *, color: bool) -> str:
+    """Return text in a style, line by line, so that a cut text leaves no style on."""
+    if not (style and color and text):
+        return text
+    return "\n".join(f"\x1b[{_CODES[style]}m{line}\x1b[0m" if line else line for line in text.split("\n"))
+
+
+def print_text(text: str, *, escape: bool | None = None, to: TextIO | None = None) -> None:
+    """Write text to stdout: escaped on a terminal, else unchanged as UTF-8. `escape` overrides this.
+
+    `to` is the real stdout if it is redirected. Raise `BrokenOutput` if it is closed.
+    """
+    stream = to or sys.stdout
+    if stream is None:  # closed by who called
+        return
+    wanted = escape_control(text) if escape or (escape is None and _is_terminal(stream)) else text
+    try:
+        write_encoded(stream, wanted)
+    except BrokenPipeError:
+        raise BrokenOutput from None
+
+
+def print_json(document: bytes, *, to: TextIO | None = None) -> None:
+    """Write a JSON document to stdout, in one line."""
+    text = document.decode("utf-8", "surrogatepass")
+    print_text(f"{escape_json(text) if _is_terminal(to or sys.stdout) else text}\n", escape=False, to=to)
+
+
+def write_encoded(stream: TextIO, text: str) -> None:
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:
+        stream.write(text)
+    else:
+        encoding = (stream.encoding or "utf-8") if _is_terminal(stream) else "utf-8"
+        stream.flush()
+        buffer.write(text.encode(encoding, "backslashreplace"))
+    stream.flush()
+
+
+def print_error(explanation: Explanation, error: BaseException | None = None) -> None:
+    """Print message and hint; with `TENUTO_DEBUG` the traceback too."""
+    if error is not None and settings.getenv("TENUTO_DEBUG"):
+        import traceback
+
+        _print_stderr("".join(traceback.format_exception(error)))
+    _print_stderr(
+        f"error: {one_line(explanation.message, _LINE)}\n"
+        + (f"  {one_line(explanation.hint, _LINE)}\n" if explanation.hint else "")
+    )
+
+
+def _print_stderr(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # stderr may be closed
+            write_encoded(sys.stderr, escape_control(text))
+
+
+def window_size(stream: TextIO | None) -> os.terminal_size:
+    """Return the size of the window now; 80x24 if it is unknown."""
+    try:
+        found = os.get_terminal_size(stream.fileno()) if stream is not None else None
+    except (OSError, ValueError):
+        found = None
+    return os.terminal_size(((found and found.columns) or 80, (found and found.lines) or 24))
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return aligned rows as lines. Cells are single lines and escaped by the caller (`one_line`)."""
+    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)][:-1]
+    return "".join(f"{_format_row(row, widths)}\n" for row in rows)
+
+
+def _format_row(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [cell + " " * (wide - cell_width(cell)) for cell, wide in zip(row, widths, strict=False)]
+    return "  ".join([*cells, row[-1]]).rstrip()
+
+
+def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> None:
+    """Print lines, or with `--json` the document."""
+    if as_json:
+        from tenuto.core import jsonio
+
+        print_json(jsonio.encode(document))
+    else:
+        print_text("".join(f"{line}\n" for line in lines), escape=True)
+
+
+def confirm(question: str, refusal: str) -> bool:
+    """Ask on the terminal. Without one, raise `click.UsageError` with `refusal`."""
+    if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
+        raise click.UsageError(refusal)
+    return click.confirm(escape_control(question), default=False, err=True)
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """A progress bar on stderr; silent without a terminal. `done` counts, `total` may be set later."""
+
+    def __init__(self, bar: ProgressBar[Any]) -> None:
+        self._bar = bar
+        self.done = 0
+
+    def advance(self, by: int = 1) -> None:
+        self.set(self.done + by, self._bar.length or 0)
+
+    def set(self, done: int, total: int) -> None:
+        self._bar.length = total
+        self._bar.update(done - self.done)
+        self.done = done
+
+    def note(self, text: str) -> None:
+        """Show what is processed now, such as a file name."""
+        self._bar.update(0, one_line(text, 40))
+
+
+@contextmanager
+def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[Progress]:
+    visible = detect_terminal(quiet=quiet).is_err_live and not quiet
+    file = sys.stderr if visible else io.StringIO()
+    bar: ProgressBar[Any]
+    with click.progressbar(length=total, label=label, file=file, item_show_func=lambda item: str(item or "")) as bar:
+        yield Progress(bar)
+    if visible:
+        click.echo("\x1b[1A\r\x1b[J", nl=False, err=True)  # erase the bar

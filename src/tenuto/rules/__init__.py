@@ -1,0 +1,25 @@
+"""The rule book: the conditions under which providers refuse a request or drop a part of it.
+
+One decorated function per rule. The simulator refuses with it, the audit predicts with it. Nothing here reads a table:
+model traits and provider rows are passed in.
+"""
+
+from tenuto.rules.body import RequestBody, RequestContext
+from tenuto.rules.book import (
+    Judgement,
+    Rule,
+    RuleFinding,
+    UnverifiedText,
+    Violation,
+    all_rules,
+    findings,
+    judge,
+    open_body,
+    refusal,
+    rule,
+)
+
+__all__ = [
+    "Judgement", "RequestBody", "RequestContext", "Rule", "RuleFinding", "UnverifiedText", "Violation", "all_rules", "findings", "judge",
+    "open_body", "refusal", "rule",
+]  # fmt: skip

@@ -1,0 +1,128 @@
+"""A request body with all that a rule may ask about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Dialect, ModelTraits, Provider
+from tenuto.rules.issued_tokens import IssuedTokens, NoTokens, StoredReply
+
+T = TypeVar("T")
+Fields: TypeAlias = dict[str, Any]
+
+
+class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The target of a request and the history that is known of its session."""
+
+    row: Provider
+    """The provider whose rules hold; for a simulator the provider that it imitates."""
+    model: str = ""
+    """The model id; empty: no particular model."""
+    traits: ModelTraits = ModelTraits()
+    headers: dict[str, str] = {}
+    """Request headers with lower-case names."""
+    headers_known: bool = True
+    """Whether `headers` are all of the request's headers. If not, a missing header is not certain."""
+    account: str = ""
+    platform: str = ""
+    tokens: IssuedTokens = NoTokens()
+    stored: Callable[[str], StoredReply | None] | None = None
+    """Find a stored reply by its id or the id of an item in it; None: the provider's storage is not known."""
+    replies: tuple[AssistantMessage, ...] = ()
+    """The replies of the transcript, in order, if they are known."""
+    foreign: tuple[bool, ...] = ()
+    """For each of `replies`: whether another issuer gave it (provider, dialect, host or account)."""
+    size: int | None = None
+    """The length of the body in bytes, if it is known."""
+    method: str = ""
+    """The method in the path, such as `countTokens`; empty: the ordinary one."""
+
+
+class CallInBody(NamedTuple):
+    """A tool call that a body sends back."""
+
+    pointer: str
+    """The pointer of the call's id; of the call if it has no id."""
+    id: str
+    name: str
+    args: Any
+    """The arguments: text, or an object if the dialect has one."""
+
+
+class RequestBody:
+    """The JSON body of a request. Reading is tolerant: a value of an unexpected type is passed over.
+
+    Subclasses add selectors for their dialect. A selector calls `see` with what it selects, so that `exercised` lists
+    the rules that had something to check.
+    """
+
+    dialect: ClassVar[Dialect]
+
+    def __init__(self, body: Fields, context: RequestContext) -> None:
+        self.body = body
+        self.context = context
+        self.tokens = context.tokens
+        self.traits = context.traits
+        self.provider = context.row.name
+        self.model = context.model
+        self.account = context.account
+        self.headers = context.headers
+        self.running = ""
+        self.exercised: set[str] = set()
+
+    def see(self, selected: Sequence[T]) -> Sequence[T]:
+        """Return the selection; note that the running rule had something to check."""
+        if selected:
+            self.exercised.add(self.running)
+        return selected
+
+    def setting(self, name: str) -> Any:
+        """Return a top-level value; None if it is absent or null."""
+        value = self.body.get(name)
+        if value is not None:
+            self.exercised.add(self.running)
+        return value
+
+    def list(self, name: str) -> Sequence[tuple[str, Fields]]:
+        """Return the objects of a top-level list with their pointers."""
+        return self.see(tuple(objects(self.body.get(name), f"/{name}")))
+
+    def calls(self) -> Sequence[CallInBody]:
+        """Return the tool calls in the conversation, for the cross-provider rules."""
+        return ()
+
+    def results(self) -> Sequence[tuple[str, str]]:
+        """Return the call ids that are answered in the conversation, each with its pointer."""
+        return ()
+
+    @property
+    def has_stored_history(self) -> bool:
+        """Whether the request continues or refers to replies that only the provider has."""
+        return False
+
+    def may_exceed(self, characters: int) -> bool:
+        """Tell whether all texts together may be longer: a character takes at least one byte of the body."""
+        return self.context.size is None or self.context.size > characters
+
+
+def objects(value: Any, pointer: str) -> Iterator[tuple[str, Fields]]:
+    """Yield the objects of a JSON list with their pointers; nothing if it is not a list."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            if isinstance(item, dict):
+                yield f"{pointer}/{index}", item
+
+
+def text(fields: Fields, key: str) -> str:
+    """Return a field that is a string; empty if it is anything else."""
+    value = fields.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def escape(key: str) -> str:
+    """Write a key as one step of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,243 @@
+"""Rules, the decorator that registers them, and the engine that applies them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from tenuto.core.provider import Dialect
+from tenuto.rules.body import Fields, RequestBody, RequestContext
+
+B = TypeVar("B", bound=RequestBody)
+RuleDialect: TypeAlias = Dialect | Literal["cross"]
+Confidence: TypeAlias = Literal["recorded", "documented", "practice", "inferred"]
+_NAME = re.compile(r"\{(\w+)\}")
+_NUMBER = re.compile(r"/(\d+)(?=/|$)")
+_MODULES: dict[RuleDialect, tuple[str, ...]] = {
+    "anthropic-messages": ("anthropic_request", "anthropic_compaction", "anthropic_messages", "anthropic_thinking"),
+    "openai-responses": ("responses_request", "responses_items"),
+    "openai-chat": ("chat", "chat_parameters", "chat_hosts"),
+    "gemini": ("gemini", "gemini_turns"),
+    "cross": ("handoff",),
+}
+"""The modules of each dialect, in the order in which the provider checks."""
+_registered: dict[RuleDialect, list[Rule]] = {}
+_bodies: dict[RuleDialect, type[RequestBody]] = {}
+
+
+class UnverifiedText(str):
+    """A message whose wording is ours: no traffic, document or issue shows the provider's."""
+
+    __slots__ = ()
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One place of a body that breaks a rule."""
+
+    pointer: str
+    """JSON pointer into the body."""
+    fields: dict[str, Any] = {}
+    """Values for the names in the rule's message, `param` and `code`. `i`, `j`, `k` are the numbers in the pointer."""
+    message: int = 0
+    """The index of the message among those of the rule."""
+    certain: bool = True
+    """Whether the refusal is certain; otherwise the audit only warns."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One condition under which a provider refuses a request or drops a part of it."""
+
+    id: str
+    dialect: RuleDialect
+    summary: str
+    """One sentence for people."""
+    messages: tuple[str, ...]
+    """The provider's texts with names in braces, one per variant; `UnverifiedText` if the wording is not known."""
+    applies: Callable[[Any], bool] | None = None
+    """Whether the rule holds for the target; None: for all targets of the dialect."""
+    refused_by: tuple[str, ...] = ()
+    """Providers known to refuse. If given, the refusal of every other provider is not certain."""
+    accepted_by: tuple[str, ...] = ()
+    """Providers known to accept: the rule does not hold for them."""
+    only: tuple[str, ...] = ()
+    """The providers that have this rule; empty: all."""
+    severity: Literal["refused", "lost", "warned"] = "refused"
+    """`refused`: an error; `lost`: accepted, but content is dropped; `warned`: accepted, with a caveat."""
+    certain: bool = True
+    """Whether a violation is certain. False for rules with a single source or an open question."""
+    status: int = 400
+    type: str = ""
+    param: str | None = None
+    code: str | None = None
+    remedy: str
+    source: str
+    confidence: Confidence = "practice"
+    as_of: str = ""
+    unchecked: str = ""
+    """The reason why no request can show a violation; such a rule has no check."""
+    final: bool = False
+    """Whether no further rule is checked after a violation: the body has the wrong shape."""
+    check: Callable[[Any], Iterable[Violation]] | None = None
+
+    def holds_for(self, request: RequestBody) -> bool:
+        """Tell whether the rule holds for the target of a request."""
+        if request.provider in self.accepted_by or (self.only and request.provider not in self.only):
+            return False
+        return self.applies is None or self.applies(request)
+
+    def is_certain_for(self, provider: str) -> bool:
+        """Tell whether there is evidence that the provider refuses."""
+        return self.certain and (not self.refused_by or provider in self.refused_by)
+
+
+class RuleFinding(msgspec.Struct, frozen=True):
+    """A rule that a request breaks, with the place and the provider's text."""
+
+    rule: Rule
+    pointer: str
+    message: str
+    certain: bool
+    verbatim: bool
+    """Whether the message is the provider's own text."""
+    param: str | None = None
+    code: str | None = None
+    fields: dict[str, Any] = {}
+    """The values of the violation: an error body may repeat more of them than the message does."""
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """The result for a simulator: the first refusal, the findings that do not refuse, the rules with something to check."""
+
+    refusal: RuleFinding | None = None
+    warnings: tuple[RuleFinding, ...] = ()
+    exercised: frozenset[str] = frozenset()
+
+
+# --- registration -----------------------------------------------------------------------------------------------------
+
+
+def section(
+    dialect: RuleDialect, **defaults: Any
+) -> Callable[..., Callable[[Callable[[B], Iterable[Violation]]], Any]]:
+    """Return the decorator for the rules of a dialect, with default values of `Rule` fields.
+
+    `@decorator(id, summary, *messages, remedy=..., source=..., ...)` registers the function in file order and returns it.
+    """
+
+    def decorator(id: str, summary: str, *messages: str, **fields: Any) -> Callable[[Any], Any]:
+        def register(check: Any) -> Any:
+            _add(
+                Rule(id=id, dialect=dialect, summary=summary, messages=messages, check=check, **{**defaults, **fields})
+            )
+            return check
+
+        if fields.get("unchecked"):
+            _add(Rule(id=id, dialect=dialect, summary=summary, messages=messages, **{**defaults, **fields}))
+        return register
+
+    return decorator
+
+
+def _add(entry: Rule) -> None:
+    entries = _registered.setdefault(entry.dialect, [])
+    if any(entry.id == other.id for other in entries):
+        raise ValueError(f"rule {entry.id} is registered twice")
+    entries.append(entry)
+
+
+def body_of(dialect: Dialect) -> Callable[[type[B]], type[B]]:
+    """Register the request view of a dialect."""
+
+    def register(view: type[B]) -> type[B]:
+        _bodies[dialect] = view
+        return view
+
+    return register
+
+
+@cache
+def rules_of(dialect: RuleDialect) -> tuple[Rule, ...]:
+    """Return the rules of a dialect in the order of checking. Its modules are imported on first use."""
+    for module in _MODULES[dialect]:
+        importlib.import_module(f"tenuto.rules.{module}")
+    return tuple(_registered[dialect])
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Return every rule by its id."""
+    return {entry.id: entry for dialect in _MODULES for entry in rules_of(dialect)}
+
+
+def rule(id: str) -> Rule:
+    """Return a rule; raise `KeyError` for an unknown id."""
+    return all_rules()[id]
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+
+
+def open_body(dialect: Dialect, body: Fields, context: RequestContext) -> RequestBody:
+    """Return the view of a body in its dialect."""
+    rules_of(dialect)
+    return _bodies[dialect](body, context)
+
+
+def findings(request: RequestBody) -> Iterator[RuleFinding]:
+    """Yield every broken rule, in the provider's order; cross-provider rules last."""
+    for entry in rules_of(request.dialect):
+        broken = False
+        for finding in _apply(entry, request):
+            yield finding
+            broken = True
+        if broken and entry.final:
+            break
+    if request.context.replies:
+        for entry in rules_of("cross"):
+            yield from _apply(entry, request)
+
+
+def refusal(request: RequestBody) -> RuleFinding | None:
+    """Return the first finding of severity `refused`, certain or not: the answer of the simulator."""
+    return next((finding for finding in findings(request) if finding.rule.severity == "refused"), None)
+
+
+def judge(request: RequestBody) -> Judgement:
+    """Apply the rules up to the first refusal."""
+    warnings: list[RuleFinding] = []
+    for finding in findings(request):
+        if finding.rule.severity == "refused":
+            return Judgement(finding, tuple(warnings), frozenset(request.exercised))
+        warnings.append(finding)
+    return Judgement(None, tuple(warnings), frozenset(request.exercised))
+
+
+def _apply(entry: Rule, request: RequestBody) -> Iterator[RuleFinding]:
+    if entry.check is None or not entry.holds_for(request):
+        return
+    certain = entry.is_certain_for(request.provider)
+    request.running = entry.id
+    for violation in entry.check(request):
+        request.exercised.add(entry.id)
+        names = dict(zip("ijkmn", _NUMBER.findall(violation.pointer), strict=False)) | violation.fields
+        template = entry.messages[violation.message] if entry.messages else ""
+        yield RuleFinding(
+            rule=entry,
+            pointer=violation.pointer,
+            message=_fill(template, names),
+            certain=certain and violation.certain,
+            verbatim=not isinstance(template, UnverifiedText),
+            param=None if entry.param is None else _fill(entry.param, names),
+            code=None if entry.code is None else _fill(entry.code, names) or None,
+            fields=violation.fields,
+        )
+        request.running = entry.id
+
+
+def _fill(template: str, names: dict[str, object]) -> str:
+    return _NAME.sub(lambda match: str(names.get(match[1], match[0])), template)

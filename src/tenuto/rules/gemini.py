@@ -1,0 +1,581 @@
+"""Gemini generateContent: the request view, and the rules for its shape, keys, parameters, tools and schemas."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import Any, ClassVar
+
+import msgspec
+
+from tenuto.core.provider import Dialect
+from tenuto.rules.body import CallInBody, Fields, RequestBody, RequestContext, escape, text
+from tenuto.rules.book import UnverifiedText, Violation, body_of, section
+from tenuto.rules.gemini_fields import NormalizedBody, UnknownKey, read_fields, snake_case
+
+gemini = section("gemini", type="INVALID_ARGUMENT")
+
+DATA_FIELDS = (
+    "functionCall", "text", "inlineData", "executableCode", "codeExecutionResult", "toolCall", "toolResponse",
+    "functionResponse", "fileData",
+)  # fmt: skip
+"""The fields of which a part has one."""
+_FUNCTION_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+_MEDIA_TOKENS = {
+    "image": ("IMAGE", 258), "audio": ("AUDIO", 192), "video": ("VIDEO", 1_315), "application": ("DOCUMENT", 516),
+}  # fmt: skip
+MOST_MEDIA_TOKENS = max(count for _, count in _MEDIA_TOKENS.values())
+_CLIENT_TOOLS = ("functionDeclarations", "computerUse", "mcpServers")
+"""Tools that go with functions: the client runs them, or nothing is known."""
+
+
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A part of a content, with normalized fields."""
+
+    content: int
+    """The index of its content."""
+    pointer: str
+    fields: Fields
+    signature: str
+    """Its thought signature; empty if it has none."""
+
+    @property
+    def kind(self) -> str:
+        """The data field of the part; `text` for a thought without text; empty if it has none."""
+        kind = next((name for name in DATA_FIELDS if name in self.fields), "")
+        return kind or ("text" if self.fields.get("thought") and self.signature else "")
+
+    def object(self, name: str) -> Fields:
+        """Return a data field that is an object; empty if the part has another one."""
+        value: Fields = self.fields.get(name) or {}
+        return value
+
+
+class Run(msgspec.Struct, frozen=True, gc=False):
+    """Adjacent contents of one role, which count as one."""
+
+    role: str
+    first: int
+    """The index of the first content."""
+    last: int
+    parts: tuple[Part, ...]
+    calls: tuple[Part, ...]
+    responses: tuple[Part, ...]
+
+
+@body_of("gemini")
+class GeminiBody(RequestBody):
+    """A generateContent or countTokens request. Pointers in selections are those of the normalized body."""
+
+    dialect: ClassVar[Dialect] = "gemini"
+    conversation: ClassVar[str] = "contents"
+
+    def __init__(self, body: Fields, context: RequestContext) -> None:
+        super().__init__(body, context)
+        self.vertex = context.row.gemini.vertex
+        """Whether the host is Vertex AI, not the Gemini API."""
+
+    @cached_property
+    def normal_form(self) -> NormalizedBody:
+        counts = self.context.method == "countTokens"
+        message = "CountTokensRequest" if counts else "GenerateContentRequest"
+        return read_fields(self.body, message, vertex=self.vertex)
+
+    @cached_property
+    def fields(self) -> Fields:
+        """The normalized request; the inner one of a countTokens request."""
+        fields = self.normal_form.fields
+        return fields.get("generateContentRequest") or fields
+
+    @property
+    def config(self) -> Fields:
+        return self.fields.get("generationConfig") or {}
+
+    @property
+    def thinking(self) -> Fields:
+        return self.config.get("thinkingConfig") or {}
+
+    @property
+    def level(self) -> str:
+        """The thinking level in upper case; empty without one."""
+        return str(self.thinking.get("thinkingLevel", "")).upper()
+
+    @property
+    def tool_config(self) -> Fields:
+        return self.fields.get("toolConfig") or {}
+
+    @cached_property
+    def contents(self) -> list[Fields]:
+        contents: list[Fields] = self.fields.get("contents") or []
+        return contents
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The contents, adjacent ones of one role joined. A missing role is the user's."""
+        runs = []
+        indexed = enumerate(self.contents)
+        for role, group in groupby(indexed, key=lambda item: item[1].get("role") or "user"):
+            contents = list(group)
+            parts = tuple(
+                [
+                    Part(i, f"/contents/{i}/parts/{j}", part, part.get("thoughtSignature", ""))
+                    for i, content in contents
+                    for j, part in enumerate(content.get("parts") or ())
+                ]
+            )
+            calls = tuple([part for part in parts if "functionCall" in part.fields]) if role == "model" else ()
+            responses = tuple([part for part in parts if "functionResponse" in part.fields]) if role != "model" else ()
+            runs.append(Run(role, contents[0][0], contents[-1][0], parts, calls, responses))
+        return runs
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        return [part for run in self.runs for part in run.parts]
+
+    @cached_property
+    def model_runs(self) -> list[Run]:
+        return [run for run in self.runs if run.role == "model"]
+
+    @cached_property
+    def turn_start(self) -> int:
+        """The index of the last content with user input; -1 without any. Function results are not input."""
+        return self.last_input(bool)
+
+    def last_input(self, is_input: Callable[[Any], bool]) -> int:
+        """Return the index of the last content of the user with a text or file that counts as input; -1 without any."""
+        for run in reversed(self.runs):
+            for part in reversed(run.parts) if run.role == "user" else ():
+                if any(is_input(part.fields.get(name)) for name in ("text", "inlineData", "fileData")):
+                    return part.content
+        return -1
+
+    @cached_property
+    def declarations(self) -> list[tuple[str, str, Fields]]:
+        """The declared functions: pointer, path in the notation of the service, declaration."""
+        return [
+            (f"/tools/{t}/functionDeclarations/{k}", f"tools[{t}].function_declarations[{k}]", function)
+            for t, tool in enumerate(self.fields.get("tools") or ())
+            for k, function in enumerate(tool.get("functionDeclarations") or ())
+        ]
+
+    @cached_property
+    def server_tools(self) -> list[str]:
+        """The names of the tools that the provider runs."""
+        return [name for tool in self.fields.get("tools") or () for name in tool if name not in _CLIENT_TOOLS]
+
+    @cached_property
+    def schemas(self) -> list[tuple[str, str, Fields]]:
+        """Every schema in Google's form and every one inside it: pointer, path with names of properties, schema."""
+        holders = [
+            (f"{pointer}/{name}", f"{path}.{name}", function[name])
+            for pointer, path, function in self.declarations
+            for name in ("parameters", "response")
+            if name in function
+        ]
+        if "responseSchema" in self.config:
+            schema = self.config["responseSchema"]
+            holders.append(("/generationConfig/responseSchema", "generation_config.response_schema", schema))
+        schemas = []
+        waiting = holders[::-1]
+        while waiting:
+            pointer, path, schema = waiting.pop()
+            schemas.append((pointer, path, schema))
+            waiting += reversed(list(_subschemas(pointer, path, schema)))
+        return schemas
+
+    @cached_property
+    def token_counts(self) -> dict[str, int]:
+        """About how many tokens the prompt has, by modality."""
+        system = (self.fields.get("systemInstruction") or {}).get("parts") or []
+        counts = {"TEXT": 0}
+        for _, _, function in self.declarations:
+            counts["TEXT"] += count_tokens(text(function, "description") + text(function, "name"))
+        for fields in [*system, *(part.fields for part in self.parts)]:
+            blob = fields.get("inlineData") or fields.get("fileData")
+            if blob:
+                modality, count = _MEDIA_TOKENS.get(text(blob, "mimeType").partition("/")[0], ("TEXT", 64))
+            elif "text" in fields:
+                modality, count = "TEXT", count_tokens(fields["text"])
+            else:
+                values = [value for value in fields.values() if isinstance(value, dict)]
+                modality, count = "TEXT", sum(count_tokens(json.dumps(value, ensure_ascii=False)) for value in values)
+            counts[modality] = counts.get(modality, 0) + count
+        return counts
+
+    def violation(
+        self, pointer: str, fields: Fields | None = None, *, message: int = 0, certain: bool = True
+    ) -> Violation:
+        """Return a violation at a pointer of the normalized body, with the pointer as the request writes it."""
+        written = self._written(pointer)
+        numbers = {} if written == pointer else dict(zip("ij", re.findall(r"/(\d+)(?=/|$)", pointer), strict=False))
+        return Violation(written, {**numbers, **(fields or {})}, message, certain)
+
+    def _written(self, pointer: str) -> str:
+        if self.normal_form.is_plain and self.fields is self.normal_form.fields:
+            return pointer
+        steps = pointer.split("/")[1:]
+        if self.fields is not self.normal_form.fields:
+            steps.insert(0, "generateContentRequest")
+        value: Any = self.body
+        written = ""
+        for step in steps:
+            if isinstance(value, list):
+                value = value[int(step)]
+            elif isinstance(value, dict) and (step in value or not step.isdigit()):
+                key = step.replace("~1", "/").replace("~0", "~")
+                key = snake_case(key) if key not in value and snake_case(key) in value else key
+                value = value.get(key)
+                written += f"/{escape(key)}"
+                continue
+            elif step.isdigit() and value is not None:
+                continue  # one value in place of a list
+            written += f"/{step}"
+        return written
+
+    def calls(self) -> Sequence[CallInBody]:
+        calls = []
+        for part in [part for run in self.runs for part in run.calls]:
+            call = part.object("functionCall")
+            id = text(call, "id")
+            pointer = self._written(f"{part.pointer}/functionCall{'/id' if id else ''}")
+            calls.append(CallInBody(pointer, id, text(call, "name"), call.get("args")))
+        return calls
+
+    def results(self) -> Sequence[tuple[str, str]]:
+        parts = [part for run in self.runs for part in run.responses if part.object("functionResponse").get("id")]
+        return [
+            (self._written(f"{part.pointer}/functionResponse/id"), part.object("functionResponse")["id"])
+            for part in parts
+        ]
+
+    def unknown_keys(self) -> Sequence[UnknownKey]:
+        """Return the keys that the host does not know."""
+        self.see(self.contents)
+        return self.normal_form.unknown
+
+
+def count_tokens(value: str) -> int:
+    """Return about how many tokens a text has."""
+    return (len(value) + 3) // 4
+
+
+def _subschemas(pointer: str, path: str, schema: Fields) -> Iterator[tuple[str, str, Fields]]:
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield f"{pointer}/{name}", f"{path}.{snake_case(name)}", schema[name]
+    for n, inner in enumerate(schema.get("anyOf") or ()):
+        yield f"{pointer}/anyOf/{n}", f"{path}.any_of[{n}]", inner
+    for name in ("properties", "defs"):
+        for key, inner in (schema.get(name) or {}).items():
+            yield f"{pointer}/{name}/{escape(key)}", f"{path}.{name}[{key}]", inner
+
+
+# --- shape and keys ---------------------------------------------------------------------------------------------------
+
+
+@gemini(
+    "GEM-SHAPE", "Every value has the JSON type of its field.",
+    UnverifiedText("{message}"),
+    param="{path}", final=True,
+    remedy="Send the types of the API reference; lists and messages cannot replace each other.",
+    source="the types of google-genai; wording of the JSON reader of Google APIs", confidence="documented",
+    as_of="2026-11",
+)  # fmt: skip
+def wrong_type(request: GeminiBody) -> Iterator[Violation]:
+    request.see(request.contents)
+    for wrong in request.normal_form.wrong:
+        yield Violation(wrong.pointer, {"message": wrong.text, "path": wrong.path})
+
+
+_UNKNOWN_KEY = (
+    "Invalid JSON payload received. Unknown name \"{key}\" at '{path}': Cannot find field.",
+    'Invalid JSON payload received. Unknown name "{key}": Cannot find field.',
+)
+
+
+def _unknown_key(key: UnknownKey) -> Violation:
+    return Violation(key.pointer, {"key": key.key, "path": key.path}, message=0 if key.path else 1)
+
+
+def _is_signature_in_call(key: UnknownKey) -> bool:
+    return key.message == "FunctionCall" and key.key in ("thoughtSignature", "thought_signature")
+
+
+@gemini(
+    "GEM-PART-04", "Every key is known to the host in its place; camelCase and snake_case are both known.",
+    *_UNKNOWN_KEY,
+    param="{path}", remedy="Send only keys that the host knows.", source="zed#44875; LibreChat#11761", as_of="2026-02",
+)  # fmt: skip
+def unknown_key(request: GeminiBody) -> Iterator[Violation]:
+    for key in request.unknown_keys():
+        if key.message != "Schema" and not key.is_vertex_only and not _is_signature_in_call(key):
+            yield _unknown_key(key)
+
+
+@gemini(
+    "GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
+    *_UNKNOWN_KEY,
+    applies=lambda request: not request.vertex, param="{path}",
+    remedy="Send the key to Vertex AI only.", source="google-genai", confidence="documented", as_of="2026-11",
+)  # fmt: skip
+def vertex_key(request: GeminiBody) -> Iterator[Violation]:
+    for key in request.unknown_keys():
+        if key.message != "Schema" and key.is_vertex_only:
+            yield _unknown_key(key)
+
+
+@gemini(
+    "GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
+    UnverifiedText(_UNKNOWN_KEY[0]),
+    param="{path}",
+    remedy="Put `thoughtSignature` next to `functionCall`.", source="snow-cli#104; google-genai", as_of="2026-01",
+)  # fmt: skip
+def signature_inside_call(request: GeminiBody) -> Iterator[Violation]:
+    for key in request.unknown_keys():
+        if _is_signature_in_call(key):
+            yield _unknown_key(key)
+
+
+# --- model and parameters ---------------------------------------------------------------------------------------------
+
+
+@gemini(
+    "GEM-PARAM-11", "The model exists and generateContent serves it.",
+    "models/{model} is not found for API version v1beta, or is not supported for {method}. Call ListModels to see the "
+    "list of available models and their supported methods.",
+    "Publisher Model `projects/simulated/locations/us-central1/publishers/google/models/{model}` not found.",
+    only=("google", "vertex"), status=404, type="NOT_FOUND",
+    remedy="Request a model that is listed.", source="two recorded refusals", confidence="recorded", as_of="2026",
+)  # fmt: skip
+def unknown_model(request: GeminiBody) -> Iterator[Violation]:
+    model = request.model.rpartition("models/")[2]
+    if not model or "/" in model:  # a tuned model
+        return
+    request.see(model)
+    if not request.traits.known or request.traits.other_api:
+        method = request.context.method or "generateContent"
+        yield Violation("/model", {"model": model, "method": method}, message=int(request.vertex))
+
+
+@gemini(
+    "GEM-PARAM-01", "The temperature is between 0 and 2.",
+    "Unable to submit request because it has a temperature value of {value} but the supported range is from 0 (inclusive) "
+    "to 2.0001 (exclusive). Update the value and try again.",
+    remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.",
+    source="a recorded refusal", confidence="recorded", as_of="2026",
+)  # fmt: skip
+def temperature_out_of_range(request: GeminiBody) -> Iterator[Violation]:
+    value = request.config.get("temperature")
+    if value is not None and request.see([value]) and not 0 <= value < 2.0001:
+        yield request.violation("/generationConfig/temperature", {"value": f"{value:g}"})
+
+
+@gemini(
+    "GEM-PARAM-13", "The output limit is at least 1.",
+    "Unable to submit request because it has a maxOutputTokens value of {value} but the supported range is from 1 "
+    "(inclusive) to {end} (exclusive). Update the value and try again.",
+    remedy="Leave `maxOutputTokens` out, or send a positive number.", source="bolt.diy#955", as_of="2025-01",
+)  # fmt: skip
+def output_limit_below_one(request: GeminiBody) -> Iterator[Violation]:
+    value = request.config.get("maxOutputTokens")
+    if value is not None and request.see([value]) and value < 1:
+        fields = {"value": value, "end": (request.traits.max_output or 65_536) + 1}
+        yield request.violation("/generationConfig/maxOutputTokens", fields, certain=value < 0)
+
+
+@gemini(
+    "GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
+    UnverifiedText("Thinking level is not supported for this model."),
+    applies=lambda request: bool(request.traits.thinking) and "level" not in request.traits.thinking,
+    remedy="Set a thinking budget instead.", source="kilocode#5139; neurolink#1707", as_of="2026-02",
+)  # fmt: skip
+def thinking_level_unsupported(request: GeminiBody) -> Iterator[Violation]:
+    if request.level:
+        certain = request.traits.functions_alone and not request.level.endswith("UNSPECIFIED")
+        yield request.violation("/generationConfig/thinkingConfig/thinkingLevel", certain=certain)
+
+
+@gemini(
+    "GEM-PARAM-03", "A request sets a thinking level or a thinking budget, not both.",
+    UnverifiedText("You can only set only one of thinking budget and thinking level."),
+    applies=lambda request: "level" in request.traits.thinking,
+    remedy="Set a level from Gemini 3 on, a budget before.",
+    source="provider documentation; a recorded budget alone on 3.5 Flash", confidence="documented", as_of="2026",
+)  # fmt: skip
+def level_and_budget(request: GeminiBody) -> Iterator[Violation]:
+    if request.level and request.see([request.level]) and "thinkingBudget" in request.thinking:
+        certain = not request.level.endswith("UNSPECIFIED")
+        yield request.violation("/generationConfig/thinkingConfig", certain=certain)
+
+
+@gemini(
+    "GEM-PARAM-04", "The thinking budget is in the range of the model; 0 only if the model can stop thinking.",
+    "Budget 0 is invalid. This model only works in thinking mode.",
+    "Unable to submit request because The model does not support setting thinking_budget to 0",
+    UnverifiedText("The thinking budget {value} is invalid. Please choose a value between {low} and {high}."),
+    applies=lambda request: request.traits.budget is not None,
+    remedy="Use a value in the range, or -1.", source="vercel/ai#8027; pi#3460; EnviousWispr#1769", as_of="2026-07",
+)  # fmt: skip
+def budget_out_of_range(request: GeminiBody) -> Iterator[Violation]:
+    value = request.thinking.get("thinkingBudget")
+    low, high = request.traits.budget or (0, 0)
+    if value is None or not request.see([value]) or value == -1 or low <= value <= high:
+        return
+    if value or "always" in request.traits.thinking:
+        message = 2 if value else int(request.vertex)
+        fields = {"value": value, "low": low, "high": high}
+        yield request.violation("/generationConfig/thinkingConfig/thinkingBudget", fields, message=message)
+
+
+@gemini(
+    "GEM-PARAM-05", "The thinking level is one of the model's; many models have no MINIMAL.",
+    UnverifiedText("Thinking level {level} is not supported for this model."),
+    applies=lambda request: "level" in request.traits.thinking and request.traits.efforts is not None,
+    remedy="Use the next higher level.",
+    source="provider documentation; llmberjack#14", confidence="documented", as_of="2026",
+)  # fmt: skip
+def level_unsupported(request: GeminiBody) -> Iterator[Violation]:
+    level = request.level
+    if not level or level.endswith("UNSPECIFIED"):
+        return
+    request.see([level])
+    if level.lower() not in (request.traits.efforts or ()):
+        pointer = "/generationConfig/thinkingConfig/thinkingLevel"
+        yield request.violation(pointer, {"level": level}, certain=level == "MINIMAL")
+
+
+# --- tools and schemas ------------------------------------------------------------------------------------------------
+
+
+@gemini(
+    "GEM-PARAM-06", "Functions can be forced or listed only if some are declared.",
+    UnverifiedText("Function calling config is set without function_declarations."),
+    certain=False,
+    remedy="Without functions, leave `toolConfig` out.",
+    source="wording from memory; recorded acceptances of AUTO, and one of a request without functions", as_of="2026",
+)  # fmt: skip
+def forced_without_functions(request: GeminiBody) -> Iterator[Violation]:
+    config = request.tool_config.get("functionCallingConfig")
+    if config is None or not request.see([config]) or request.declarations:
+        return
+    if str(config.get("mode", "")).upper() == "ANY" or config.get("allowedFunctionNames"):
+        yield request.violation("/toolConfig")
+
+
+@gemini(
+    "GEM-PARAM-07",
+    "Functions and server tools in one request need `includeServerSideToolInvocations`; before Gemini 3 "
+    "they exclude each other.",
+    "Tool use with function calling is unsupported",
+    "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with Function calling.",
+    remedy="Set the flag from Gemini 3 on, or send two requests.",
+    source="symfony/ai#803; go-genai#323; Open-WebUI-Functions#159; celeste-python#197; three recorded acceptances with the "
+    "flag, two of Google Search on Vertex AI without it", as_of="2026-04",
+)  # fmt: skip
+def functions_with_server_tools(request: GeminiBody) -> Iterator[Violation]:
+    if not request.server_tools or not request.declarations:
+        return
+    request.see(request.server_tools)
+    if request.traits.functions_alone:
+        yield request.violation("/tools")
+    elif request.vertex:
+        if any(name != "googleSearch" for name in request.server_tools):
+            yield request.violation("/tools", certain=False)
+    elif not request.tool_config.get("includeServerSideToolInvocations"):
+        yield request.violation("/tools", message=1)
+
+
+@gemini(
+    "GEM-PARAM-08", "Before Gemini 3, JSON output by media type and functions exclude each other.",
+    "Function calling with a response mime type: 'application/json' is unsupported",
+    applies=lambda request: request.traits.functions_alone,
+    remedy="Request the JSON in a second request.", source="symfony/ai#803; symfony/ai#1777", as_of="2026-03",
+)  # fmt: skip
+def functions_with_json_output(request: GeminiBody) -> Iterator[Violation]:
+    if request.see(request.declarations) and request.config.get("responseMimeType") == "application/json":
+        yield request.violation("/generationConfig/responseMimeType")
+
+
+@gemini(
+    "GEM-SCHEMA-01", "`parameters` and `responseSchema` accept only the keywords of Google's schema.",
+    _UNKNOWN_KEY[0],
+    param="{path}",
+    remedy="Use `parametersJsonSchema` or `responseJsonSchema`, which accept all keywords, or remove the keyword.",
+    source="zed#44875; zed#59938; openswarm#24; smart-composer#455", as_of="2026-06",
+)  # fmt: skip
+def unknown_schema_keyword(request: GeminiBody) -> Iterator[Violation]:
+    request.see(request.schemas)
+    for key in request.normal_form.unknown:
+        if key.message == "Schema" and not key.is_list:
+            yield _unknown_key(key)
+
+
+@gemini(
+    "GEM-SCHEMA-02", "A schema has one type, and an array has `items`.",
+    "Invalid JSON payload received. Unknown name \"type\" at '{path}': Proto field is not repeating, cannot start list.",
+    "* GenerateContentRequest.{path}.items: missing field.",
+    remedy="Use `nullable`, add `items`, or use `parametersJsonSchema`.",
+    source="zed#53919; cline#7339", as_of="2026-04",
+)  # fmt: skip
+def several_types_or_no_items(request: GeminiBody) -> Iterator[Violation]:
+    for key in request.normal_form.unknown:
+        if key.is_list:
+            yield Violation(key.pointer, {"path": key.path})
+    for pointer, path, schema in request.see(request.schemas):
+        if str(schema.get("type", "")).upper() in ("ARRAY", "5") and "items" not in schema:
+            yield request.violation(pointer, {"path": path}, message=1)
+
+
+@gemini(
+    "GEM-SCHEMA-03", "A function name has at most 64 letters, digits and `_.:-`, and starts with a letter or `_`.",
+    "Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores "
+    "(_), dots (.), colons (:), or dashes (-), with a maximum length of 64.",
+    param="{path}.name",
+    remedy="Send another name, and translate it back in the reply.",
+    source="ccs#25; gemini-cli#2966; gemini-cli#12425; cline#7339", as_of="2025-11",
+)  # fmt: skip
+def invalid_function_name(request: GeminiBody) -> Iterator[Violation]:
+    for pointer, path, function in request.see(request.declarations):
+        if not _FUNCTION_NAME.fullmatch(function.get("name", "")):
+            yield request.violation(f"{pointer}/name", {"path": path})
+
+
+@gemini(
+    "GEM-SCHEMA-04", "A schema is given in Google's form or as JSON Schema, not both.",
+    UnverifiedText("Only one of {field} and {field}_json_schema may be set."),
+    remedy="Send one of the two.", source="google-genai", confidence="documented", as_of="2026-11",
+)  # fmt: skip
+def schema_in_both_forms(request: GeminiBody) -> Iterator[Violation]:
+    for pointer, _, function in request.see(request.declarations):
+        for name in ("parameters", "response"):
+            if name in function and f"{name}JsonSchema" in function:
+                yield request.violation(pointer, {"field": name})
+    if "responseSchema" in request.config and not {"responseJsonSchema", "_responseJsonSchema"}.isdisjoint(
+        request.config
+    ):
+        yield request.violation("/generationConfig", {"field": "response"})
+
+
+gemini(
+    "GEM-PARAM-12", "The key is valid; an invalid one is a 400 here, not a 401.",
+    "API key not valid. Please pass a valid API key.",
+    code="API_KEY_INVALID", unchecked="the simulator accepts every key; the audit cannot check one",
+    remedy="Recognize it by the reason in the details.",
+    source="openai-scala-client#109; oh-my-pi#449", as_of="2026-03",
+)  # fmt: skip
+gemini(
+    "GEM-RESP-01", "A blocked prompt is answered with status 200, a reason, and no candidates.",
+    '{"promptFeedback":{"blockReason":"MODEL_ARMOR","blockReasonMessage":".."},"usageMetadata":{..}}',
+    status=200, unchecked="no request shows what a filter blocks; a scripted `refuse` is answered in this form",
+    remedy="Read the reason, and treat it as a refusal, not as an empty answer.",
+    source="a recorded block", confidence="recorded", as_of="2026",
+)  # fmt: skip
+gemini(
+    "GEM-INT-01", "The Interactions API without storage needs every step back, in order, with its signature.",
+    UnverifiedText("Invalid input steps."),
+    unchecked="the Interactions API is not supported",
+    remedy="Send every step back, in order.", source="provider documentation", confidence="documented", as_of="2026-11",
+)  # fmt: skip

@@ -1,1 +1,0 @@
-"""Gemini's generateContent, as Google's API and as Vertex."""

@@ -1,0 +1,560 @@
+"""From a turn to a generateContent response: one body, server-sent events, or a JSON array of chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tenuto.core import jsonio
+from tenuto.rules.body import Fields
+from tenuto.rules.gemini import DATA_FIELDS
+from tenuto.rules.gemini_turns import part_content
+from tenuto.rules.issued_tokens import IssuedToken, content_digest
+from tenuto.sim import errors, models_list, providers, script
+from tenuto.sim.dialects import SimDialect, TurnRequest
+from tenuto.sim.gemini_reader import count_tokens, open_request, to_turn_request, token_details
+from tenuto.sim.reply_parts import add_faults, cut_pieces, encode_piece, find_stop
+from tenuto.sim.script import Fault, Step, Turn
+from tenuto.sim.tokens import BASE62, SeededRandom, estimate_tokens
+
+_ID_CHARACTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_IMAGE_TOKENS = 1_120
+_BLOCK_REASONS = {
+    "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "MODEL_ARMOR", "JAILBREAK", "SPII",
+}  # fmt: skip
+_FINISH_REASONS = {"length": "MAX_TOKENS", "filter": "SAFETY", "stop_sequence": "STOP"}
+_SAFETY_RATINGS = [
+    {"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH", "blocked": True},
+    {"category": "HARM_CATEGORY_HARASSMENT", "probability": "NEGLIGIBLE"},
+    {"category": "HARM_CATEGORY_HATE_SPEECH", "probability": "NEGLIGIBLE"},
+    {"category": "HARM_CATEGORY_SEXUALLY_EXPLICIT", "probability": "NEGLIGIBLE"},
+]
+_SIGNATURE_SIZES = {"toolResponse": (20_000, 40_000), "inlineData": (20_000, 60_000)}
+_SIGNATURE_SIZE = (160, 1_900)
+"""The sizes in bytes that recorded signatures have."""
+_SIGNATURE_APART = 0.6
+"""How often the signature of a streamed text comes in a chunk of its own, with an empty text."""
+_SEARCH_CHIP = (
+    "<style>\n.container {{\n  align-items: center;\n  border-radius: 8px;\n  display: flex;\n}}\n</style>\n"
+    '<div class="container">\n  <a class="chip" href="https://example.org/search">{query}</a>\n</div>\n'
+)
+_EPOCH, _YEAR = 1_790_000_000, 31_536_000
+
+
+class _TextPart(msgspec.Struct):
+    """Text or reasoning in the pieces of a stream, with faults between them."""
+
+    pieces: list[str | Fault | script.StreamError]
+    is_thought: bool = False
+    signature: str = ""
+    is_signature_apart: bool = False
+    """Whether the signature is streamed after the text, with an empty text."""
+
+    @property
+    def text(self) -> str:
+        return "".join(piece for piece in self.pieces if isinstance(piece, str))
+
+    def part(self, text: str) -> Fields:
+        return {"text": text, "thought": True} if self.is_thought else {"text": text}
+
+
+class _DataPart(msgspec.Struct):
+    """A part that is not text."""
+
+    fields: Fields
+    tokens: int
+    signature: str = ""
+
+
+_Item: TypeAlias = _TextPart | _DataPart | Fault | script.StreamError
+_ChunkPart: TypeAlias = tuple[Fields, int, bool] | Fault | script.StreamError
+"""A part of a stream, the number of answer tokens up to its end, and whether the answer has begun."""
+
+
+class _ReplyPlan(msgspec.Struct):
+    """A reply before it is written."""
+
+    id: str
+    items: list[_Item] = []
+    finish: str = "STOP"
+    message: str = ""
+    block: dict[str, str] | None = None
+    """The reason why the prompt is blocked; then there are no candidates."""
+    grounding: dict[str, Any] | None = None
+    thinking_tokens: int = 0
+    tool_tokens: int = 0
+
+    @property
+    def answer_tokens(self) -> int:
+        return sum(_answer_tokens(item) for item in self.items)
+
+
+def _answer_tokens(item: _Item) -> int:
+    if isinstance(item, _DataPart):
+        return item.tokens
+    return estimate_tokens(item.text) if isinstance(item, _TextPart) and not item.is_thought else 0
+
+
+def write(request: TurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
+    writer = _ReplyWriter(request, _Planner(request, random).plan_reply(turn))
+    if not request.request.stream:
+        return add_faults(encode_piece(writer.response_object()), turn)
+    chunks = writer.stream_chunks()
+    if request.request.headers.get("x-sim-alt") == "sse":
+        return [b"data: %b\r\n\r\n" % encode_piece(chunk) if isinstance(chunk, dict) else chunk for chunk in chunks]
+    return list(_array(chunks))
+
+
+def _array(chunks: list[dict[str, Any] | Fault]) -> Iterator[bytes | Fault]:
+    has_started = False
+    for chunk in chunks:
+        if isinstance(chunk, dict):
+            yield b"%b%b\n" % (b",\r\n" if has_started else b"[", encode_piece(chunk))
+            has_started = True
+        else:
+            yield chunk
+    yield b"]" if has_started else b"[]"
+
+
+# --- planning ---------------------------------------------------------------------------------------------------------
+
+
+class _Planner:
+    """Turn steps into parts, as far as output limit and stop sequences allow, and sign them."""
+
+    def __init__(self, request: TurnRequest, random: SeededRandom) -> None:
+        self._request = request
+        self._random = random
+        self._traits = request.request.target.traits
+        self._body = open_request(request.request)
+        self._plan = _ReplyPlan(id=random.word(22, f"{BASE62}-_"))
+        self._grounding = _Grounding(vertex=self._body.vertex)
+        self._room = request.max_tokens
+        self._is_finished = False
+
+    def plan_reply(self, turn: Turn) -> _ReplyPlan:
+        for step in turn:
+            self._add(step)
+            if self._is_finished:
+                break
+        texts = [item for item in self._plan.items if isinstance(item, _TextPart) and not item.is_thought]
+        self._plan.grounding = self._grounding.metadata(texts)
+        if self._plan.block is None:
+            for index, item in enumerate(self._items_to_sign(texts)):
+                self._sign(item, index)
+        return self._plan
+
+    def _add(self, step: Step) -> None:
+        match step:
+            case script.Think():
+                self._add_thinking(step)
+            case script.Say():
+                self._add_text(step)
+            case script.CallTool():
+                self._add_call(step)
+            case script.Search():
+                self._add_search(step)
+            case script.RunCode():
+                self._add_code(step)
+            case script.SendImage():
+                blob = {"mimeType": step.media_type, "data": step.data}
+                self._add_data({"inlineData": blob}, _IMAGE_TOKENS)
+            case script.Refuse():
+                self._refuse(step)
+            case script.Stop():
+                self._finish(_FINISH_REASONS[step.reason])
+            case script.Pause():
+                self._is_finished = True
+            case script.Disconnect() | script.Stall() | script.SlowStream() | script.StreamError():
+                last = self._plan.items[-1] if self._plan.items else None
+                (last.pieces if isinstance(last, _TextPart) else self._plan.items).append(step)
+
+    def _add_thinking(self, step: script.Think) -> None:
+        pieces = self._fit(list(step.text) if isinstance(step.text, list) else [step.text])
+        self._plan.thinking_tokens += estimate_tokens("".join(pieces))
+        if self._request.shows_thinking and not step.redacted and any(pieces):
+            self._text_part(is_thought=True).pieces += pieces
+
+    def _add_text(self, step: script.Say) -> None:
+        part = self._text_part(is_thought=False)
+        before = part.text
+        pieces = self._group(step.text)
+        end = find_stop(before, "".join(pieces), self._request.stop)
+        if end is not None:
+            pieces = cut_pieces(pieces, end - len(before))
+            part.pieces = cut_pieces(part.pieces, end)  # the stop sequence may begin in the text before
+        pieces = self._fit(pieces)
+        part.pieces += pieces
+        self._grounding.add_text(part, before, "".join(pieces), step.cites)
+        self._is_finished = self._is_finished or end is not None
+
+    def _add_call(self, step: script.CallTool) -> None:
+        args: Any = step.args
+        if isinstance(args, str):
+            if not _is_object(args):
+                self._finish("MALFORMED_FUNCTION_CALL", f"Malformed function call: {step.name}({args})")
+                return
+            args = msgspec.Raw(args.encode())
+        call: Fields = {"name": step.name, "args": args}
+        if self._traits.strict_turns or step.id:
+            call["id"] = step.id or self._random.word(8, _ID_CHARACTERS)
+        size = estimate_tokens(step.name) + estimate_tokens(jsonio.encode(args).decode())
+        self._add_data({"functionCall": call}, size)
+
+    def _add_search(self, step: script.Search) -> None:
+        self._grounding.add_search(step)
+        results = sum(estimate_tokens(found.title + found.text) for found in step.found)
+        self._plan.tool_tokens += estimate_tokens(step.query) + results
+        if self._body.tool_config.get("includeServerSideToolInvocations"):
+            shared = {"toolType": "GOOGLE_SEARCH_WEB", "id": self._random.word(8, _ID_CHARACTERS)}
+            args = {"queries": [step.query]}
+            self._add_data({"toolCall": {**shared, "args": args}}, estimate_tokens(step.query))
+            response = {"search_suggestions": self._grounding.chip}
+            self._add_data({"toolResponse": {**shared, "response": response}}, 0)
+
+    def _add_code(self, step: script.RunCode) -> None:
+        id = {} if self._traits.functions_alone else {"id": self._random.word(8, _ID_CHARACTERS)}
+        code = {"language": "PYTHON", "code": step.code}
+        self._add_data({"executableCode": {**code, **id}}, estimate_tokens(step.code))
+        outcome = {"outcome": "OUTCOME_OK" if step.ok else "OUTCOME_FAILED"}
+        output = {"output": step.output} if step.output else {}
+        self._plan.tool_tokens += estimate_tokens(step.output)
+        self._add_data({"codeExecutionResult": {**outcome, **output, **id}}, 0)
+
+    def _refuse(self, step: script.Refuse) -> None:
+        reason = step.category.upper()
+        if any(isinstance(item, _TextPart | _DataPart) for item in self._plan.items):
+            self._finish(reason if reason in _BLOCK_REASONS else "SAFETY", step.text)
+            return
+        reason = reason if reason in _BLOCK_REASONS else "PROHIBITED_CONTENT"
+        self._plan.block = {"blockReason": reason, "blockReasonMessage": step.text}
+        self._is_finished = True
+
+    def _text_part(self, *, is_thought: bool) -> _TextPart:
+        last = self._plan.items[-1] if self._plan.items else None
+        if isinstance(last, _TextPart) and last.is_thought == is_thought:
+            return last
+        part = _TextPart([], is_thought)
+        self._plan.items.append(part)
+        return part
+
+    def _add_data(self, fields: Fields, size: int) -> None:
+        if self._room is not None and size > self._room:
+            self._finish("MAX_TOKENS")
+            return
+        self._plan.items.append(_DataPart(fields, size))
+        self._spend(size)
+
+    def _fit(self, pieces: list[str]) -> list[str]:
+        """Return the pieces that the output limit leaves room for; finish if some are left out."""
+        room = self._room
+        if room is not None and sum(map(len, pieces)) > room * 4:
+            pieces = cut_pieces(pieces, room * 4)
+            self._finish("MAX_TOKENS")
+        self._spend(estimate_tokens("".join(pieces)))
+        return pieces
+
+    def _spend(self, size: int) -> None:
+        if self._room is not None:
+            self._room = max(0, self._room - size)
+
+    def _finish(self, reason: str, message: str = "") -> None:
+        self._plan.finish, self._plan.message, self._is_finished = reason, message, True
+
+    def _group(self, text: str | list[str]) -> list[str]:
+        """Split a text into the larger pieces that this provider sends; a list is already split."""
+        pieces = list(self._random.pieces(text))
+        if not isinstance(text, str):
+            return pieces
+        groups: list[str] = []
+        start, size = 0, 1
+        while start < len(pieces):
+            groups.append("".join(pieces[start : start + size]))
+            start += size
+            size = self._random.random.choice((2, 4, 8, 16))
+        return groups
+
+    # --- signatures ---
+
+    def _items_to_sign(self, texts: list[_TextPart]) -> list[_TextPart | _DataPart]:
+        """Choose the items to sign: the first call, or without calls the last text; code, images and search in any case."""
+        items = [item for item in self._plan.items if isinstance(item, _TextPart | _DataPart)]
+        if self._traits.signed_calls == "optional":
+            has_functions = bool(self._request.tools)
+            answers = [item for item in items if not (isinstance(item, _TextPart) and item.is_thought)]
+            return answers[:1] if self._request.thinks and has_functions else []
+        if self._traits.signed_calls != "required":
+            return []
+        data = [item for item in items if isinstance(item, _DataPart)]
+        calls = [item for item in data if "functionCall" in item.fields]
+        if not calls and not texts and self._plan.finish == "STOP":
+            texts = [_TextPart([])]  # no answer: the signature comes with an empty text
+            self._plan.items += texts
+            items += texts
+        others = [item for item in data if item not in calls and "codeExecutionResult" not in item.fields]
+        signed = [*others, *(calls[:1] or texts[-1:])]
+        return [item for item in items if any(item is one for one in signed)]
+
+    def _sign(self, item: _TextPart | _DataPart, index: int) -> None:
+        request = self._request.request
+        if isinstance(item, _TextPart):
+            kind, text = "text", item.text
+            last = next((piece for piece in reversed(item.pieces) if isinstance(piece, str) and piece), "")
+            item.is_signature_apart = self._random.random.random() < _SIGNATURE_APART or not last
+            contents = [("text", text), ("text", "" if item.is_signature_apart else last)]
+        else:
+            kind, text = next(name for name in DATA_FIELDS if name in item.fields), ""
+            contents = [part_content(_parsed(item.fields))]
+        token = IssuedToken(
+            kind=kind,
+            provider=providers.imitated_row(request.provider).name,
+            account=request.account,
+            model=request.model,
+            reply=self._plan.id,
+            index=index,
+            contents=tuple(content_digest(*content) for content in contents),
+            length=len(text),
+            id=_parsed(item.fields).get("functionCall", {}).get("id", "") if isinstance(item, _DataPart) else "",
+        )
+        size = self._random.random.randint(*_SIGNATURE_SIZES.get(kind, _SIGNATURE_SIZE))
+        item.signature = self._random.token(token, size)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(jsonio.parse(text), dict)
+    except jsonio.JsonError:
+        return False
+
+
+def _parsed(fields: Fields) -> Fields:
+    """Return a part whose arguments are values, not JSON text."""
+    call = fields.get("functionCall")
+    if call and isinstance(call["args"], msgspec.Raw):
+        return {"functionCall": {**call, "args": jsonio.parse(bytes(call["args"]))}}
+    return fields
+
+
+class _Grounding:
+    """Collects searches, sources and the texts that cite them. Offsets count bytes."""
+
+    def __init__(self, *, vertex: bool) -> None:
+        self._vertex = vertex
+        self._queries: list[str] = []
+        self._sources: dict[str, str] = {}
+        self._results: list[int] = []
+        self._supports: list[tuple[_TextPart, int, str, list[int]]] = []
+
+    @property
+    def chip(self) -> str:
+        """The HTML that the provider wants shown next to the answer."""
+        return _SEARCH_CHIP.format(query=self._queries[-1] if self._queries else "")
+
+    def add_search(self, step: script.Search) -> None:
+        self._queries.append(step.query)
+        self._results = [self._source(found.url, found.title) for found in step.found]
+
+    def add_text(self, part: _TextPart, before: str, text: str, cites: tuple[script.Cite, ...]) -> None:
+        """Add a text that cites sources; without citations, the results of the search before it."""
+        indices = [self._source(cite.url, cite.title) for cite in cites] or self._results
+        if indices and text:
+            self._supports.append((part, len(before.encode("utf-8", "surrogatepass")), text, indices))
+        self._results = []
+
+    def metadata(self, texts: list[_TextPart]) -> dict[str, Any] | None:
+        """Return `groundingMetadata`; None without searches and citations."""
+        if not self._queries and not self._sources:
+            return None
+        metadata: dict[str, Any] = {}
+        if self._queries:
+            metadata["searchEntryPoint"] = {"renderedContent": self.chip}
+        if self._sources:
+            metadata["groundingChunks"] = [self._chunk(url, title) for url, title in self._sources.items()]
+        if self._supports:
+            metadata["groundingSupports"] = [_support(texts, *support) for support in self._supports]
+        if self._vertex:
+            metadata["retrievalMetadata"] = {}
+        if self._queries:
+            metadata["webSearchQueries"] = self._queries
+        return metadata
+
+    def _source(self, url: str, title: str) -> int:
+        self._sources.setdefault(url, title)
+        return list(self._sources).index(url)
+
+    def _chunk(self, url: str, title: str) -> dict[str, Any]:
+        host = url.partition("://")[2].partition("/")[0]
+        web = {"uri": url, "title": title or host}
+        return {"web": {**web, "domain": host} if self._vertex else web}
+
+
+def _support(texts: list[_TextPart], part: _TextPart, start: int, text: str, indices: list[int]) -> dict[str, Any]:
+    index = next(n for n, one in enumerate(texts) if one is part)
+    segment: dict[str, Any] = {"partIndex": index} if index else {}
+    if start:
+        segment["startIndex"] = start
+    segment["endIndex"] = start + len(text.encode("utf-8", "surrogatepass"))
+    segment["text"] = text
+    return {"segment": segment, "groundingChunkIndices": indices}
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+class _ReplyWriter:
+    def __init__(self, request: TurnRequest, plan: _ReplyPlan) -> None:
+        body = open_request(request.request)
+        self._request = request
+        self._plan = plan
+        self._vertex = body.vertex
+        self._is_cached = "cachedContent" in body.fields
+        self._prompt = sum(body.token_counts.values())
+        self._prompt_details = token_details(body.token_counts)
+        created = {"createTime": _create_time(request.request.digest)} if self._vertex else {}
+        self._identity = {"modelVersion": request.request.requested_model, **created, "responseId": plan.id}
+
+    def response_object(self) -> dict[str, Any]:
+        if self._plan.block is not None:
+            return self._blocked()
+        parts = []
+        for item in self._plan.items:
+            if isinstance(item, _DataPart):
+                parts.append(_signed(item.fields, item.signature))
+            elif isinstance(item, _TextPart) and (item.text or item.signature):
+                parts.append(_signed(item.part(item.text), item.signature))
+        has_content = parts or self._plan.finish in ("STOP", "MAX_TOKENS")
+        return self._chunk(parts, self._usage(self._plan.answer_tokens, final=True), self._ending(), bool(has_content))
+
+    def stream_chunks(self) -> list[dict[str, Any] | Fault]:
+        """Return the chunks of a stream with its faults. An error ends it."""
+        if self._plan.block is not None:
+            return [self._blocked()]
+        parts = list(self._chunk_parts())
+        last = max((n for n, part in enumerate(parts) if isinstance(part, tuple)), default=-1)
+        chunks: list[dict[str, Any] | Fault] = []
+        for n, part in enumerate(parts):
+            if isinstance(part, script.StreamError):
+                status = 503 if part.status == 529 else part.status
+                error = errors.ApiError(status=status, message=part.message)
+                return [*chunks, errors.error_body(self._request.request.provider, error)]
+            if isinstance(part, tuple):
+                fields, count, has_answer = part
+                is_last = n == last and not any(isinstance(one, script.StreamError) for one in parts)
+                ending = self._ending() if is_last else {} if self._vertex else {"index": 0}
+                usage = self._usage(count, with_thinking=has_answer or is_last, final=is_last)
+                chunks.append(self._chunk([fields], usage, ending))
+            else:
+                chunks.append(part)
+        return chunks if last >= 0 else [*chunks, self._chunk([], self._usage(0, final=True), self._ending())]
+
+    def _chunk_parts(self) -> Iterator[_ChunkPart]:
+        count = 0
+        for item in self._plan.items:
+            if isinstance(item, _TextPart):
+                yield from _text_chunks(item, count)
+                count += _answer_tokens(item)
+            elif isinstance(item, _DataPart):
+                count += item.tokens
+                yield _signed(item.fields, item.signature), count, True
+            else:
+                yield item
+
+    def _chunk(
+        self, parts: list[Fields], usage: dict[str, Any], ending: dict[str, Any], has_content: bool = True
+    ) -> dict[str, Any]:
+        content: dict[str, Any] = {"parts": parts, "role": "model"} if parts else {"role": "model"}
+        candidate = {"content": content if has_content else {}, **ending}
+        candidates = [candidate]
+        if self._request.choices > 1:
+            candidates = [{**candidate, "index": n} for n in range(self._request.choices)]
+        return {"candidates": candidates, "usageMetadata": usage, **self._identity}
+
+    def _blocked(self) -> dict[str, Any]:
+        usage = self._usage(0, final=not self._vertex)
+        return {"promptFeedback": self._plan.block, "usageMetadata": usage, **self._identity}
+
+    def _ending(self) -> dict[str, Any]:
+        """Return the fields of a candidate that only its last chunk has."""
+        plan = self._plan
+        ending: dict[str, Any] = {"finishReason": plan.finish}
+        if not self._vertex:
+            ending["index"] = 0
+        has_calls = any(isinstance(item, _DataPart) and "functionCall" in item.fields for item in plan.items)
+        message = plan.message or ("Model generated function call(s)." if has_calls and not self._vertex else "")
+        if message:
+            ending["finishMessage"] = message
+        if plan.grounding is not None:
+            ending["groundingMetadata"] = plan.grounding
+        if plan.finish == "SAFETY":
+            ending["safetyRatings"] = _SAFETY_RATINGS
+        return ending
+
+    def _usage(self, count: int, *, with_thinking: bool = True, final: bool = False) -> dict[str, Any]:
+        """Return the token counts after `count` answer tokens. Vertex AI sends them at the end only."""
+        if self._vertex and not final:
+            return {"trafficType": "ON_DEMAND"}
+        thinking = self._plan.thinking_tokens if with_thinking else 0
+        tools = self._plan.tool_tokens if final else 0
+        usage: dict[str, Any] = {"promptTokenCount": self._prompt}
+        if count:
+            usage["candidatesTokenCount"] = count
+        usage["totalTokenCount"] = self._prompt + count + thinking + tools
+        usage |= {"trafficType": "ON_DEMAND"} if self._vertex else {"serviceTier": "standard"}
+        usage["promptTokensDetails"] = self._prompt_details
+        if self._vertex and count:
+            usage["candidatesTokensDetails"] = token_details({"TEXT": count})
+        if tools:
+            usage["toolUsePromptTokenCount"] = tools
+            usage["toolUsePromptTokensDetails"] = token_details({"TEXT": tools})
+        if thinking:
+            usage["thoughtsTokenCount"] = thinking
+        if self._is_cached and final:
+            usage["cachedContentTokenCount"] = self._prompt // 2
+            usage["cacheTokensDetails"] = token_details({"TEXT": self._prompt // 2})
+        return usage
+
+
+def _text_chunks(item: _TextPart, before: int) -> list[_ChunkPart]:
+    """Return the parts of a streamed text. The signature is on the last one, or on one more with an empty text."""
+    chunks: list[_ChunkPart] = []
+    has_answer = not item.is_thought or before > 0
+    count, length, last = before, 0, -1
+    for piece in item.pieces:
+        if not isinstance(piece, str):
+            chunks.append(piece)
+        elif piece:
+            length += len(piece)
+            count = before if item.is_thought else before + (length + 3) // 4
+            last = len(chunks)
+            chunks.append((item.part(piece), count, has_answer))
+    if item.signature and item.is_signature_apart:
+        chunks.insert(last + 1, (_signed({"text": ""}, item.signature), count, True))
+    elif item.signature and isinstance(chunk := chunks[last], tuple):
+        chunks[last] = (_signed(chunk[0], item.signature), *chunk[1:])
+    return chunks
+
+
+def _signed(fields: Fields, signature: str) -> Fields:
+    return {**fields, "thoughtSignature": signature} if signature else fields
+
+
+def _create_time(digest: str) -> str:
+    """Return a time that is the same for the same request."""
+    moment = int(content_digest(digest, "created"), 16)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(_EPOCH + moment % _YEAR))
+    return f"{stamp}.{moment // _YEAR % 1_000_000:06d}Z"
+
+
+DIALECT = SimDialect(
+    to_turn_request=to_turn_request,
+    write=write,
+    count=count_tokens,
+    stream_in_body=False,
+    array_without_sse=True,
+    listed_dialects=("gemini",),
+    model_entry=models_list.gemini_entry,
+    model_list=models_list.gemini_list,
+)

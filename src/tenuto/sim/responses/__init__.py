@@ -1,1 +1,0 @@
-"""The Responses dialect: OpenAI, Azure, xAI and DeepSeek at `/v1/responses`."""

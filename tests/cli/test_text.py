@@ -1,0 +1,49 @@
+"""Nothing that a model or a tool wrote is obeyed by a terminal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.cli.terminal.text import escape_control, escape_json, one_line
+
+ANY = st.text(st.characters() | st.sampled_from("\x1b\x07\x9b\u202e\u2066\u200d\u2028\r\n\t\ud800\U000e0041"))
+
+
+@given(ANY)
+def test_nothing_that_is_shown_can_be_obeyed(text):
+    """No control character, override, half character or odd end of a line is left; lines, tabs and joiners are."""
+    left = {sign for sign in escape_control(text) if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+
+    assert left <= set("\n\t\u200c\u200d")
+    assert escape_control(text) == escape_control(escape_control(text))
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"]) | st.sampled_from("\n\t")))
+def test_what_is_plain_stays_as_it_is(text):
+    assert text == escape_control(text)
+
+
+def test_what_is_hidden_is_spelt_out():
+    assert r"\x1b[31mred\x07 \u202eevil \U000e0041" == escape_control("\x1b[31mred\x07 \u202eevil \U000e0041")
+    assert "one\ntwo\\rthree" == escape_control("one\r\ntwo\rthree")
+
+
+@given(ANY, st.integers(10, 50))
+def test_a_line_is_one_line_and_no_longer(text, most):
+    line = one_line(text, most)
+
+    assert len(line) <= most
+    assert "\n" not in line
+
+
+@given(st.dictionaries(ANY, ANY))
+def test_a_document_that_is_shown_says_the_same(value):
+    """Escapes of JSON stand for what a terminal would obey."""
+    document = escape_json(json.dumps(value, ensure_ascii=False))
+
+    assert document == escape_control(document)
+    assert json.loads(document) == value
