@@ -250,7 +250,7 @@ def test_only_listed_hosts_are_reached(tenuto_sim):
         assert send(tenuto_sim.base_url + "/v1/models") == 200
 
 
-def test_host_of_a_simulator_is_forbidden_when_its_client_is_closed(tenuto_sim):
+def test_simulator_host_is_forbidden_after_client_is_closed(tenuto_sim):
     with Server(reply(b"{}")) as server:
         with Client(providers={"sim": {"base_url": server.url}}) as client:
             with contextlib.suppress(TenutoError):

@@ -120,7 +120,7 @@ def test_a_reader_that_does_not_read_leaves_nothing_open(body, size):
 
 
 @pytest.mark.parametrize("steps", range(6))
-def test_server_that_stops_while_it_accepts_a_connection_leaves_nothing_open(steps):
+def test_server_stopped_while_it_accepts_leaves_nothing_open(steps):
     async def main():
         async with Simulator() as sim:
             connection = line(sim)
