@@ -22,20 +22,21 @@ PACKAGES = ("cli", "tools")
 WIDTH = 100
 
 
-def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Context]]:
-    """Yield the path and the context of a command and its subcommands."""
-    context = click.Context(command, info_name=path, max_content_width=WIDTH, terminal_width=WIDTH)
-    yield path, context
+def commands(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[click.Context]:
+    """Yield the context of a command and of its subcommands, with the settings that `main` gives them."""
+    settings = {"max_content_width": WIDTH, "terminal_width": WIDTH, **command.context_settings}
+    context = click.Context(command, parent, name, **settings)
+    yield context
     if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
+        for inner_name in command.list_commands(context):
+            inner = command.get_command(context, inner_name)
             if inner is not None:
-                yield from commands(inner, f"{path} {name}")
+                yield from commands(inner, inner_name, context)
 
 
 def help_pages() -> Iterator[str]:
-    for path, context in commands(_tenuto, "tenuto"):
-        yield f"## {path} --help\n\n{context.get_help()}\n"
+    for context in commands(_tenuto, "tenuto"):
+        yield f"## {context.command_path} --help\n\n{context.get_help()}\n"
 
 
 def tool_texts() -> Iterator[str]:
