@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 
 import pytest
@@ -13,7 +14,7 @@ from tenuto import AsyncClient, Client, Image, LLMError, Provider, TenutoError, 
 from tenuto.catalog import PROVIDERS
 from tenuto.catalog.models import model_rows
 from tenuto.client.http import HttpRequest
-from tenuto.client.simulator import simulator_for
+from tenuto.client.simulator import LocalSimulator, simulator_for
 from tenuto.client.transport import AiohttpTransport
 from tenuto.errors import AuthenticationFailed, BadRequest, MissingKey, NetworkForbidden
 from tenuto.rules.issued_tokens import content_digest
@@ -256,6 +257,17 @@ def test_simulator_host_is_forbidden_after_client_is_closed(tenuto_sim):
             with contextlib.suppress(TenutoError):
                 client.chat("sim/chat", "Hi")
             assert send(server.url) == 200
+        with pytest.raises(NetworkForbidden):
+            send(server.url)
+
+
+def test_simulator_host_is_forbidden_after_client_is_lost(tenuto_sim):
+    with Server(reply(b"{}")) as server:
+        simulator = LocalSimulator(server.url)
+        asyncio.run(simulator.url())
+        assert send(server.url) == 200
+        del simulator
+        gc.collect()
         with pytest.raises(NetworkForbidden):
             send(server.url)
 

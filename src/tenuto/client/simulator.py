@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -73,6 +74,7 @@ class LocalSimulator:
         self._simulator: Simulator | None = None
         self._pid = 0
         self._is_closed = False
+        weakref.finalize(self, _simulator_hosts.pop, id(self), None)  # for clients that are never closed
 
     async def url(self) -> str:
         """Return the URL. Raise `TenutoError` if the simulator cannot start with the settings of the environment."""
