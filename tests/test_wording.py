@@ -40,6 +40,7 @@ CONVERTED = (
     "docs/architecture.md",
     "docs/client.md",
     "docs/command.md",
+    "docs/command/",
     "docs/decisions/",
     "docs/fidelity.md",
     "docs/handover.md",
