@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import Timeouts as Timeouts
     from tenuto.client.reply import Reply as Reply
     from tenuto.client.stream import AsyncStream as AsyncStream
-    from tenuto.client.structured import Structured as Structured
+    from tenuto.client.structured_output import Structured as Structured
     from tenuto.client.sync import Client as Client
     from tenuto.core.blocks import Audio as Audio
     from tenuto.core.blocks import Document as Document
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tenuto.core.blocks import Reasoning as Reasoning
     from tenuto.core.blocks import Text as Text
     from tenuto.core.blocks import ToolUse as ToolUse
-    from tenuto.core.embedding import EmbedRequest as EmbedRequest
-    from tenuto.core.embedding import EmbedResponse as EmbedResponse
+    from tenuto.core.embeddings import EmbedRequest as EmbedRequest
+    from tenuto.core.embeddings import EmbedResponse as EmbedResponse
     from tenuto.core.loss import Location as Location
     from tenuto.core.loss import Loss as Loss
     from tenuto.core.messages import AssistantMessage as AssistantMessage
@@ -79,11 +79,11 @@ _NAMES_BY_MODULE = {
     "tenuto.client.reply": "Reply",
     "tenuto.client.parameters": "Timeouts",
     "tenuto.client.stream": "AsyncStream",
-    "tenuto.client.structured": "Structured",
+    "tenuto.client.structured_output": "Structured",
     "tenuto.client.background_loop": "Stream",
     "tenuto.client.sync": "Client",
     "tenuto.core.blocks": "Audio Document Image Reasoning Text ToolUse",
-    "tenuto.core.embedding": "EmbedRequest EmbedResponse",
+    "tenuto.core.embeddings": "EmbedRequest EmbedResponse",
     "tenuto.core.loss": "Location Loss",
     "tenuto.core.messages": "AssistantMessage Origin SystemMessage ToolCallView ToolResult ToolResults Usage UserMessage user",
     "tenuto.core.provider": "Provider Target WireRequest",

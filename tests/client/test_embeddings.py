@@ -9,7 +9,7 @@ import pytest
 
 from tenuto import catalog
 from tenuto.client import operations
-from tenuto.core.embedding import EmbedRequest, EmbedUsage
+from tenuto.core.embeddings import EmbedRequest, EmbedUsage
 from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import ProtocolError, RateLimited, UnsupportedModel
 

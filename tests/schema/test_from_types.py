@@ -165,7 +165,7 @@ def test_custom_type_cannot_be_parsed():
 
 def test_pydantic_is_not_imported():
     code = (
-        "import sys, tenuto.tools, tenuto.client.structured, dataclasses\n"
+        "import sys, tenuto.tools, tenuto.client.structured_output, dataclasses\n"
         "from tenuto.schema.from_types import parse_as, schema_from_type\n"
         "D = dataclasses.make_dataclass('D', [('a', int)])\n"
         "schema_from_type(D), parse_as('{\"a\": 1}', D)\n"

@@ -17,7 +17,7 @@ from openai import OpenAI
 from openai.types.responses import InputTokenCountParams
 
 from tenuto import catalog
-from tenuto.core.embedding import EmbedRequest
+from tenuto.core.embeddings import EmbedRequest
 from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.wire import count_tokens, embeddings, list_models

@@ -36,8 +36,8 @@ from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.adapt import adapt
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.pairing import UNANSWERED
 from tenuto.wire.registry import codec_for
+from tenuto.wire.result_pairs import UNANSWERED
 from tenuto.wire.token_scope import issued_by
 from tenuto.wire.translate import LOSS_EFFECTS
 from tenuto.wire.write import is_fit, write_request

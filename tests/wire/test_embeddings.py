@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenuto import catalog
-from tenuto.core.embedding import EmbedRequest, EmbedUsage
+from tenuto.core.embeddings import EmbedRequest, EmbedUsage
 from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import BadRequest, LLMError, NotFound, ProtocolError, TranscriptError, UnsupportedModel
 from tenuto.wire.embeddings import UNSTATED, Batch, batches, decode, encode, joined

@@ -29,7 +29,7 @@ from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source, key_variables, load_keys
 from tenuto.client.client import AsyncClient
 from tenuto.core import jsonio
-from tenuto.core.embedding import EmbedRequest
+from tenuto.core.embeddings import EmbedRequest
 from tenuto.errors import BadRequest, StoreError, TenutoError, UnknownProvider, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import Tools as Tools
     from tenuto.client.reply import Reply as Reply
     from tenuto.client.stream import AsyncStream as AsyncStream
-    from tenuto.client.structured import Structured as Structured
+    from tenuto.client.structured_output import Structured as Structured
     from tenuto.client.sync import Client as Client
 
 __all__, __getattr__, __dir__ = import_lazily(
@@ -35,7 +35,7 @@ __all__, __getattr__, __dir__ = import_lazily(
         "tenuto.client.parameters": "ChatParameters Key MessageInput ProviderConfig Timeouts Tools",
         "tenuto.client.reply": "Reply",
         "tenuto.client.stream": "AsyncStream",
-        "tenuto.client.structured": "Structured",
+        "tenuto.client.structured_output": "Structured",
         "tenuto.client.sync": "Client",
         "tenuto.client.background_loop": "Stream",
     },

@@ -25,7 +25,7 @@ from tenuto.client.parameters import (
 )
 from tenuto.client.routing import Router
 from tenuto.closable import AsyncClosable
-from tenuto.core.embedding import EmbedRequest, EmbedResponse
+from tenuto.core.embeddings import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import ClosedError, ConnectionFailed
@@ -163,7 +163,7 @@ class AsyncClient(AsyncClosable):
         An answer that does not match is sent back with the reason, at most `repairs` times; then `SchemaMismatch` is
         raised.
         """
-        from tenuto.client.structured import ask_structured, takes_schemas
+        from tenuto.client.structured_output import ask_structured, takes_schemas
 
         chat_messages: Any = messages
         if output_type is None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tenuto.client.middleware.base import OperationCall
-from tenuto.core.embedding import EmbedRequest, EmbedResponse
+from tenuto.core.embeddings import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import ProtocolError

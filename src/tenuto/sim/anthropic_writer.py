@@ -30,7 +30,7 @@ ReplyText: TypeAlias = str | list[str]
 """A text, or the pieces in which it is streamed."""
 _SIGNATURE_SIZE, _INDEX_SIZE = 210, 138
 _TOKEN_OVERHEAD = 32
-"""The bytes of a sealed token beside its content."""
+"""The size of a sealed token without its content, in bytes."""
 _DIRECT = {"type": "direct"}
 _DROP_REASONS = {
     "ANT-THINK-10": "model_binding_mismatch",

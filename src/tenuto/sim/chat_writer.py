@@ -242,9 +242,8 @@ class _ChoiceBuilder:
             end = [] if self._done else ["\n</think>\n\n"]
             items.append(TextItem(["<think>\n", *([text] if isinstance(text, str) else text), *end]))
         elif self.place == "content" and items and isinstance(last := items[-1], ReasoningItem):
-            items[-1] = ReasoningItem(
-                [join_text(last.text), join_text(text)]
-            )  # in a stream they could not be told apart
+            # In a stream, nothing separates them.
+            items[-1] = ReasoningItem([join_text(last.text), join_text(text)])
         else:
             items.append(ReasoningItem(text))
 

@@ -47,7 +47,7 @@ HELP = (
 
 
 class Route(msgspec.Struct, frozen=True):
-    """What is asked for, in which dialect. `named` and `verb` where the path has them; `methods` are those it takes."""
+    """The kind of a request and its dialect; `methods` are those that the path accepts."""
 
     kind: Kind
     dialect: Dialect = "openai-chat"

@@ -2,7 +2,7 @@
 
 A token is sent only inside its scope (`token_scope`). A turn that the target issued passes unchanged; the blocks of
 other turns are translated (`translate`). For every target, call ids that it would reject are rewritten and results
-directly follow their calls (`pairing`), incomplete turns are dropped, and the first and last messages get the
+directly follow their calls (`result_pairs`), incomplete turns are dropped, and the first and last messages get the
 roles the target requires.
 
 The original transcript does not change, so the first provider later gets everything again. If nothing has to be
@@ -36,8 +36,8 @@ from tenuto.core.blocks import (
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Target
-from tenuto.wire.pairing import CallIds, CallRef, ResultPairs, remove_tokens
 from tenuto.wire.registry import codec_for
+from tenuto.wire.result_pairs import CallIds, CallRef, ResultPairs, remove_tokens
 from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.translate import BlockTranslator
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
+from tenuto.core.embeddings import EmbedRequest, EmbedResponse, EmbedUsage
 from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from tenuto.client.reply import Reply
-from tenuto.client.structured import extract_json, output_request, takes_schemas
+from tenuto.client.structured_output import extract_json, output_request, takes_schemas
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.messages import AssistantMessage

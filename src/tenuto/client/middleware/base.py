@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
-from tenuto.core.embedding import EmbedRequest, EmbedResponse
+from tenuto.core.embeddings import EmbedRequest, EmbedResponse
 from tenuto.core.events import StreamEvent
 from tenuto.core.messages import Usage
 from tenuto.core.request import ChatRequest

@@ -25,7 +25,7 @@ import msgspec
 from tenuto.client.middleware.base import AnyNext, AnyRequest, OperationCall, OperationDone, closing, handles
 from tenuto.client.middleware.replay import replay_events
 from tenuto.core import jsonio
-from tenuto.core.embedding import EmbedResponse
+from tenuto.core.embeddings import EmbedResponse
 from tenuto.core.events import MessageDone
 from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_message, dump_response, load_response

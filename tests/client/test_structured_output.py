@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from schema.type_strategies import kinds, with_value
 from tenuto.client.reply import Reply
-from tenuto.client.structured import PROMPT, Structured, ask_structured
+from tenuto.client.structured_output import PROMPT, Structured, ask_structured
 from tenuto.core import jsonio
 from tenuto.core.blocks import Reasoning, Refusal, ServerToolResult, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, SystemMessage, Usage, UserMessage

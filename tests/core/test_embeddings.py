@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
+from tenuto.core.embeddings import EmbedRequest, EmbedResponse, EmbedUsage
 from tenuto.core.loss import Location, Loss
 
 
