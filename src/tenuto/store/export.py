@@ -26,9 +26,9 @@ from tenuto.core.journal import VERSION, EntryDraft, payload_kind, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.entries import earlier_version
-from tenuto.store.ids import check_entry_id, check_id, check_name, is_keyword
 from tenuto.store.protocol import Lease, Store
 from tenuto.store.schema import EXPORT_FORMAT, export_version_error
+from tenuto.store.sessions import check_entry_id, check_id, check_name, is_keyword
 
 T = TypeVar("T")
 Lines: TypeAlias = Iterable[bytes | str]
