@@ -180,7 +180,7 @@ class Router:
 
     def _configure(self, name: str, config: ProviderConfig) -> None:
         from tenuto.catalog import find_provider, is_known_provider, provider_or_default
-        from tenuto.wire.registry import dialect_names
+        from tenuto.wire.codec import dialect_names
 
         if not isinstance(config, Mapping):
             raise TypeError(f"providers[{name!r}] must be settings such as base_url, not {type(config).__name__}")

@@ -31,8 +31,8 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
+from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import MOST_CHOICES, Decoder
-from tenuto.wire.registry import codec_for
 from tenuto.wire.write import write_request
 
 BeforeSend: TypeAlias = Callable[[Target, WireRequest], Awaitable[None]]

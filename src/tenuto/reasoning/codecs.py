@@ -17,10 +17,10 @@ from tenuto.core.provider import Dialect
 from tenuto.reasoning.items import ReasoningCodec, ReasoningItem
 from tenuto.reasoning.views import to_details, with_details
 from tenuto.wire.anthropic.blocks import read_block
+from tenuto.wire.codec import codec_for
 from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
 from tenuto.wire.rawjson import is_object
-from tenuto.wire.registry import codec_for
 from tenuto.wire.responses.items import read_item
 
 

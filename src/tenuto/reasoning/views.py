@@ -50,7 +50,7 @@ from tenuto.reasoning.items import (
     ReasoningText,
     parse_items,
 )
-from tenuto.wire.registry import codec_for, dialect_names
+from tenuto.wire.codec import codec_for, dialect_names
 
 HINT = "x-tenuto"
 _CLAUDE, _GEMINI = ReasoningFormat.ANTHROPIC_CLAUDE_V1, ReasoningFormat.GOOGLE_GEMINI_V1

@@ -14,7 +14,7 @@ from tenuto.core.messages import SystemMessage
 from tenuto.core.provider import ModelTraits, Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.body_builder import set_parameters
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 
 _LOGITS = ("logit_bias", "logprobs", "top_logprobs")
 _SAMPLING = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", *_LOGITS)

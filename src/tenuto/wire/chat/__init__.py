@@ -2,9 +2,9 @@
 
 from tenuto.core.blocks import Audio, Block, ChatMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.provider import Target
-from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode as encode_request
+from tenuto.wire.chat.encode import verbatim
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
 from tenuto.wire.codec import CallIdRule, Codec, ReplayRules, TurnOrder
 from tenuto.wire.embeddings import common_endpoint

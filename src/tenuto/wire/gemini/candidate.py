@@ -18,11 +18,10 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Block, GeminiMeta, Reasoning, Text, ToolUse, UrlCitation
 from tenuto.core.events import CitationDelta, MessageDelta, SignatureDelta
 from tenuto.core.messages import StopReason
-from tenuto.wire.assembler import DELTAS, GROWS, BlockSlot, ChoiceBuilder
+from tenuto.wire.assembler import DELTAS, GROWS, BlockSlot, ChoiceBuilder, MergedFields, merge_fields
 from tenuto.wire.gemini.partial_args import PartialArgs
 from tenuto.wire.gemini.parts import part_data, read_part, take_signature
 from tenuto.wire.gemini.protocol import PART_FIELDS, STOP_REASONS, to_camel_case
-from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import NULL, Fields, is_null, is_object
 
 Json = dict[str, Any]
