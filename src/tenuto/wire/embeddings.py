@@ -200,7 +200,7 @@ def other_fields(fields: Fields, *read: str) -> tuple[str, ...]:
     return (jsonio.object_text(rest),) if rest else ()
 
 
-# --- Gemini: embedContent, batchEmbedContents, and predict on Google Cloud -----------------------------------------------
+# --- Gemini: embedContent, batchEmbedContents, and predict on Google Cloud --------------------------------------------
 
 
 def gemini_endpoint(target: Target) -> EmbeddingEndpoint:

@@ -172,7 +172,7 @@ class SessionOpener:
 @asynccontextmanager
 async def _first_simulator() -> AsyncIterator[str]:
     """Start a simulator that says why it answers; yield its URL."""
-    from tenuto.client.simulator import LocalSimulator
+    from tenuto.client.routing import LocalSimulator
     from tenuto.sim.demo import GREETING
 
     simulator = LocalSimulator(greeting=GREETING)

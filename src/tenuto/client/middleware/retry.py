@@ -13,6 +13,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -30,15 +31,9 @@ _log = logging.getLogger("tenuto")
 _FALLBACK_ERRORS = (LLMError, LossError, MissingKey, UnknownProvider, UnsupportedModel)
 
 
-class _Times(msgspec.Struct, frozen=True):
-    """The one parameter of `Retry` that may be positional."""
-
-    times: int = 3
-    """The maximum number of retries."""
-
-
 @handles(*ALL_OPERATIONS)
-class Retry(_Times, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class Retry:
     """Retry a call after a transient error, with growing pauses.
 
     The pause before retry n is a random part of `base * 2**(n-1)` seconds ("full jitter"), at most `max_delay`. With a
@@ -50,6 +45,9 @@ class Retry(_Times, frozen=True, kw_only=True):
     has a note with the number of attempts.
     """
 
+    times: int = 3
+    """The maximum number of retries."""
+    _: KW_ONLY
     base: float = 1.0
     max_delay: float = 60.0
     budget: float = 180.0

@@ -362,7 +362,7 @@ def _write_budget(builder: BodyBuilder, display: dict[str, Any]) -> None:
         builder.join_header("anthropic-beta", INTERLEAVED_BETA)
 
 
-# --- turns that were interrupted: Anthropic refuses some blocks at the end of a turn, and calls without a result --------
+# --- turns that were interrupted: Anthropic refuses some blocks at the end of a turn, and calls without a result ------
 
 
 def _drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[str, Any]]:
