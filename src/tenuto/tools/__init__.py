@@ -8,8 +8,8 @@ from tenuto.tools.decorator import Effect as Effect
 from tenuto.tools.decorator import FunctionTool as FunctionTool
 from tenuto.tools.decorator import Tool as Tool
 from tenuto.tools.decorator import tool as tool
+from tenuto.tools.execution import Outcome as Outcome
 from tenuto.tools.execution import ToolContext as ToolContext
-from tenuto.tools.results import Outcome as Outcome
 from tenuto.tools.server_tools import code_execution as code_execution
 from tenuto.tools.server_tools import web_fetch as web_fetch
 from tenuto.tools.server_tools import web_search as web_search

@@ -19,8 +19,7 @@ import msgspec
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.decorator import Effect, Tool, tool
-from tenuto.tools.execution import ToolContext, call_function, stop_task
-from tenuto.tools.results import Outcome, failure, to_outcome, to_text
+from tenuto.tools.execution import Outcome, ToolContext, call_function, failure, stop_task, to_outcome, to_text
 from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")

@@ -231,7 +231,7 @@ async def _exit(state: ChatState, rest: str) -> None:
     state.is_over = True
 
 
-# --- tools and attachments --------------------------------------------------------------------------------------------
+# --- tools and attachments --------------------------------------------------------------------------------------------------
 
 
 async def _add_tools(state: ChatState, rest: str) -> None:
