@@ -76,7 +76,7 @@ class BodyBuilder:
         """Note that the texts of a message are joined in one field of an object of the body."""
         for index, part in enumerate(parts):
             if getattr(part, "text", ""):
-                self.place(location.within(index), node, field)
+                self.place(Location(location.message, index), node, field)
 
     def location_of(self, node: object, default: Location) -> Location:
         """Return the location of the block that was written as this object."""
@@ -233,7 +233,7 @@ class TurnList:
     def fill_empty_turn(self, location: Location) -> None:
         """Write a placeholder for the empty user turn at this location."""
         text = self._write_text(self._builder.placeholder(location))
-        self._builder.place(location.within(0), text)
+        self._builder.place(Location(location.message, 0), text)
         self.messages.append({"role": "user", self._field: [text]})
         self.locations.append(location)
         self.empty_turn = None

@@ -29,7 +29,7 @@ from tenuto.wire.chat.content_parts import (
     read_part,
     read_sources,
 )
-from tenuto.wire.chat.protocol import STOP_REASONS, CallPiece, parse_index
+from tenuto.wire.chat.protocol import STOP_REASONS, CallPiece
 from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 
 # --- tool calls -------------------------------------------------------------------------------------------------------
@@ -38,6 +38,14 @@ _OBJECT = Raw(b"{}")
 _EMPTY = (b"null", b'""')
 _PAYLOADS = ("function", "custom")
 """The inner objects of a call. If a host sends both, the `type` of the call decides."""
+
+
+def parse_index(raw: Raw | None) -> int | bytes | None:
+    """Return an index, also one in a string, as a number; its JSON text if it is something else, None for null."""
+    text = bytes(raw).strip(b'"') if raw is not None else b"null"
+    if text == b"null":
+        return None
+    return int(text) if text.isdigit() and len(text) < 10 else text
 
 
 class ToolCallBuilder(msgspec.Struct, eq=False):

@@ -18,8 +18,8 @@ from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.assembler import MergedFields, merge_fields
-from tenuto.wire.chat.choice import ChoiceDecoder
-from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk, parse_index
+from tenuto.wire.chat.choice import ChoiceDecoder, parse_index
+from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.provider_errors import classify_error, find_error
 from tenuto.wire.rawjson import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty

@@ -204,14 +204,14 @@ class _MessageListBuilder:
         if isinstance(result.content, str):
             content = result.content
         else:
-            content = self._result_content(result.content, place.within(index), is_error=result.is_error)
+            content = self._result_content(result.content, Location(place.message, index), is_error=result.is_error)
         fields["content"] = error_text(content) if result.is_error and isinstance(content, str) else content
         if self._switches.name_on_tool_message and id in names:
             fields.setdefault("name", names[id])
         if result.extra:
             fields |= extra_fields(result.extra)
         if self._builder.trace:
-            self._builder.place(place.within(index), fields)
+            self._builder.place(Location(place.message, index), fields)
         return fields
 
     def _result_content(self, content: tuple[Content, ...], place: Location, *, is_error: bool) -> str | list[Any]:
@@ -522,7 +522,7 @@ class AssistantWriter:
                 if self._builder.trace:
                     sent.append((index, block))
                 continue
-            other = self._sent_form(block, place.within(index), sends_reasoning=sends_reasoning)
+            other = self._sent_form(block, Location(place.message, index), sends_reasoning=sends_reasoning)
             if other is None:
                 withheld_count += isinstance(block, Reasoning) and bool(block.text)
                 continue
@@ -617,4 +617,4 @@ class AssistantWriter:
                 node = next(parts)
             else:
                 field = "content"
-            self._builder.place(place.within(at), node, field)
+            self._builder.place(Location(place.message, at), node, field)

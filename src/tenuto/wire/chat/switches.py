@@ -6,9 +6,10 @@ sent as requested is a `Loss`.
 
 from typing import Any
 
-from tenuto.core.provider import ChatSwitches
+from tenuto.core.provider import ChatSwitches, Target
 from tenuto.core.request import JsonSchema, NamedTool, ResponseFormat
 from tenuto.wire.body_builder import BodyBuilder
+from tenuto.wire.codec import CallIdRule, TurnOrder
 
 Fields = dict[str, Any]
 
@@ -173,3 +174,15 @@ def set_response_format(builder: BodyBuilder, output: ResponseFormat, switches: 
 def make_cache_control(cache: str) -> dict[str, str]:
     """Make a `cache_control` value. Without a `ttl`, providers cache for five minutes."""
     return {"type": "ephemeral", **({"ttl": cache} if cache not in ("5m", "auto") else {})}
+
+
+def call_ids(target: Target) -> CallIdRule:
+    switches = target.provider.chat
+    if switches.call_id == "nine":
+        return CallIdRule("[0-9A-Za-z]{9}", 9)
+    return CallIdRule(max_length=switches.call_id_max)
+
+
+def turn_order(target: Target) -> TurnOrder:
+    alternates = target.provider.chat.alternate
+    return TurnOrder(user_first=alternates, user_last=alternates, alternates=alternates)

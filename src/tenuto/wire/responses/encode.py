@@ -356,7 +356,7 @@ class ReplayedTurns:
         sizes: dict[Location, int] = {}
         index = reasoning_count = 0
         for group in group_by_item(message.blocks):
-            item_place = place.within(index)
+            item_place = Location(place.message, index)
             item = self._write_item(group, item_place)
             if item is not None:
                 placed_items.append((item_place, item))
@@ -383,7 +383,7 @@ class ReplayedTurns:
         parts = item.get("content") if _text(item, "type") == "message" else None
         nodes = parts if isinstance(parts, list) and len(parts) == size else [item] * size
         for at, node in enumerate(nodes, first.block or 0):
-            self._builder.place(first.within(at), node)
+            self._builder.place(Location(first.message, at), node)
 
     def _write_item(self, group: list[Block], place: Location) -> _Item | None:
         first = group[0]
