@@ -41,8 +41,7 @@ from tenuto.agent.machine import (
 from tenuto.agent.refusals import is_item_refusal, refused_block
 from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_result
 from tenuto.client.middleware.retry import RetryState
-from tenuto.client.prices import cost
-from tenuto.client.reply import Reply
+from tenuto.client.reply import Reply, cost
 from tenuto.core import journal
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
 from tenuto.core.messages import Message, Usage

@@ -29,8 +29,7 @@ from tenuto.core.provider import Target
 from tenuto.rules.anthropic_body import MessagesBody, block_form, tool_changes_digest
 from tenuto.rules.body import RequestBody, text
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, content_digest
-from tenuto.wire.prefix_binding import stale_thoughts
-from tenuto.wire.token_scope import issuer_check
+from tenuto.wire.token_scope import issuer_check, stale_thoughts
 
 _SEALED = ("encrypted_content", "encrypted_index", "encrypted_stdout")
 _UNKNOWN_PREFIX = "unknown"

@@ -37,7 +37,7 @@ class Origin(Value, frozen=True):
     platform: str = ""
     """The host of the request."""
     prefix: str = ""
-    """The digest of the messages before, if the model binds its tokens to them (`tenuto.wire.prefix_binding`)."""
+    """The digest of the messages before, if the model binds its tokens to them (`tenuto.wire.token_scope`)."""
 
 
 class ToolCallView(msgspec.Struct, frozen=True):

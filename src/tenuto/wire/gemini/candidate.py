@@ -39,7 +39,11 @@ class _StringPieces(list[str]):
 
 
 class PartialArgs:
-    """The arguments of one call, starting with `args`, a JSON object."""
+    """The arguments of one call, starting with `args`, a JSON object. They arrive value by value, each with its JSON path.
+
+    Values arrive in any order, so the text of the arguments is known only at the end. It is compact JSON with the keys in
+    the order of their first appearance and the numbers as the provider wrote them.
+    """
 
     def __init__(self, args: Raw | None = None) -> None:
         self._root: Any = args
