@@ -60,10 +60,7 @@ def encode(builder: BodyBuilder) -> WireRequest:
     builder.body["stream"] = request.stream
     if request.stream and switches.stream_options:
         builder.body["stream_options"] = {"include_usage": True}
-    switch.strip(builder, switches.strip)
-    switch.rename(builder, switches.rename)
-    switch.clamp(builder, switches.clamp)
-    switch.defaults(builder, switches.defaults)
+    switch.adjust_body(builder, switches)
     return builder.finish("/chat/completions", without_numbers=messages)
 
 
