@@ -16,7 +16,7 @@ import pytest
 
 from cli.test_page import pattern
 from tenuto.core import journal
-from tenuto.store import export, schema
+from tenuto.store import schema
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")
@@ -163,7 +163,7 @@ def test_journal_page_names_every_kind_and_field():
     own = {tag: (name, [one for one in fields if one[1] != "unknown_fields"]) for tag, (name, fields) in kinds.items()}
 
     assert own == told
-    for version in (journal.VERSION, schema.VERSION, export.FORMAT):
+    for version in (journal.VERSION, schema.VERSION, schema.EXPORT_FORMAT):
         assert f"now {version})" in page
 
 
