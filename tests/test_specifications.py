@@ -19,7 +19,6 @@ import tenuto.reasoning
 from tenuto import (
     Agent,
     AssistantMessage,
-    ChatRequest,
     ChatResponse,
     Choice,
     Client,
