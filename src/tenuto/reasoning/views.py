@@ -56,7 +56,7 @@ from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.codec import codec_for, dialect_names
 from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
-from tenuto.wire.rawjson import is_object
+from tenuto.wire.rawjson import is_object, raw_list
 from tenuto.wire.responses.items import read_item
 
 HINT = "x-tenuto"
@@ -139,7 +139,7 @@ def _own_format(message: AssistantMessage) -> ReasoningFormat | None:
 def _received_items(block: Reasoning, index: int) -> list[ReasoningItem]:
     """Return the received `reasoning_details` as items; an empty list if there are none that can be read back."""
     text = block.meta.details if isinstance(block.meta, ChatMeta) else ""
-    elements = jsonio.elements(text) if text.startswith("[") and not jsonio.problem(text) else []
+    elements = raw_list(text) or []
     objects = all(bytes(element)[:1] == b"{" and HINT not in jsonio.members(element) for element in elements)
     if not elements or not objects or _array_text(elements) != text:
         return []

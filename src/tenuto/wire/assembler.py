@@ -122,27 +122,19 @@ def _plain(value: _Value) -> object:
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
 
-GROWS: dict[type[Block], str] = {
-    Text: "text",
-    Reasoning: "text",
-    Refusal: "text",
-    ToolUse: "args",
-    ServerToolUse: "args",
-    CodeExecution: "code",
-    Image: "data",
-    Audio: "data",
+_GROWTH: dict[type[Block], tuple[str, Callable[[str], events.Delta]]] = {
+    Text: ("text", events.TextDelta),
+    Reasoning: ("text", events.ThinkingDelta),
+    Refusal: ("text", events.TextDelta),
+    ToolUse: ("args", events.ArgumentsDelta),
+    ServerToolUse: ("args", events.ArgumentsDelta),
+    CodeExecution: ("code", events.CodeDelta),
+    Image: ("data", events.ImageDelta),
+    Audio: ("data", events.AudioDelta),
 }
+GROWS = {kind: field for kind, (field, _) in _GROWTH.items()}
 """The field that gets a block's pieces."""
-DELTAS: dict[type[Block], Callable[[str], events.Delta]] = {
-    Text: events.TextDelta,
-    Refusal: events.TextDelta,
-    Reasoning: events.ThinkingDelta,
-    ToolUse: events.ArgumentsDelta,
-    ServerToolUse: events.ArgumentsDelta,
-    CodeExecution: events.CodeDelta,
-    Image: events.ImageDelta,
-    Audio: events.AudioDelta,
-}
+DELTAS = {kind: delta for kind, (_, delta) in _GROWTH.items()}
 """The delta for a piece of a block."""
 
 

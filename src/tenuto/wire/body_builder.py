@@ -17,12 +17,13 @@ from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.loss import Location, Loss, Placement
 from tenuto.core.messages import AssistantMessage, Content
 from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest
+from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.errors import UnsupportedModel
 
 T = TypeVar("T")
 Node = TypeVar("Node")
 _PLACEHOLDER = "(empty message)"
+_FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
 # Both halves of a character, a lone half as group 1, or another escape; compiled when there is one to look for
 _ESCAPE = rb"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F]..)|.)"
@@ -117,6 +118,13 @@ class BodyBuilder:
         """Record the `Loss` of an assistant message that has no content, and so is not sent."""
         if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
             self.record_loss("empty-message", location, "an assistant message without content is left out")
+
+    def schema_of(self, tool: ToolDefinition) -> dict[str, Any] | None:
+        """Return the schema of the arguments for a dialect without free text input, which is a `Loss`."""
+        if tool.kind != "custom":
+            return tool.parameters
+        self.record_loss("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
+        return _FREE_TEXT
 
     def record_loss(self, kind: str, location: Location | str, detail: str, remedy: str = "") -> None:
         """Record something that could not be carried. A text as `location` is the name of a parameter."""

@@ -276,10 +276,7 @@ def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict
             builder.record_loss("unsupported-tool", "tools", tool.kind, "give its exact `type`")
             return None
         return {"type": tool.type or default_type, **({"name": name} if name else {}), **tool.options}
-    schema = tool.parameters or {"type": "object", "properties": {}}
-    if tool.kind == "custom":
-        builder.record_loss("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
-        schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+    schema = builder.schema_of(tool) or {"type": "object", "properties": {}}
     fields: dict[str, Any] = {"name": tool.name, "input_schema": schema}
     if tool.description:
         fields["description"] = tool.description

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url
@@ -17,7 +16,7 @@ from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_
 from tenuto.wire.chat import switches as switch
 from tenuto.wire.chat.content_parts import restore_tags, write_image, write_thinking
 from tenuto.wire.chat.switches import make_cache_control
-from tenuto.wire.rawjson import is_null, object_or_empty, raw_object, text_or_empty, to_raw
+from tenuto.wire.rawjson import is_null, object_or_empty, raw_list, raw_object, text_or_empty, to_raw
 
 _SAME_NAME = (
     *("temperature", "top_p", "top_k", "n", "seed", "frequency_penalty", "presence_penalty", "logit_bias"),
@@ -330,8 +329,7 @@ _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 
 def _details(block: Reasoning) -> list[Raw]:
     """Return the elements of `reasoning_details`; none if the stored text is not a list."""
-    raw = block.meta.details if isinstance(block.meta, ChatMeta) else ""
-    return jsonio.elements(raw) if raw.startswith("[") and not jsonio.problem(raw) else []
+    return raw_list(block.meta.details) or [] if isinstance(block.meta, ChatMeta) else []
 
 
 def _field_of(block: Reasoning) -> str:

@@ -49,7 +49,6 @@ _CONFIG_NAMES = {
 }
 """Field in `generationConfig` of each parameter."""
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-_FREE_TEXT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _SPEECH_FIELDS = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
 _MIXABLE_TOOLS = ("computerUse", "mcpServers")
 """Server tools that every model accepts together with functions, as far as known."""
@@ -416,10 +415,7 @@ def _function(builder: BodyBuilder, tool: ToolDefinition) -> Wire:
     function: Wire = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
-    schema = tool.parameters
-    if tool.kind == "custom":
-        builder.record_loss("custom-tool", place, "free text input became a string named `input`")
-        schema = _FREE_TEXT
+    schema = builder.schema_of(tool)
     if schema is not None and builder.target.provider.gemini.json_schema:
         function["parametersJsonSchema"] = schema
     elif schema is not None:

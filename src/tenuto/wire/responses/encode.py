@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Raw
 
-from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url, extension_for, to_base64
@@ -19,7 +18,7 @@ from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolR
 from tenuto.core.provider import WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
-from tenuto.wire.rawjson import NULL, raw_object, splice_json, text_or_empty
+from tenuto.wire.rawjson import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
@@ -274,13 +273,13 @@ def write_result(
     elif call_type == "shell_call":
         text = _text_only(builder, result, place)
         outcome = {"type": "exit", "exit_code": int(result.is_error)}
-        output: list[Any] = _parse_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
+        output: list[Any] = raw_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
         item = {"type": "shell_call_output", "output": output}
     elif call_type == "apply_patch_call":
         status = "failed" if result.is_error else "completed"
         item = {"type": "apply_patch_call_output", "status": status, "output": _text_only(builder, result, place)}
     elif call_type == "tool_search_call":
-        tools = _parse_list(_text_only(builder, result, place))
+        tools = raw_list(_text_only(builder, result, place))
         if tools is None:
             detail = "the result of a tool search must be a list of tools"
             builder.record_loss("unsupported-content", place, detail, "return a JSON array")
@@ -324,12 +323,6 @@ def _text_only(builder: BodyBuilder, result: ToolResult, place: Location) -> str
             detail = f"{type(part).__name__.lower()} in a tool result that can contain only text"
             builder.record_loss("unsupported-content", part_place, detail)
     return "".join(texts)
-
-
-def _parse_list(text: str) -> list[Raw] | None:
-    """Split a JSON list into its elements; None for any other text."""
-    text = text.strip()
-    return None if not text.startswith("[") or jsonio.problem(text) else jsonio.elements(text)
 
 
 class ReplayedTurns:
