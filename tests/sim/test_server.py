@@ -66,10 +66,7 @@ def written(asked: TurnRequest, played, mint) -> list:
 def small_voice(dialect) -> SimDialect:
     """Return the voice of a dialect with functions of this test."""
     return msgspec.structs.replace(
-        load_dialect(dialect),
-        to_turn_request=small_turn_request,
-        write=written,
-        count=lambda _: {"tokens": 7},
+        load_dialect(dialect), to_turn_request=small_turn_request, write=written, count=lambda _: {"tokens": 7}
     )
 
 

@@ -66,10 +66,7 @@ def test_it_runs_in_a_thread_of_its_own_and_ends_with_its_block():
 
 def test_it_runs_in_the_loop_of_who_awaits():
     async def main():
-        async with (
-            Simulator(script=["Hello"]) as sim,
-            AsyncClient(providers={"sim": {"base_url": sim.base_url}}) as ai,
-        ):
+        async with Simulator(script=["Hello"]) as sim, AsyncClient(providers={"sim": {"base_url": sim.base_url}}) as ai:
             return (await ai.chat("sim/anthropic", "Hi")).text
 
     assert asyncio.run(main()) == "Hello"
