@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,7 +19,7 @@ from tenuto.sim.dialects import ParsedRequest, SimDialect, TurnRequest
 from tenuto.sim.errors import ApiError
 from tenuto.sim.reply_parts import add_faults, cut_text, find_stop
 from tenuto.sim.script import Fault, Turn, join_text
-from tenuto.sim.tokens import SeededRandom, estimate_tokens
+from tenuto.sim.tokens import BASE62, SeededRandom, estimate_tokens
 
 Place: TypeAlias = Literal["reasoning_content", "reasoning", "reasoning_details", "content", "tags", "none"]
 Pieces: TypeAlias = str | list[str]
@@ -30,7 +30,9 @@ _DONE = b"data: [DONE]\n\n"
 _FIRST_DAY = 1_780_000_000
 _IMAGE_TOKENS = 1290
 _SLOT = re.compile(r"\{([wlhd])(\d+)\}")
-_ALPHABETS = {"l": "0123456789abcdefghijklmnopqrstuvwxyz", "h": "0123456789abcdef", "d": "0123456789"}
+_ALPHABETS = {
+    "w": BASE62, "l": "0123456789abcdefghijklmnopqrstuvwxyz", "h": "0123456789abcdef", "d": "0123456789",
+}  # fmt: skip
 
 
 # --- hosts ------------------------------------------------------------------------------------------------------------
@@ -112,17 +114,17 @@ def _reasoning_place(request: TurnRequest, host: ChatHost) -> Place:
 # --- the content of a choice ------------------------------------------------------------------------------------------
 
 
-class ReasoningItem(msgspec.Struct, frozen=True):
+class ReasoningItem(NamedTuple):
     text: Pieces
     hidden: bool = False
     """Whether only its token is sent."""
 
 
-class TextItem(msgspec.Struct, frozen=True):
+class TextItem(NamedTuple):
     text: Pieces
 
 
-class ToolCallItem(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCallItem(NamedTuple):
     id: str
     name: str
     args: str
@@ -133,15 +135,15 @@ class ToolCallItem(msgspec.Struct, frozen=True, kw_only=True):
         return {"index": self.index, "id": self.id, "type": "function", "function": function}
 
 
-class RefusalItem(msgspec.Struct, frozen=True):
+class RefusalItem(NamedTuple):
     text: str
 
 
-class AnnotationsItem(msgspec.Struct, frozen=True):
+class AnnotationsItem(NamedTuple):
     annotations: list[dict[str, Any]]
 
 
-class StreamFault(msgspec.Struct, frozen=True):
+class StreamFault(NamedTuple):
     """An error that ends the stream."""
 
     error: ApiError
@@ -150,91 +152,94 @@ class StreamFault(msgspec.Struct, frozen=True):
 Item: TypeAlias = ReasoningItem | TextItem | ToolCallItem | RefusalItem | AnnotationsItem | StreamFault | Fault
 
 
-class ChoiceContent(msgspec.Struct, kw_only=True):
-    """One choice: its items in order, its finish reason and its token counts."""
-
-    index: int = 0
-    items: list[Item] = []
-    finish: str = ""
-    answer_tokens: int = 0
-    reasoning_tokens: int = 0
-    details: list[tuple[Item, dict[str, Any]]] = []
-    """Reasoning details, each with the item that it arrives with."""
-    signatures: list[str] = []
-    """The signatures of the reasoning items, if these are parts of the content."""
-
-    def of(self, kind: type[Any]) -> list[Any]:
-        return [item for item in self.items if isinstance(item, kind)]
-
-
-class _ChoiceBuilder:
-    """Turn the steps of a script into the content of a choice, up to a stop sequence or the token limit."""
+class ChoiceContent:
+    """One choice: the steps of a script as items in order, up to a stop sequence or the token limit."""
 
     def __init__(self, request: TurnRequest, random: SeededRandom, host: ChatHost, place: Place, index: int) -> None:
-        self.request, self.random, self.host, self.place = request, random, host, place
-        self.content = ChoiceContent(index=index)
+        self.request, self.random, self.host, self.place, self.index = request, random, host, place, index
+        self.items: list[Item] = []
+        self.finish = ""
+        self.answer_tokens = self.reasoning_tokens = 0
+        self.details: list[tuple[Item, dict[str, Any]]] = []
+        """Reasoning details, each with the item that it arrives with."""
+        self.signatures: list[str] = []
+        """The signatures of the reasoning items, if these are parts of the content."""
         self._text = ""
         self._run_start = 0
         """The offset of the text after the last other item: a stop sequence does not span items."""
         self._tokens_left = request.max_tokens
         self._done = False
-        self._call_count = sum(message.calls for message in request.messages)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [item for item in self.items if isinstance(item, kind)]
 
     def build(self, turn: Turn) -> ChoiceContent:
-        content, items = self.content, self.content.items
         for step in turn:
             if isinstance(step, Fault):
-                items.append(step)
+                self.items.append(step)
             elif not self._done:
                 self._add(step)
-        calls = content.of(ToolCallItem)
-        content.finish = content.finish or ("tool_calls" if calls else "stop")
+        calls = self.of(ToolCallItem)
+        self.finish = self.finish or ("tool_calls" if calls else "stop")
         if self.place == "reasoning_details":
             required = self.request.request.target.traits.reasoning_required and self.request.thinks
-            if calls and required and not any(not item.hidden for item in content.of(ReasoningItem)):
-                items.insert(0, ReasoningItem("I need a tool for this."))  # the host refuses calls without reasoning
-            content.details = _reasoning_details(self.request, content, self.random)
+            if calls and required and not any(not item.hidden for item in self.of(ReasoningItem)):
+                self.items.insert(
+                    0, ReasoningItem("I need a tool for this.")
+                )  # the host refuses calls without reasoning
+            self.details = _reasoning_details(self.request, self, self.random)
         elif self.place == "content":
-            content.signatures = _signatures(content, self.random)
-        return content
+            parts = [join_text(item.text) for item in self.of(ReasoningItem)]
+            tokens = [
+                IssuedToken(kind="thinking", index=i, contents=(content_digest(*parts),)) for i in range(len(parts))
+            ]
+            self.signatures = [self.random.token(token, 96) for token in tokens]
+        return self
 
     def _add(self, step: script.Step) -> None:
         match step:
             case script.Think():
                 self._add_reasoning(step)
-            case script.Say():
+            case script.Say(text, cites):
                 start = len(self._text)
-                self._add_text(step.text)
-                if step.cites and not self._done:
-                    self._annotate([(cite.url, cite.title) for cite in step.cites], start)
+                self._add_text(text)
+                if cites and not self._done:
+                    self._annotate(cites, start)
             case script.CallTool():
                 self._add_call(step)
-            case script.Search():
-                if step.found:
-                    self._annotate([(result.url, result.title) for result in step.found], len(self._text))
-                else:
-                    self._add_text(f'Searched the web for "{step.query}".\n\n')
-            case script.RunCode():
-                self._add_text(f"```python\n{step.code}\n```\n\n```\n{step.output}\n```\n\n")
-            case script.SendImage():
+            case script.Search(query, ()):
+                self._add_text(f'Searched the web for "{query}".\n\n')
+            case script.Search(_, found):
+                self._annotate(found, len(self._text))
+            case script.RunCode(code, output):
+                self._add_text(f"```python\n{code}\n```\n\n```\n{output}\n```\n\n")
+            case script.SendImage(data, media_type):
                 self._run_start = len(self._text)
-                url = f"data:{step.media_type};base64,{step.data}"
-                self.content.items.append(TextItem([f"![image]({url})"]))
-                self.content.answer_tokens += _IMAGE_TOKENS
-            case script.StreamError():
-                self.content.items.append(StreamFault(ApiError(status=step.status, message=step.message)))
+                self.items.append(TextItem([f"![image](data:{media_type};base64,{data})"]))
+                self.answer_tokens += _IMAGE_TOKENS
+            case script.StreamError(status, message):
+                self.items.append(StreamFault(ApiError(status=status, message=message)))
                 self._done = True
-            case script.Refuse():
-                self._refuse(step.text)
-            case script.Pause() | script.Stop():
-                reason = step.reason if isinstance(step, script.Stop) else ""
-                self.content.finish = {"length": "length", "filter": "content_filter"}.get(reason, "stop")
-                self._done = True
+            case script.Refuse(text):
+                if self.request.request.target.provider.chat.refusals:
+                    text = join_text(self._limit(text))
+                    self.items.append(RefusalItem(text))
+                    self.answer_tokens += estimate_tokens(text)
+                else:
+                    self._add_text(text)
+                self._end(self.finish or "stop")
+            case script.Pause():
+                self._end("stop")
+            case script.Stop(reason):
+                self._end({"length": "length", "filter": "content_filter"}.get(reason, "stop"))
+
+    def _end(self, finish: str) -> None:
+        self._done, self.finish = True, finish
 
     def _add_reasoning(self, step: script.Think) -> None:
-        text, items = self._limit(step.text), self.content.items
+        text, items = self._limit(step.text), self.items
         self._run_start = len(self._text)
-        self.content.reasoning_tokens += estimate_tokens(join_text(text)) or (0 if self._done else 1)
+        self.reasoning_tokens += estimate_tokens(join_text(text)) or (0 if self._done else 1)
         if step.redacted or not self.request.shows_thinking or self.place == "none":
             if self.place == "reasoning_details":
                 items.append(ReasoningItem("", hidden=True))
@@ -251,55 +256,48 @@ class _ChoiceBuilder:
         start = len(self._text)
         end = find_stop(self._text, join_text(text), self.request.stop, self._run_start)
         if end is not None:
-            text, self._done, self.content.finish = cut_text(text, max(0, end - start)), True, "stop"
+            text = cut_text(text, max(0, end - start))
+            self._end("stop")
             self._remove_text(start - end)
         text = self._limit(text)
         self._text += join_text(text)
-        self.content.answer_tokens += estimate_tokens(join_text(text))
-        self.content.items.append(TextItem(text))
+        self.answer_tokens += estimate_tokens(join_text(text))
+        self.items.append(TextItem(text))
 
     def _remove_text(self, count: int) -> None:
         """Remove the last characters of the answer: a stop sequence started in an earlier item."""
-        items = self.content.items
-        for index in range(len(items) - 1, -1, -1):
-            item = items[index]
+        for index, item in reversed(list(enumerate(self.items))):
             if count > 0 and isinstance(item, TextItem):
-                length = len(join_text(item.text))
-                rest = TextItem(cut_text(item.text, max(0, length - count)))
-                items[index], count = rest, count - length
-                removed = estimate_tokens(join_text(item.text)) - estimate_tokens(join_text(rest.text))
-                self.content.answer_tokens -= removed
+                text = join_text(item.text)
+                rest = TextItem(cut_text(item.text, max(0, len(text) - count)))
+                self.items[index], count = rest, count - len(text)
+                self.answer_tokens -= estimate_tokens(text) - estimate_tokens(join_text(rest.text))
 
     def _add_call(self, step: script.CallTool) -> None:
-        args = step.args if isinstance(step.args, str) else _compact_json(step.args)
+        args = (
+            step.args
+            if isinstance(step.args, str)
+            else json.dumps(step.args, ensure_ascii=False, separators=(",", ":"))
+        )
         self._run_start = len(self._text)
-        self.content.answer_tokens += estimate_tokens(join_text(self._limit(step.name)))
+        self.answer_tokens += estimate_tokens(join_text(self._limit(step.name)))
         if self._done:  # the limit comes before the whole name
             return
         args = join_text(self._limit(args))
-        self.content.answer_tokens += estimate_tokens(args)
-        index = len(self.content.of(ToolCallItem))
-        id = step.id or self._call_id(step.name, index)
-        self.content.items.append(ToolCallItem(id=id, name=step.name, args=args, index=index))
+        self.answer_tokens += estimate_tokens(args)
+        index = len(self.of(ToolCallItem))
+        self.items.append(ToolCallItem(step.id or self._call_id(step.name, index), step.name, args, index))
 
     def _call_id(self, name: str, index: int) -> str:
-        form = self.host.call_id.replace("{index}", f"{index:02}").replace("{count}", str(self._call_count + index))
-        return _fill_slots(form, self.random).replace("{name}", name)
+        count = sum(message.calls for message in self.request.messages) + index
+        form = self.host.call_id.replace("{index}", f"{index:02}").replace("{count}", str(count))
+        id = _SLOT.sub(lambda slot: self.random.word(int(slot[2]), _ALPHABETS[slot[1]]), form)
+        return id.replace("{name}", name)
 
-    def _annotate(self, sources: list[tuple[str, str]], start: int) -> None:
+    def _annotate(self, sources: Iterable[script.Cite | script.SearchResult], start: int) -> None:
         place = {"start_index": start, "end_index": len(self._text)}
-        cited = [{"url": url, "title": title, **place} for url, title in sources]
-        self.content.items.append(AnnotationsItem([{"type": "url_citation", "url_citation": one} for one in cited]))
-
-    def _refuse(self, text: str) -> None:
-        if self.request.request.target.provider.chat.refusals:
-            text = join_text(self._limit(text))
-            self.content.items.append(RefusalItem(text))
-            self.content.answer_tokens += estimate_tokens(text)
-        else:
-            self._add_text(text)
-        self.content.finish = self.content.finish or "stop"
-        self._done = True
+        cited = [{"url": source.url, "title": source.title, **place} for source in sources]
+        self.items.append(AnnotationsItem([{"type": "url_citation", "url_citation": one} for one in cited]))
 
     def _limit(self, text: Pieces) -> Pieces:
         """Cut a text at the token limit; end the choice there."""
@@ -307,31 +305,10 @@ class _ChoiceBuilder:
             return text
         price = estimate_tokens(join_text(text))
         if price > self._tokens_left:
-            text, self._done, self.content.finish = cut_text(text, self._tokens_left * 4), True, "length"
+            text = cut_text(text, self._tokens_left * 4)
+            self._end("length")
         self._tokens_left = max(0, self._tokens_left - price)
         return text
-
-
-def _compact_json(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _fill_slots(form: str, random: SeededRandom) -> str:
-    def fill(slot: re.Match[str]) -> str:
-        size = int(slot[2])
-        return random.word(size, _ALPHABETS[slot[1]]) if slot[1] in _ALPHABETS else random.word(size)
-
-    return _SLOT.sub(fill, form)
-
-
-# --- tokens -----------------------------------------------------------------------------------------------------------
-
-
-def _signatures(content: ChoiceContent, random: SeededRandom) -> list[str]:
-    """Sign the thinking parts of a content list."""
-    parts = [join_text(item.text) for item in content.of(ReasoningItem)]
-    digests = (content_digest(*parts),)
-    return [random.token(IssuedToken(kind="thinking", index=i, contents=digests), 96) for i in range(len(parts))]
 
 
 def _reasoning_details(
@@ -383,6 +360,10 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     choices: list[ChoiceContent]
 
+    def head(self, object: str) -> dict[str, Any]:
+        model = self.request.request.requested_model
+        return {"id": self.id, "object": object, "created": self.created, "model": model}
+
     @property
     def always_has_reasoning(self) -> bool:
         """Whether the field of reasoning is there without reasoning: the provider wants it back with calls."""
@@ -393,10 +374,9 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
         """Return the usage; `answer_tokens`: of a reply that is not complete yet."""
         prompt = self.request.prompt_tokens
         cached = prompt * 3 // 4 // 64 * 64 if self.request.turn and prompt >= 256 else 0
-        answer, reasoning = answer_tokens, 0
-        if answer is None:
-            answer = sum(choice.answer_tokens for choice in self.choices)
-            reasoning = sum(choice.reasoning_tokens for choice in self.choices)
+        is_complete = answer_tokens is None
+        answer = answer_tokens or sum(choice.answer_tokens for choice in self.choices if is_complete)
+        reasoning = sum(choice.reasoning_tokens for choice in self.choices if is_complete)
         excludes = self.request.request.target.provider.chat.output_excludes_reasoning
         return {
             "prompt_tokens": prompt,
@@ -419,31 +399,20 @@ def _plan(request: TurnRequest, turn: Turn, random: SeededRandom) -> ChatReply:
     place = _reasoning_place(request, host)
     without_faults = tuple(step for step in turn if not isinstance(step, Fault | script.StreamError))
     created = _FIRST_DAY + random.random.randrange(10_000_000)
-    return ChatReply(
-        request=request,
-        host=host,
-        place=place,
-        id=f"chatcmpl-{random.word(29)}",
-        created=created,
-        choices=[
-            _ChoiceBuilder(request, random, host, place, index).build(without_faults if index else turn)
-            for index in range(request.choices)
-        ],
-    )
+    id = f"chatcmpl-{random.word(29)}"
+    choices = [
+        ChoiceContent(request, random, host, place, index).build(without_faults if index else turn)
+        for index in range(request.choices)
+    ]
+    return ChatReply(request=request, host=host, place=place, id=id, created=created, choices=choices)
 
 
 def response_object(reply: ChatReply) -> dict[str, Any]:
-    return {
-        "id": reply.id,
-        "object": "chat.completion",
-        "created": reply.created,
-        "model": reply.request.request.requested_model,
-        "choices": [
-            {"index": choice.index, "message": _message(reply, choice), "finish_reason": choice.finish}
-            for choice in reply.choices
-        ],
-        "usage": reply.usage(),
-    }
+    choices = [
+        {"index": choice.index, "message": _message(reply, choice), "finish_reason": choice.finish}
+        for choice in reply.choices
+    ]
+    return {**reply.head("chat.completion"), "choices": choices, "usage": reply.usage()}
 
 
 def _message(reply: ChatReply, choice: ChoiceContent) -> dict[str, Any]:
@@ -474,11 +443,10 @@ def _content_parts(choice: ChoiceContent) -> list[dict[str, Any]]:
         if isinstance(item, ReasoningItem):
             thinking = [{"type": "text", "text": join_text(item.text)}]
             parts.append({"type": "thinking", "thinking": thinking, "closed": True, "signature": next(signatures)})
+        elif isinstance(item, TextItem) and parts and parts[-1]["type"] == "text":
+            parts[-1]["text"] += join_text(item.text)
         elif isinstance(item, TextItem):
-            if parts and parts[-1]["type"] == "text":
-                parts[-1]["text"] += join_text(item.text)
-            else:
-                parts.append({"type": "text", "text": join_text(item.text)})
+            parts.append({"type": "text", "text": join_text(item.text)})
     return parts
 
 
@@ -525,17 +493,10 @@ class ChoiceWriter:
         self._answer_tokens = 0
 
     def chunk(self, delta: dict[str, Any], finish: str | None = None, **fields: Any) -> bytes:
-        reply = self.reply
-        content = {
-            "id": reply.id,
-            "object": "chat.completion.chunk",
-            "created": reply.created,
-            "model": reply.request.request.requested_model,
-            "choices": [{"index": self.choice.index, "delta": delta, "finish_reason": finish}],
-            **fields,
-        }
+        choices = [{"index": self.choice.index, "delta": delta, "finish_reason": finish}]
+        content = {**self.reply.head("chat.completion.chunk"), "choices": choices, **fields}
         if self.host.usage == "each":
-            content["usage"] = reply.usage(answer_tokens=None if finish else self._answer_tokens)
+            content["usage"] = self.reply.usage(answer_tokens=None if finish else self._answer_tokens)
         return b"data: " + jsonio.encode(content) + b"\n\n"
 
     def chunks(self, delta: dict[str, Any], pieces: Iterable[str]) -> Iterator[bytes]:
