@@ -10,7 +10,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.rules.body import Fields
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedToken, content_digest
-from tenuto.sim import script
+from tenuto.sim import errors, script
 from tenuto.sim.dialects import SimDialect, TurnRequest
 from tenuto.sim.reply_parts import add_faults, cut_pieces, encode_piece, summary_of
 from tenuto.sim.responses_reader import ResponsesTurnRequest, count_tokens, make_id, read_id, to_turn_request
@@ -80,16 +80,11 @@ def plan_reply(request: TurnRequest, turn: Turn, random: SeededRandom) -> ReplyP
     """Plan a response. All random choices that a body and a stream share are made here."""
     parsed = request.request
     reply = content_digest(parsed.digest, parsed.account, parsed.provider.name)
-    plan = ReplyPlan(
-        id=f"resp_{reply}{random.sealer.mac('resp', reply)}{random.hex(18)}",
-        created_at=_EPOCH + int(reply[:6], 16),
-        seconds=random.random.randrange(1, 20),
-    )
+    id, created_at = f"resp_{reply}{random.sealer.mac('resp', reply)}{random.hex(18)}", _EPOCH + int(reply[:6], 16)
+    plan = ReplyPlan(id=id, created_at=created_at, seconds=random.random.randrange(1, 20))
     if request.compaction and not any(isinstance(step, script.Compact) for step in turn):
-        calls = any(
-            isinstance(step, script.CallTool) for step in turn
-        )  # a client may drop what precedes the compaction
-        turn = (script.Compact(), *turn) if calls else (*turn, script.Compact())
+        has_calls = any(isinstance(step, script.CallTool) for step in turn)  # a client may drop what precedes it
+        turn = (script.Compact(), *turn) if has_calls else (*turn, script.Compact())
     plan.steps.extend(_items(request, turn, plan))
     _apply_limit(plan, request.max_tokens)
     if plan.status == "completed" and (not plan.items or plan.items[-1].kind == "reasoning"):
@@ -123,23 +118,26 @@ def _items(request: TurnRequest, turn: Turn, plan: ReplyPlan) -> Iterator[Planne
         message = None
         yield from faults
         faults = []
-        if isinstance(step, script.StreamError):
-            plan.status, plan.error = "failed", step
-        elif isinstance(step, script.Stop) and step.reason in _INCOMPLETE:
-            plan.status, plan.incomplete_reason = "incomplete", _INCOMPLETE[step.reason]
-        if isinstance(step, script.StreamError | script.Stop | script.Pause):
-            return
+        match step:
+            case script.StreamError():
+                plan.status, plan.error = "failed", step
+                return
+            case script.Stop(reason) if reason in _INCOMPLETE:
+                plan.status, plan.incomplete_reason = "incomplete", _INCOMPLETE[reason]
+                return
+            case script.Stop() | script.Pause():
+                return
         item = _item(request, step)
-        if item is not None and item.kind == "message":
+        if item.kind == "message":
             message = item
-        elif item is not None:
+        else:
             yield item
     if message is not None:
         yield message
     yield from faults
 
 
-def _item(request: TurnRequest, step: object) -> PlannedItem | None:
+def _item(request: TurnRequest, step: script.Step) -> PlannedItem:
     match step:
         case script.Think(text, redacted):
             hidden = redacted or not request.shows_thinking
@@ -148,9 +146,12 @@ def _item(request: TurnRequest, step: object) -> PlannedItem | None:
             return PlannedItem(kind="message", pieces=[text], text=join_text(text), cites=cites)
         case script.Refuse(text):
             return PlannedItem(kind="message", pieces=[text], text=text, is_refusal=True)
-        case script.CallTool(name):
+        case script.CallTool(name, args):
             is_custom = any(tool.name == name and tool.is_custom for tool in request.tools)
-            input = _custom_input(step) if is_custom else _arguments(step)
+            values = list(args.values()) if is_custom and isinstance(args, dict) else []
+            if len(values) == 1 and isinstance(values[0], str):  # the text for a custom tool
+                args = values[0]
+            input = args if isinstance(args, str) else jsonio.encode(args).decode()
             kind = "custom_tool_call" if is_custom else "function_call"
             return PlannedItem(kind=kind, pieces=[input], text=input, step=step)
         case script.Search():
@@ -161,21 +162,7 @@ def _item(request: TurnRequest, step: object) -> PlannedItem | None:
             return PlannedItem(kind="image_generation_call", step=step)
         case script.Compact():
             return PlannedItem(kind="compaction", text=summary_of(step, request))
-        case _:
-            return None
-
-
-def _arguments(call: script.CallTool) -> str:
-    return call.args if isinstance(call.args, str) else jsonio.encode(call.args).decode()
-
-
-def _custom_input(call: script.CallTool) -> str:
-    """Return the text for a custom tool: the only argument if it is text, else all arguments as JSON."""
-    if isinstance(call.args, dict) and len(call.args) == 1:
-        value = next(iter(call.args.values()))
-        if isinstance(value, str):
-            return value
-    return _arguments(call)
+    raise TypeError(f"{step!r} is not a part of a response")
 
 
 def _apply_limit(plan: ReplyPlan, limit: int | None) -> None:
@@ -192,18 +179,13 @@ def _apply_limit(plan: ReplyPlan, limit: int | None) -> None:
         else:
             plan.answer_tokens += min(cost, left)
         if cost > left:
-            _truncate(item, left * 4)
+            pieces = [part for piece in item.pieces for part in (piece if isinstance(piece, list) else [piece])]
+            item.text, item.pieces = item.text[: left * 4], [*cut_pieces(pieces, left * 4)]
             del plan.steps[index + (left > 0) :]
             plan.status, plan.incomplete_reason, plan.error = "incomplete", "max_output_tokens", None
             break
     if plan.status == "incomplete" and plan.items:
         plan.items[-1].status = "incomplete"
-
-
-def _truncate(item: PlannedItem, length: int) -> None:
-    item.text = item.text[:length]
-    pieces = [part for piece in item.pieces for part in (piece if isinstance(piece, list) else [piece])]
-    item.pieces = [*cut_pieces(pieces, length)]
 
 
 # --- items ------------------------------------------------------------------------------------------------------------
@@ -222,8 +204,13 @@ def _fill(request: TurnRequest, plan: ReplyPlan, random: SeededRandom, index: in
         head = {"id": item.id, "type": item.kind}
         item.added = head | {"encrypted_content": _encrypted(request, plan, random, item, "compaction.added")}
         item.done = head | {"encrypted_content": _encrypted(request, plan, random, item, "compaction")}
-    elif isinstance(item.step, script.CallTool):
-        _fill_call(request, random, item, item.step, head)
+    elif isinstance(call := item.step, script.CallTool):
+        _, key = _ARGUMENTS[item.kind]
+        item.added = head | {key: "", "call_id": call.id or f"call_{random.word(24)}", "name": call.name}
+        namespaces = [tool.namespace for tool in request.tools if tool.name == call.name]
+        if namespaces and "" not in namespaces:
+            item.added["namespace"] = namespaces[0]
+        item.done = item.added | {key: item.text, "status": item.status}
     else:
         _fill_server_tool(request, random, item, head)
 
@@ -266,22 +253,9 @@ def _message_part(item: PlannedItem) -> Fields:
     annotations = []
     for cite in item.cites:
         start = max(item.text.find(cite.quote), 0) if cite.quote else max(len(item.text) - 1, 0)
-        end = min(start + len(cite.quote or " "), len(item.text))
-        annotations.append(
-            {"type": "url_citation", "end_index": end, "start_index": start, "title": cite.title, "url": cite.url}
-        )
+        place = {"end_index": min(start + len(cite.quote or " "), len(item.text)), "start_index": start}
+        annotations.append({"type": "url_citation", **place, "title": cite.title, "url": cite.url})
     return {"type": "output_text", "annotations": annotations, "logprobs": [], "text": item.text}
-
-
-def _fill_call(
-    request: TurnRequest, random: SeededRandom, item: PlannedItem, call: script.CallTool, head: Fields
-) -> None:
-    key = "arguments" if item.kind == "function_call" else "input"
-    item.added = head | {key: "", "call_id": call.id or f"call_{random.word(24)}", "name": call.name}
-    namespaces = [tool.namespace for tool in request.tools if tool.name == call.name]
-    if namespaces and "" not in namespaces:
-        item.added["namespace"] = namespaces[0]
-    item.done = item.added | {key: item.text, "status": item.status}
 
 
 def _fill_server_tool(request: TurnRequest, random: SeededRandom, item: PlannedItem, head: Fields) -> None:
@@ -318,24 +292,19 @@ def response_object(request: TurnRequest, plan: ReplyPlan, status: str, **fields
         "prompt_cache_retention", "safety_identifier", "user",
     )  # fmt: skip
     conversation = body.get("conversation")
+    format = text_options.get("format")
+    if not isinstance(format, dict):
+        format = {"type": "text"}
+    elif "schema" in format:
+        format = {"type": "json_schema", "description": None, "strict": False} | format
     return {
-        "id": plan.id,
-        "object": "response",
-        "created_at": plan.created_at,
-        "status": status,
+        "id": plan.id, "object": "response", "created_at": plan.created_at, "status": status,
         **{key: body.get(key) for key in repeated},
         **({"conversation": {"id": conversation}} if isinstance(conversation, str) else {}),
-        "background": body.get("background") is True,
-        "completed_at": None,
-        "error": None,
-        "frequency_penalty": 0.0,
-        "incomplete_details": None,
-        "metadata": body.get("metadata") or {},
-        "model": request.request.requested_model,
-        "moderation": None,
-        "output": [],
-        "parallel_tool_calls": request.parallel,
-        "presence_penalty": 0.0,
+        "background": body.get("background") is True, "completed_at": None, "error": None, "frequency_penalty": 0.0,
+        "incomplete_details": None, "metadata": body.get("metadata") or {},
+        "model": request.request.requested_model, "moderation": None, "output": [],
+        "parallel_tool_calls": request.parallel, "presence_penalty": 0.0,
         "reasoning": {
             "context": reasoning.get("context") or traits.reasoning_context or "all_turns",
             "effort": reasoning.get("effort") or traits.effort_default or "medium",
@@ -345,15 +314,13 @@ def response_object(request: TurnRequest, plan: ReplyPlan, status: str, **fields
         "service_tier": body.get("service_tier") or "default",
         "store": body.get("store") is not False,
         "temperature": _given(body.get("temperature"), 1.0),
-        "text": {"format": _format(text_options.get("format")), "verbosity": text_options.get("verbosity") or "medium"},
+        "text": {"format": format, "verbosity": text_options.get("verbosity") or "medium"},
         "tool_choice": body.get("tool_choice") or "auto",
-        "tools": [_tool(tool) for tool in body.get("tools") or []],
-        "top_logprobs": _given(body.get("top_logprobs"), 0),
-        "top_p": _given(body.get("top_p"), 1.0),
-        "truncation": body.get("truncation") or "disabled",
-        "usage": None,
+        "tools": [_FUNCTION | tool if tool.get("type") == "function" else tool for tool in body.get("tools") or []],
+        "top_logprobs": _given(body.get("top_logprobs"), 0), "top_p": _given(body.get("top_p"), 1.0),
+        "truncation": body.get("truncation") or "disabled", "usage": None,
         **fields,
-    }
+    }  # fmt: skip
 
 
 def finished_response(request: TurnRequest, plan: ReplyPlan) -> Fields:
@@ -393,18 +360,6 @@ def _given(value: Any, default: float) -> Any:
     return default if value is None else value
 
 
-def _format(format: Any) -> Fields:
-    if not isinstance(format, dict):
-        return {"type": "text"}
-    return {"type": "json_schema", "description": None, "strict": False} | format if "schema" in format else format
-
-
-def _tool(tool: Fields) -> Fields:
-    if tool.get("type") != "function":
-        return tool
-    return {"type": "function", "description": None, "name": tool["name"], "parameters": None, "strict": True} | tool
-
-
 # --- body and stream --------------------------------------------------------------------------------------------------
 
 _PADDING = 16
@@ -413,14 +368,13 @@ _SERVER_EVENTS = {
     "web_search_call": ("in_progress", "searching", "completed"),
     "image_generation_call": ("in_progress", "generating", "completed"),
 }
-_STREAM_ERRORS = {
-    429: ("tokens", "rate_limit_exceeded", "Rate limit reached for this model. Please try again in 1s."),
-    503: ("service_unavailable_error", "server_is_overloaded", "Our servers are currently overloaded. Please try again later."),
-}  # fmt: skip
-_SERVER_ERROR = (
-    "The server had an error while processing your request. Sorry about that! You can retry your request, or contact us "
-    "through our help center if the error persists."
-)
+_ARGUMENTS = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+    "code_interpreter_call": ("code_interpreter_call_code", "code"),
+}
+"""The name of the events with the input of a call, and its field."""
+_FUNCTION = {"type": "function", "description": None, "name": "", "parameters": None, "strict": True}
 
 
 def write(request: ResponsesTurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
@@ -461,9 +415,9 @@ class _StreamWriter:
         return self._pieces
 
     def _error(self, error: script.StreamError) -> None:
-        default = ("server_error", "server_error", _SERVER_ERROR)
-        type, code, message = _STREAM_ERRORS.get(503 if error.status == 529 else error.status, default)
-        message = error.message or message
+        status = {429: 429, 503: 503, 529: 503}.get(error.status, 500)
+        type, code, message = errors.DEFAULT_ERRORS["openai"][status]
+        code, message = code or "server_error", error.message or message
         self._event("error", error={"type": type, "code": code, "message": message, "param": None})
         code = code if code == "rate_limit_exceeded" else "server_error"  # a response has fewer codes
         failed = response_object(self._request, self._plan, "failed", error={"code": code, "message": message})
@@ -503,60 +457,50 @@ class _StreamWriter:
                 self._reasoning(item, place)
             case "message":
                 self._message(item, place)
-            case "function_call":
-                self._deltas("response.function_call_arguments.delta", item.pieces, **place)
-                self._event("response.function_call_arguments.done", arguments=item.text, **place)
-            case "custom_tool_call":
-                self._deltas("response.custom_tool_call_input.delta", item.pieces, **place)
-                self._event("response.custom_tool_call_input.done", input=item.text, **place)
+            case "function_call" | "custom_tool_call":
+                self._input(item, place)
             case "code_interpreter_call":
-                self._code(item, place)
+                self._event("response.code_interpreter_call.in_progress", **place)
+                self._input(item, place)
+                self._event("response.code_interpreter_call.interpreting", **place)
+                self._event("response.code_interpreter_call.completed", **place)
             case "compaction":
                 self._event("response.compaction.compacting", **place)
             case _:
                 self._server_tool(item, place)
         self._event("response.output_item.done", item=item.done, output_index=index)
 
+    def _input(self, item: PlannedItem, place: Fields) -> None:
+        name, key = _ARGUMENTS[item.kind]
+        self._deltas(f"response.{name}.delta", item.pieces, **place)
+        self._event(f"response.{name}.done", **{key: item.text}, **place)
+
     def _reasoning(self, item: PlannedItem, place: Fields) -> None:
-        if item.done.get("content"):
-            place = {"content_index": 0, **place}
-            part = {"type": "reasoning_text", "text": ""}
-            self._event("response.content_part.added", part=part, **place)
-            self._deltas("response.reasoning_text.delta", item.pieces, **place)
-            self._event("response.reasoning_text.done", text=item.text, **place)
-            self._event("response.content_part.done", part=part | {"text": item.text}, **place)
-            return
-        for index, text in enumerate(item.summary):
+        for part in item.done.get("content", ()):
+            self._part("content_part", "reasoning_text", part, item.pieces, {"content_index": 0, **place})
+        for index, part in enumerate(item.done["summary"]):
+            pieces: list[_Piece] = item.pieces if len(item.summary) == 1 else [part["text"]]
             place = {**place, "summary_index": index}
-            part = {"type": "summary_text", "text": ""}
-            self._event("response.reasoning_summary_part.added", part=part, **place)
-            pieces: list[_Piece] = item.pieces if len(item.summary) == 1 else [text]
-            self._deltas("response.reasoning_summary_text.delta", pieces, **place)
-            self._event("response.reasoning_summary_text.done", text=text, **place)
-            self._event("response.reasoning_summary_part.done", part=part | {"text": text}, **place)
+            self._part("reasoning_summary_part", "reasoning_summary_text", part, pieces, place)
 
     def _message(self, item: PlannedItem, place: Fields) -> None:
-        place = {"content_index": 0, **place}
         (part,) = item.done["content"]
-        if item.is_refusal:
-            self._event("response.content_part.added", part=part | {"refusal": ""}, **place)
-            self._deltas("response.refusal.delta", item.pieces, **place)
-            self._event("response.refusal.done", refusal=item.text, **place)
-        else:
-            self._event("response.content_part.added", part=part | {"text": "", "annotations": []}, **place)
-            self._deltas("response.output_text.delta", item.pieces, **place, logprobs=[])
-            for index, annotation in enumerate(part["annotations"]):
-                fields = {"annotation": annotation, "annotation_index": index}
-                self._event("response.output_text.annotation.added", **fields, **place)
-            self._event("response.output_text.done", text=item.text, logprobs=[], **place)
-        self._event("response.content_part.done", part=part, **place)
+        logprobs = {} if item.is_refusal else {"logprobs": []}
+        self._part("content_part", part["type"], part, item.pieces, {"content_index": 0, **place}, **logprobs)
 
-    def _code(self, item: PlannedItem, place: Fields) -> None:
-        self._event("response.code_interpreter_call.in_progress", **place)
-        self._deltas("response.code_interpreter_call_code.delta", item.pieces, **place)
-        self._event("response.code_interpreter_call_code.done", code=item.text, **place)
-        self._event("response.code_interpreter_call.interpreting", **place)
-        self._event("response.code_interpreter_call.completed", **place)
+    def _part(
+        self, family: str, name: str, part: Fields, pieces: list[_Piece], place: Fields, **fields: list[Any]
+    ) -> None:
+        """Write a part of an item: its start, its text in deltas, its annotations and its end."""
+        key = "refusal" if name == "refusal" else "text"
+        empty = {"annotations": [], key: ""}
+        start = {field: empty.get(field, value) for field, value in part.items()}
+        self._event(f"response.{family}.added", part=start, **place)
+        self._deltas(f"response.{name}.delta", pieces, **place, **fields)
+        for index, annotation in enumerate(part.get("annotations", ())):
+            self._event("response.output_text.annotation.added", annotation=annotation, annotation_index=index, **place)
+        self._event(f"response.{name}.done", **{key: part[key]}, **fields, **place)
+        self._event(f"response.{family}.done", part=part, **place)
 
     def _server_tool(self, item: PlannedItem, place: Fields) -> None:
         for name in _SERVER_EVENTS[item.kind]:
