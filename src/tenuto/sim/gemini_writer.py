@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -41,7 +40,7 @@ _SEARCH_CHIP = (
     "<style>\n.container {{\n  align-items: center;\n  border-radius: 8px;\n  display: flex;\n}}\n</style>\n"
     '<div class="container">\n  <a class="chip" href="https://example.org/search">{query}</a>\n</div>\n'
 )
-_EPOCH, _YEAR = 1_790_000_000, 31_536_000
+_CREATE_TIME = "2026-11-15T12:00:00.000000Z"
 
 
 class _TextPart(msgspec.Struct):
@@ -149,8 +148,11 @@ class _Planner:
 
     def _add(self, step: Step) -> None:
         match step:
-            case script.Think():
-                self._add_thinking(step)
+            case script.Think(text, redacted):
+                pieces = self._fit([text] if isinstance(text, str) else text)
+                self._plan.thinking_tokens += estimate_tokens("".join(pieces))
+                if self._request.shows_thinking and not redacted and any(pieces):
+                    self._text_part(is_thought=True).pieces += pieces
             case script.Say():
                 self._add_text(step)
             case script.CallTool():
@@ -159,24 +161,23 @@ class _Planner:
                 self._add_search(step)
             case script.RunCode():
                 self._add_code(step)
-            case script.SendImage():
-                blob = {"mimeType": step.media_type, "data": step.data}
-                self._add_data({"inlineData": blob}, _IMAGE_TOKENS)
-            case script.Refuse():
-                self._refuse(step)
-            case script.Stop():
-                self._finish(_FINISH_REASONS[step.reason])
+            case script.SendImage(data, media_type):
+                self._add_data({"inlineData": {"mimeType": media_type, "data": data}}, _IMAGE_TOKENS)
+            case script.Refuse(text, category):
+                reason = category.upper()
+                if any(isinstance(item, _TextPart | _DataPart) for item in self._plan.items):
+                    self._finish(reason if reason in _BLOCK_REASONS else "SAFETY", text)
+                else:
+                    reason = reason if reason in _BLOCK_REASONS else "PROHIBITED_CONTENT"
+                    self._plan.block = {"blockReason": reason, "blockReasonMessage": text}
+                    self._is_finished = True
+            case script.Stop(reason):
+                self._finish(_FINISH_REASONS[reason])
             case script.Pause():
                 self._is_finished = True
             case script.Disconnect() | script.Stall() | script.SlowStream() | script.StreamError():
                 last = self._plan.items[-1] if self._plan.items else None
                 (last.pieces if isinstance(last, _TextPart) else self._plan.items).append(step)
-
-    def _add_thinking(self, step: script.Think) -> None:
-        pieces = self._fit(list(step.text) if isinstance(step.text, list) else [step.text])
-        self._plan.thinking_tokens += estimate_tokens("".join(pieces))
-        if self._request.shows_thinking and not step.redacted and any(pieces):
-            self._text_part(is_thought=True).pieces += pieces
 
     def _add_text(self, step: script.Say) -> None:
         part = self._text_part(is_thought=False)
@@ -194,7 +195,11 @@ class _Planner:
     def _add_call(self, step: script.CallTool) -> None:
         args: Any = step.args
         if isinstance(args, str):
-            if not _is_object(args):
+            try:
+                is_object = isinstance(jsonio.parse(args), dict)
+            except jsonio.JsonError:
+                is_object = False
+            if not is_object:
                 self._finish("MALFORMED_FUNCTION_CALL", f"Malformed function call: {step.name}({args})")
                 return
             args = msgspec.Raw(args.encode())
@@ -210,28 +215,19 @@ class _Planner:
         self._plan.tool_tokens += estimate_tokens(step.query) + results
         if self._body.tool_config.get("includeServerSideToolInvocations"):
             shared = {"toolType": "GOOGLE_SEARCH_WEB", "id": self._random.word(8, _ID_CHARACTERS)}
-            args = {"queries": [step.query]}
-            self._add_data({"toolCall": {**shared, "args": args}}, estimate_tokens(step.query))
-            response = {"search_suggestions": self._grounding.chip}
-            self._add_data({"toolResponse": {**shared, "response": response}}, 0)
+            call = {**shared, "args": {"queries": [step.query]}}
+            response = {**shared, "response": {"search_suggestions": self._grounding.chip}}
+            self._add_data({"toolCall": call}, estimate_tokens(step.query))
+            self._add_data({"toolResponse": response}, 0)
 
     def _add_code(self, step: script.RunCode) -> None:
         id = {} if self._traits.functions_alone else {"id": self._random.word(8, _ID_CHARACTERS)}
-        code = {"language": "PYTHON", "code": step.code}
-        self._add_data({"executableCode": {**code, **id}}, estimate_tokens(step.code))
         outcome = {"outcome": "OUTCOME_OK" if step.ok else "OUTCOME_FAILED"}
         output = {"output": step.output} if step.output else {}
         self._plan.tool_tokens += estimate_tokens(step.output)
+        code = {"language": "PYTHON", "code": step.code, **id}
+        self._add_data({"executableCode": code}, estimate_tokens(step.code))
         self._add_data({"codeExecutionResult": {**outcome, **output, **id}}, 0)
-
-    def _refuse(self, step: script.Refuse) -> None:
-        reason = step.category.upper()
-        if any(isinstance(item, _TextPart | _DataPart) for item in self._plan.items):
-            self._finish(reason if reason in _BLOCK_REASONS else "SAFETY", step.text)
-            return
-        reason = reason if reason in _BLOCK_REASONS else "PROHIBITED_CONTENT"
-        self._plan.block = {"blockReason": reason, "blockReasonMessage": step.text}
-        self._is_finished = True
 
     def _text_part(self, *, is_thought: bool) -> _TextPart:
         last = self._plan.items[-1] if self._plan.items else None
@@ -309,25 +305,13 @@ class _Planner:
             kind, text = next(name for name in DATA_FIELDS if name in item.fields), ""
             contents = [part_content(_parsed(item.fields))]
         token = IssuedToken(
-            kind=kind,
-            provider=providers.imitated_row(request.provider).name,
-            account=request.account,
-            model=request.model,
-            reply=self._plan.id,
-            index=index,
+            kind=kind, provider=providers.imitated_row(request.provider).name, account=request.account,
+            model=request.model, reply=self._plan.id, index=index, length=len(text),
             contents=tuple(content_digest(*content) for content in contents),
-            length=len(text),
             id=_parsed(item.fields).get("functionCall", {}).get("id", "") if isinstance(item, _DataPart) else "",
-        )
+        )  # fmt: skip
         size = self._random.random.randint(*_SIGNATURE_SIZES.get(kind, _SIGNATURE_SIZE))
         item.signature = self._random.token(token, size)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(jsonio.parse(text), dict)
-    except jsonio.JsonError:
-        return False
 
 
 def _parsed(fields: Fields) -> Fields:
@@ -368,18 +352,15 @@ class _Grounding:
         """Return `groundingMetadata`; None without searches and citations."""
         if not self._queries and not self._sources:
             return None
-        metadata: dict[str, Any] = {}
-        if self._queries:
-            metadata["searchEntryPoint"] = {"renderedContent": self.chip}
-        if self._sources:
-            metadata["groundingChunks"] = [self._chunk(url, title) for url, title in self._sources.items()]
-        if self._supports:
-            metadata["groundingSupports"] = [_support(texts, *support) for support in self._supports]
-        if self._vertex:
-            metadata["retrievalMetadata"] = {}
-        if self._queries:
-            metadata["webSearchQueries"] = self._queries
-        return metadata
+        chunks = [self._chunk(url, title) for url, title in self._sources.items()]
+        supports = [_support(texts, *support) for support in self._supports]
+        return {
+            **({"searchEntryPoint": {"renderedContent": self.chip}} if self._queries else {}),
+            **({"groundingChunks": chunks} if chunks else {}),
+            **({"groundingSupports": supports} if supports else {}),
+            **({"retrievalMetadata": {}} if self._vertex else {}),
+            **({"webSearchQueries": self._queries} if self._queries else {}),
+        }
 
     def _source(self, url: str, title: str) -> int:
         self._sources.setdefault(url, title)
@@ -393,11 +374,9 @@ class _Grounding:
 
 def _support(texts: list[_TextPart], part: _TextPart, start: int, text: str, indices: list[int]) -> dict[str, Any]:
     index = next(n for n, one in enumerate(texts) if one is part)
-    segment: dict[str, Any] = {"partIndex": index} if index else {}
-    if start:
-        segment["startIndex"] = start
-    segment["endIndex"] = start + len(text.encode("utf-8", "surrogatepass"))
-    segment["text"] = text
+    place = {"partIndex": index, "startIndex": start}
+    segment: dict[str, Any] = {name: value for name, value in place.items() if value}
+    segment |= {"endIndex": start + len(text.encode("utf-8", "surrogatepass")), "text": text}
     return {"segment": segment, "groundingChunkIndices": indices}
 
 
@@ -413,20 +392,19 @@ class _ReplyWriter:
         self._is_cached = "cachedContent" in body.fields
         self._prompt = sum(body.token_counts.values())
         self._prompt_details = token_details(body.token_counts)
-        created = {"createTime": _create_time(request.request.digest)} if self._vertex else {}
+        created = {"createTime": _CREATE_TIME} if self._vertex else {}
         self._identity = {"modelVersion": request.request.requested_model, **created, "responseId": plan.id}
 
     def response_object(self) -> dict[str, Any]:
         if self._plan.block is not None:
             return self._blocked()
-        parts = []
-        for item in self._plan.items:
-            if isinstance(item, _DataPart):
-                parts.append(_signed(item.fields, item.signature))
-            elif isinstance(item, _TextPart) and (item.text or item.signature):
-                parts.append(_signed(item.part(item.text), item.signature))
-        has_content = parts or self._plan.finish in ("STOP", "MAX_TOKENS")
-        return self._chunk(parts, self._usage(self._plan.answer_tokens, final=True), self._ending(), bool(has_content))
+        parts = [
+            _signed(item.fields if isinstance(item, _DataPart) else item.part(item.text), item.signature)
+            for item in self._plan.items
+            if isinstance(item, _DataPart) or (isinstance(item, _TextPart) and (item.text or item.signature))
+        ]
+        has_content = bool(parts) or self._plan.finish in ("STOP", "MAX_TOKENS")
+        return self._chunk(parts, self._usage(self._plan.answer_tokens, final=True), self._ending(), has_content)
 
     def stream_chunks(self) -> list[dict[str, Any] | Fault]:
         """Return the chunks of a stream with its faults. An error ends it."""
@@ -435,19 +413,20 @@ class _ReplyWriter:
         parts = list(self._chunk_parts())
         last = max((n for n, part in enumerate(parts) if isinstance(part, tuple)), default=-1)
         chunks: list[dict[str, Any] | Fault] = []
+        has_error = any(isinstance(part, script.StreamError) for part in parts)
         for n, part in enumerate(parts):
             if isinstance(part, script.StreamError):
                 status = 503 if part.status == 529 else part.status
                 error = errors.ApiError(status=status, message=part.message)
                 return [*chunks, errors.error_body(self._request.request.provider, error)]
-            if isinstance(part, tuple):
-                fields, count, has_answer = part
-                is_last = n == last and not any(isinstance(one, script.StreamError) for one in parts)
-                ending = self._ending() if is_last else {} if self._vertex else {"index": 0}
-                usage = self._usage(count, with_thinking=has_answer or is_last, final=is_last)
-                chunks.append(self._chunk([fields], usage, ending))
-            else:
+            if not isinstance(part, tuple):
                 chunks.append(part)
+                continue
+            fields, count, has_answer = part
+            is_last = n == last and not has_error
+            ending = self._ending() if is_last else {} if self._vertex else {"index": 0}
+            usage = self._usage(count, with_thinking=has_answer or is_last, final=is_last)
+            chunks.append(self._chunk([fields], usage, ending))
         return chunks if last >= 0 else [*chunks, self._chunk([], self._usage(0, final=True), self._ending())]
 
     def _chunk_parts(self) -> Iterator[_ChunkPart]:
@@ -479,18 +458,15 @@ class _ReplyWriter:
     def _ending(self) -> dict[str, Any]:
         """Return the fields of a candidate that only its last chunk has."""
         plan = self._plan
-        ending: dict[str, Any] = {"finishReason": plan.finish}
-        if not self._vertex:
-            ending["index"] = 0
         has_calls = any(isinstance(item, _DataPart) and "functionCall" in item.fields for item in plan.items)
         message = plan.message or ("Model generated function call(s)." if has_calls and not self._vertex else "")
-        if message:
-            ending["finishMessage"] = message
-        if plan.grounding is not None:
-            ending["groundingMetadata"] = plan.grounding
-        if plan.finish == "SAFETY":
-            ending["safetyRatings"] = _SAFETY_RATINGS
-        return ending
+        return {
+            "finishReason": plan.finish,
+            **({} if self._vertex else {"index": 0}),
+            **({"finishMessage": message} if message else {}),
+            **({"groundingMetadata": plan.grounding} if plan.grounding is not None else {}),
+            **({"safetyRatings": _SAFETY_RATINGS} if plan.finish == "SAFETY" else {}),
+        }
 
     def _usage(self, count: int, *, with_thinking: bool = True, final: bool = False) -> dict[str, Any]:
         """Return the token counts after `count` answer tokens. Vertex AI sends them at the end only."""
@@ -539,13 +515,6 @@ def _text_chunks(item: _TextPart, before: int) -> list[_ChunkPart]:
 
 def _signed(fields: Fields, signature: str) -> Fields:
     return {**fields, "thoughtSignature": signature} if signature else fields
-
-
-def _create_time(digest: str) -> str:
-    """Return a time that is the same for the same request."""
-    moment = int(content_digest(digest, "created"), 16)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(_EPOCH + moment % _YEAR))
-    return f"{stamp}.{moment // _YEAR % 1_000_000:06d}Z"
 
 
 DIALECT = SimDialect(
