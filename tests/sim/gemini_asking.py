@@ -11,7 +11,7 @@ from tenuto.rules.gemini import GeminiBody
 from tenuto.rules.issued_tokens import content_digest
 from tenuto.sim import providers
 from tenuto.sim.dialects import ParsedRequest
-from tenuto.sim.gemini_writer import DIALECT
+from tenuto.sim.gemini import DIALECT
 from tenuto.sim.providers import SimulatedProvider
 from tenuto.sim.script import Fault, Turn
 from tenuto.sim.tokens import SealedTokens, SeededRandom, TokenSealer

@@ -15,7 +15,7 @@ from sim.playing import SEED, TURNS, view, write
 from tenuto.rules import Judgement, judge
 from tenuto.rules.issued_tokens import content_digest
 from tenuto.sim import providers
-from tenuto.sim.anthropic_writer import DIALECT
+from tenuto.sim.anthropic import DIALECT
 from tenuto.sim.dialects import ParsedRequest
 from tenuto.sim.script import (
     CallTool,

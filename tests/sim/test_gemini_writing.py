@@ -25,7 +25,7 @@ from sim.gemini_asking import (
     view,
     weather,
 )
-from tenuto.sim.gemini_writer import DIALECT
+from tenuto.sim.gemini import DIALECT
 from tenuto.sim.script import (
     CallTool,
     Cite,

@@ -17,10 +17,10 @@ from tenuto.sim.script import Fault, Turn
 from tenuto.sim.tokens import TokenSealer
 
 _MODULES: dict[Dialect, str] = {
-    "anthropic-messages": "tenuto.sim.anthropic_writer",
-    "openai-responses": "tenuto.sim.responses_writer",
-    "openai-chat": "tenuto.sim.chat_writer",
-    "gemini": "tenuto.sim.gemini_writer",
+    "anthropic-messages": "tenuto.sim.anthropic",
+    "openai-responses": "tenuto.sim.responses",
+    "openai-chat": "tenuto.sim.chat",
+    "gemini": "tenuto.sim.gemini",
 }
 
 
