@@ -20,9 +20,18 @@ from tenuto.rules.anthropic_body import (
 )
 from tenuto.rules.body import Fields, text
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, content_digest
-from tenuto.sim import errors, models_list, script
-from tenuto.sim.dialects import OfferedTool, ParsedRequest, PastMessage, SimDialect, TurnRequest
-from tenuto.sim.reply_parts import add_faults, cut_text, encode_piece, summary_of
+from tenuto.sim import errors, providers, script
+from tenuto.sim.dialects import (
+    OfferedTool,
+    ParsedRequest,
+    PastMessage,
+    SimDialect,
+    TurnRequest,
+    add_faults,
+    cut_text,
+    encode_piece,
+    summary_of,
+)
 from tenuto.sim.script import Fault, Step, Turn, join_text, split_compaction
 from tenuto.sim.tokens import BASE62, SeededRandom, TokenSealer, estimate_tokens
 
@@ -681,6 +690,6 @@ DIALECT = SimDialect(
     read_id=read_call_id,
     prefix_digests=lambda body, turn: body.turn_prefixes[turn],
     listed_dialects=("anthropic-messages",),
-    model_entry=models_list.anthropic_entry,
-    model_list=models_list.anthropic_list,
+    model_entry=providers.anthropic_entry,
+    model_list=providers.anthropic_list,
 )

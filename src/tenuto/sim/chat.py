@@ -16,9 +16,17 @@ from tenuto.rules.chat import ChatBody, calls_of, message_text
 from tenuto.rules.chat_hosts import CLAUDE_FORMAT, GEMINI_FORMAT, OPENAI_FORMAT, detail_content
 from tenuto.rules.issued_tokens import IssuedToken, content_digest
 from tenuto.sim import errors, script
-from tenuto.sim.dialects import OfferedTool, ParsedRequest, PastMessage, SimDialect, TurnRequest
+from tenuto.sim.dialects import (
+    OfferedTool,
+    ParsedRequest,
+    PastMessage,
+    SimDialect,
+    TurnRequest,
+    add_faults,
+    cut_text,
+    find_stop,
+)
 from tenuto.sim.errors import ApiError
-from tenuto.sim.reply_parts import add_faults, cut_text, find_stop
 from tenuto.sim.script import Fault, Turn, join_text
 from tenuto.sim.tokens import BASE62, SeededRandom, estimate_tokens
 

@@ -14,6 +14,13 @@ from tenuto.sim.script import CallTool, Say, Think, Turn
 DefaultTools: TypeAlias = Literal["each", "none"]
 """Which tools the default reply calls: each one, or none that the request does not force."""
 THINKING = "I am a simulator: I repeat what I read."
+GREETING = """\
+**This is tenuto's simulator, not a model**, because no API key is set. It calls each tool once and repeats what it reads. \
+Everything else is real: the session is stored, and you can resume it, audit it and hand it to another provider.
+
+For replies of a model, run `tenuto keys set anthropic` or set `ANTHROPIC_API_KEY`; `tenuto providers` lists the others. \
+The simulator read:"""
+"""The first text of a session without a key; what the default reply repeats follows it."""
 _NO_TEXT = "(no text)"
 _HELP = "script the reply: Simulator.script(...), --script FILE or POST /_sim/script"
 _MAX_NESTING = 32

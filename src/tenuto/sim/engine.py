@@ -15,7 +15,7 @@ from tenuto.core.provider import Dialect
 from tenuto.rules.body import RequestContext
 from tenuto.rules.book import Judgement, RuleFinding, judge, open_body
 from tenuto.rules.issued_tokens import content_digest
-from tenuto.sim import errors, models_list, providers
+from tenuto.sim import errors, providers
 from tenuto.sim.default_reply import default_reply
 from tenuto.sim.dialects import InvalidRequest, ParsedRequest, SimDialect, TurnRequest, load_dialect
 from tenuto.sim.errors import ApiError
@@ -232,10 +232,10 @@ class SimEngine:
                 case "embed":
                     return _document(context, _embeddings(context))
                 case "list":
-                    ids = models_list.list_ids(dialect.listed_dialects, context.provider if context.named else None)
+                    ids = providers.list_ids(dialect.listed_dialects, context.provider if context.named else None)
                     return _document(context, dialect.model_list([dialect.model_entry(id) for id in ids]))
                 case _:
-                    if not models_list.has_model(context.requested_model, dialect.listed_dialects):
+                    if not providers.has_model(context.requested_model, dialect.listed_dialects):
                         raise _refuse(404, f"model not found: {context.requested_model}")
                     return _document(context, dialect.model_entry(context.requested_model))
         except InvalidRequest as exc:

@@ -12,9 +12,18 @@ from tenuto.rules.body import Fields, RequestContext, text
 from tenuto.rules.gemini import DATA_FIELDS, GeminiBody
 from tenuto.rules.gemini_turns import part_content
 from tenuto.rules.issued_tokens import IssuedToken, content_digest
-from tenuto.sim import errors, models_list, providers, script
-from tenuto.sim.dialects import OfferedTool, ParsedRequest, PastMessage, SimDialect, TurnRequest
-from tenuto.sim.reply_parts import add_faults, cut_pieces, encode_piece, find_stop
+from tenuto.sim import errors, providers, script
+from tenuto.sim.dialects import (
+    OfferedTool,
+    ParsedRequest,
+    PastMessage,
+    SimDialect,
+    TurnRequest,
+    add_faults,
+    cut_pieces,
+    encode_piece,
+    find_stop,
+)
 from tenuto.sim.script import Fault, Step, Turn
 from tenuto.sim.tokens import BASE62, SeededRandom, estimate_tokens
 
@@ -633,6 +642,6 @@ DIALECT = SimDialect(
     stream_in_body=False,
     array_without_sse=True,
     listed_dialects=("gemini",),
-    model_entry=models_list.gemini_entry,
-    model_list=models_list.gemini_list,
+    model_entry=providers.gemini_entry,
+    model_list=providers.gemini_list,
 )

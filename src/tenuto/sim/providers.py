@@ -1,14 +1,16 @@
-"""The providers that can be imitated: the rows of the catalog, in each dialect that they have."""
+"""The providers that can be imitated: the rows of the catalog, in each dialect that they have; and lists of their models."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from functools import cache
+from typing import Any
 
 import msgspec
 
 from tenuto.catalog import PROVIDERS, build_target, find_provider, is_known_provider, resolve
-from tenuto.catalog.models import model_hosts, model_owners
+from tenuto.catalog.models import model_hosts, model_owners, model_rows
 from tenuto.catalog.providers import provider_or_default
 from tenuto.core.provider import Dialect, Provider, Target
 
@@ -122,3 +124,57 @@ def all_providers() -> list[SimulatedProvider]:
     pairs = [(name, dialect) for dialect in _DEFAULTS for name in dict.fromkeys((*_DEFAULTS.values(), *PROVIDERS))]
     found = (provider for name, dialect in pairs if (provider := _simulated(name, dialect)) is not None)
     return list(dict.fromkeys(found))
+
+
+# --- lists of models ---------------------------------------------------------------------------------------------------
+
+
+def list_ids(dialects: Collection[Dialect], only: SimulatedProvider | None = None) -> list[str]:
+    """Return the ids of all providers of these dialects and of their models; or the own ids of one provider's models."""
+    if only is not None:
+        return [id for row in model_rows(imitated_row(only).name) for id in row.ids]
+    ids: dict[str, None] = {}
+    for provider in all_providers():
+        if provider.dialect in dialects:
+            models = [id for row in model_rows(imitated_row(provider).name) for id in row.ids]
+            ids |= dict.fromkeys((provider.name, *(f"{provider.name}/{model}" for model in models)))
+    return list(ids)
+
+
+def has_model(id: str, dialects: Collection[Dialect]) -> bool:
+    """Tell whether a provider of one of these dialects may have the model."""
+    return any(exists(*find(id, dialect)) for dialect in dialects)
+
+
+def openai_entry(id: str) -> dict[str, Any]:
+    return {"id": id, "object": "model", "created": 1_767_225_600, "owned_by": id.partition("/")[0]}
+
+
+def openai_list(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"object": "list", "data": entries}
+
+
+def anthropic_entry(id: str) -> dict[str, Any]:
+    return {"type": "model", "id": id, "display_name": id.rpartition("/")[2], "created_at": "2026-01-01T00:00:00Z"}
+
+
+def anthropic_list(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    first, last = (entries[0]["id"], entries[-1]["id"]) if entries else (None, None)
+    return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
+
+
+def gemini_entry(id: str) -> dict[str, Any]:
+    provider, model = find(id, "gemini")
+    return {
+        "name": f"models/{id}",
+        "version": "001",
+        "displayName": id.rpartition("/")[2],
+        "description": "A simulated model",
+        "inputTokenLimit": target(provider, model).traits.context_window or 1_000_000,
+        "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": ["generateContent", "countTokens", "embedContent", "batchEmbedContents"],
+    }
+
+
+def gemini_list(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"models": entries}

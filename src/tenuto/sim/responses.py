@@ -13,8 +13,17 @@ from tenuto.rules.body import Fields, objects, text
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, content_digest
 from tenuto.rules.responses_request import ResponsesBody, content_text
 from tenuto.sim import errors, script
-from tenuto.sim.dialects import OfferedTool, ParsedRequest, PastMessage, SimDialect, TurnRequest
-from tenuto.sim.reply_parts import add_faults, cut_pieces, encode_piece, summary_of
+from tenuto.sim.dialects import (
+    OfferedTool,
+    ParsedRequest,
+    PastMessage,
+    SimDialect,
+    TurnRequest,
+    add_faults,
+    cut_pieces,
+    encode_piece,
+    summary_of,
+)
 from tenuto.sim.script import Fault, Turn, join_text
 from tenuto.sim.tokens import SeededRandom, TokenSealer, estimate_tokens
 

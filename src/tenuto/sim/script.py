@@ -11,6 +11,7 @@ position. `load` reads JSON:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +27,8 @@ _Count: TypeAlias = Annotated[int, Meta(ge=0)]
 _Pieces: TypeAlias = Annotated[int, Meta(ge=1)]
 _BOM = "\ufeff".encode()  # some editors write it at the start of a file
 
+DEMO = Path(__file__).with_name("demo.json")
+"""The script of `make demo`: parallel calls, and replies on two providers."""
 ONE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A PNG of one pixel, as base64."""
 
