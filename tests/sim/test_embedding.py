@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.sim.dialects import InvalidRequest
-from tenuto.sim.embeddings import default_dimensions, embed, gemini_reply, openai_reply
+from tenuto.sim.embeddings import default_dimensions, embed, embeddings_reply
 
 SMALL, LARGE, ADA, GEMINI = (
     "text-embedding-3-small",
@@ -108,7 +108,7 @@ def test_default_dimensions(model, dimensions):
     [("Hello, world!", 1, 4), (["hello", "world"], 2, 4), ([1, 2, 3], 1, 3), ([[1, 2], [3]], 2, 3), (" ", 1, 1)],
 )
 def test_openai_takes_texts_and_tokens(given, count, tokens):
-    reply = openai_reply({"input": given, "model": SMALL}, SMALL)
+    reply = embeddings_reply({"input": given, "model": SMALL}, "", SMALL)
 
     assert reply.keys() == {"object", "data", "model", "usage"}
     assert reply["object"] == "list"
@@ -121,8 +121,8 @@ def test_openai_takes_texts_and_tokens(given, count, tokens):
 
 def test_openai_base64_holds_the_same_numbers():
     body = {"input": "hello", "model": SMALL, "dimensions": 128}
-    plain = openai_reply({**body, "encoding_format": "float"}, SMALL)["data"][0]["embedding"]
-    packed = openai_reply({**body, "encoding_format": "base64"}, SMALL)["data"][0]["embedding"]
+    plain = embeddings_reply({**body, "encoding_format": "float"}, "", SMALL)["data"][0]["embedding"]
+    packed = embeddings_reply({**body, "encoding_format": "base64"}, "", SMALL)["data"][0]["embedding"]
 
     assert list(struct.unpack("<128f", base64.b64decode(packed))) == plain
 
@@ -153,7 +153,7 @@ def test_openai_base64_holds_the_same_numbers():
 )  # fmt: skip
 def test_openai_refuses_in_its_own_words(model, body, message):
     with pytest.raises(InvalidRequest) as caught:
-        openai_reply({"model": model, **body}, model)
+        embeddings_reply({"model": model, **body}, "", model)
 
     assert str(caught.value) == message
     assert caught.value.status == 400
@@ -168,14 +168,14 @@ def one(*texts, model=GEMINI, **more):
 
 
 def test_gemini_embeds_one():
-    reply = gemini_reply({**content("Some text", "goes here"), "outputDimensionality": 768}, "embedContent", GEMINI)
+    reply = embeddings_reply({**content("Some text", "goes here"), "outputDimensionality": 768}, "embedContent", GEMINI)
 
     assert reply.keys() == {"embedding", "usageMetadata"}
     assert reply["embedding"] == {"values": embed("Some text\ngoes here", 768, GEMINI)}
 
 
 def test_gemini_embeds_several():
-    reply = gemini_reply(
+    reply = embeddings_reply(
         {"requests": [one("Hello"), one("World", outputDimensionality=8)]}, "batchEmbedContents", GEMINI
     )
 
@@ -189,7 +189,7 @@ def test_gemini_embeds_several():
 
 def test_gemini_predicts():
     body = {"instances": [{"content": "Hello"}], "parameters": {"outputDimensionality": 8}}
-    (found,) = gemini_reply(body, "predict", GEMINI)["predictions"]
+    (found,) = embeddings_reply(body, "predict", GEMINI)["predictions"]
 
     assert found["embeddings"]["values"] == embed("Hello", 8, GEMINI)
     assert found["embeddings"]["statistics"] == {"token_count": 2, "truncated": False}
@@ -198,7 +198,7 @@ def test_gemini_predicts():
 def test_gemini_embeds_what_is_no_text():
     parts = [{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}]
 
-    assert 3072 == len(gemini_reply({"content": {"parts": parts}}, "embedContent", GEMINI)["embedding"]["values"])
+    assert 3072 == len(embeddings_reply({"content": {"parts": parts}}, "embedContent", GEMINI)["embedding"]["values"])
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_gemini_embeds_what_is_no_text():
 )  # fmt: skip
 def test_gemini_refuses_in_its_own_words(verb, body, message):
     with pytest.raises(InvalidRequest) as caught:
-        gemini_reply(body, verb, GEMINI)
+        embeddings_reply(body, verb, GEMINI)
 
     assert message is None or str(caught.value) == message
     assert caught.value.status == 400

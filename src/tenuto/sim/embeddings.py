@@ -10,7 +10,7 @@ import base64
 import hashlib
 import math
 import re
-import sys
+import struct
 from array import array
 from collections import Counter
 from functools import lru_cache
@@ -67,11 +67,22 @@ def _numbers(feature: str, model: str, dimensions: int) -> list[int]:
     return array("b", digest).tolist()
 
 
-def openai_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
-    """Answer a request to `/v1/embeddings`. Raise `InvalidRequest` as the provider would refuse."""
+def embeddings_reply(body: dict[str, Any], verb: str, model: str) -> dict[str, Any]:
+    """Answer `/v1/embeddings`, or a verb of Google. Raise `InvalidRequest` as the provider would refuse."""
+    match verb:
+        case "":
+            return _openai_reply(body, model)
+        case "embedContent":
+            values, size = _embed_content(_without_config(body), model, "EmbedContentRequest")
+            return {"embedding": {"values": values}, "usageMetadata": _gemini_usage(size)}
+        case "predict":
+            return _vertex_reply(body, model)
+    return _batch_reply(_without_config(body), model)
+
+
+def _openai_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
     texts, sizes = _read_inputs(body.get("input"))
-    longest = max(sizes)
-    if longest > _MAX_TOKENS:
+    if (longest := max(sizes)) > _MAX_TOKENS:
         raise InvalidRequest(
             f"This model's maximum context length is {_MAX_TOKENS} tokens, however you requested {longest} tokens "
             f"({longest} in your prompt; 0 for the completion). Please reduce your prompt; or completion length."
@@ -83,17 +94,10 @@ def openai_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
         raise InvalidRequest(message, "encoding_format", code="invalid_value")
     vectors: list[Any] = [embed(text, dimensions, model) for text in texts]
     if form == "base64":
-        vectors = [_pack(vector) for vector in vectors]
+        vectors = [base64.b64encode(struct.pack(f"<{dimensions}f", *vector)).decode() for vector in vectors]
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     return {"object": "list", "data": data, "model": model, "usage": usage}
-
-
-def _pack(vector: list[float]) -> str:
-    floats = array("f", vector)
-    if sys.byteorder != "little":
-        floats.byteswap()
-    return base64.b64encode(floats.tobytes()).decode("ascii")
 
 
 def _read_inputs(value: object) -> tuple[list[str], list[int]]:
@@ -124,15 +128,13 @@ def _openai_dimensions(body: dict[str, Any], model: str) -> int:
     return requested
 
 
-def gemini_reply(body: dict[str, Any], method: str, model: str) -> dict[str, Any]:
-    """Answer `embedContent`, `batchEmbedContents`, or `predict` of Vertex AI. Raise `InvalidRequest` as the provider."""
-    if isinstance(config := body.get("embedContentConfig"), dict):  # Vertex AI
-        body = {**config, **body}
-    if method == "embedContent":
-        values, size = _embed_content(body, model, "EmbedContentRequest")
-        return {"embedding": {"values": values}, "usageMetadata": _gemini_usage(size)}
-    if method == "predict":
-        return _predict(body, model)
+def _without_config(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body of Google; Vertex AI has the options in an object of their own."""
+    config = body.get("embedContentConfig")
+    return {**config, **body} if isinstance(config, dict) else body
+
+
+def _batch_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
     requests = body.get("requests")
     if not isinstance(requests, list) or not requests:
         raise InvalidRequest("* BatchEmbedContentsRequest.requests: requests is not specified\n", "requests")
@@ -152,7 +154,7 @@ def gemini_reply(body: dict[str, Any], method: str, model: str) -> dict[str, Any
     return {"embeddings": embeddings, "usageMetadata": _gemini_usage(sum(size for _, size in results))}
 
 
-def _predict(body: dict[str, Any], model: str) -> dict[str, Any]:
+def _vertex_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
     instances, parameters = body.get("instances"), body.get("parameters")
     if not isinstance(instances, list) or not instances:
         raise InvalidRequest("Empty instances.", "instances")

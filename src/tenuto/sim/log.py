@@ -75,20 +75,17 @@ class ExchangeRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Return the exchange as one line."""
         reason = [self.rule or self.refused.message.partition("\n")[0]] if self.refused else []
         parts = [self.method, self.path, self.provider or "-", self.model or "-", str(self.status), *reason]
-        return " ".join(_printable(part[:_MAX_LINE]) for part in parts)
+        return " ".join(map(_printable, parts))
 
     def explain(self) -> str:
         """Return the exchange in a few lines, with the meaning of the broken rule."""
         target = "/".join(part for part in (self.provider, self.model) if part)
-        head = _printable(f"{self.method} {self.path} ({target}) got {self.status}"[:_MAX_LINE])
-        if self.refused is None or not self.rule:
-            return f"{head}\n   {self.refused}" if self.refused else head
-        parts = {
-            "rule": f"{self.rule}: {all_rules()[self.rule].summary}",
-            "pointer": self.refused.pointer,
-            "message": self.refused.message,
-            "remedy": self.refused.remedy,
-        }
+        head = _printable(f"{self.method} {self.path} ({target}) got {self.status}")
+        refused = self.refused
+        if refused is None or not self.rule:
+            return f"{head}\n   {refused}" if refused else head
+        parts = {"rule": f"{self.rule}: {all_rules()[self.rule].summary}", "pointer": refused.pointer}
+        parts |= {"message": refused.message, "remedy": refused.remedy}
         return "\n   ".join([head, *(f"{name}: {part}" for name, part in parts.items() if part)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,8 +181,8 @@ class ExchangeLog:
 
 
 def _printable(text: str) -> str:
-    """Replace line breaks and control characters."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+    """Return the start of a text without line breaks and control characters."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text[:_MAX_LINE])
 
 
 def _stored_reply(record: ExchangeRecord) -> StoredReply | None:
@@ -200,15 +197,10 @@ def _stored_reply(record: ExchangeRecord) -> StoredReply | None:
     except jsonio.JsonError:
         return None
     response = document.get("response") if record.stream and isinstance(document, dict) else document
-    if not isinstance(response, dict) or response.get("object") != "response":
-        return None
-    return StoredReply(record.body, response)
+    is_response = isinstance(response, dict) and response.get("object") == "response"
+    return StoredReply(record.body, response) if is_response else None
 
 
 def _ids(stored: StoredReply | None) -> set[str]:
     """Return the ids of a response and of its items."""
-    if stored is None:
-        return set()
-    output = stored.response.get("output")
-    items = [item.get("id") for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    return {id for id in (stored.response.get("id"), *items) if isinstance(id, str)}
+    return {stored.response["id"], *(item["id"] for item in stored.response["output"])} if stored else set()
