@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.rules.body import Fields, RequestContext, text
+from tenuto.rules.body import Fields, text
 from tenuto.rules.gemini import DATA_FIELDS, GeminiBody
 from tenuto.rules.gemini_turns import part_content
 from tenuto.rules.issued_tokens import IssuedToken, content_digest
@@ -31,16 +31,17 @@ _TYPE_NUMBERS = {1: "string", 2: "number", 3: "integer", 4: "boolean", 5: "array
 """The types of a schema by their enum numbers."""
 
 
-def open_request(request: ParsedRequest) -> GeminiBody:
-    """Return the view of a request, for its options."""
-    row = providers.imitated_row(request.provider)
-    return GeminiBody(request.body, RequestContext(row=row, method=request.method))
+class GeminiTurnRequest(TurnRequest, frozen=True, kw_only=True):
+    """The content of a generateContent request, with its body."""
+
+    body: GeminiBody
 
 
-def to_turn_request(body: GeminiBody, request: ParsedRequest) -> TurnRequest:
+def to_turn_request(body: GeminiBody, request: ParsedRequest) -> GeminiTurnRequest:
     config = body.config
     system = (body.fields.get("systemInstruction") or {}).get("parts") or []
-    return TurnRequest(
+    return GeminiTurnRequest(
+        body=body,
         request=request,
         turn=sum(content.get("role") == "model" for content in body.contents),
         system="\n".join(_texts(system)),
@@ -61,9 +62,8 @@ def token_details(counts: dict[str, int]) -> list[dict[str, Any]]:
     return [{"modality": modality, "tokenCount": count} for modality, count in counts.items()]
 
 
-def count_tokens(request: TurnRequest) -> dict[str, Any]:
-    counts = open_request(request.request).token_counts
-    return {"totalTokens": sum(counts.values()), "promptTokensDetails": token_details(counts)}
+def count_tokens(request: GeminiTurnRequest) -> dict[str, Any]:
+    return {"totalTokens": request.prompt_tokens, "promptTokensDetails": token_details(request.body.token_counts)}
 
 
 def _texts(parts: list[Fields]) -> list[str]:
@@ -191,35 +191,18 @@ _ChunkPart: TypeAlias = tuple[Fields, int, bool] | Fault | script.StreamError
 """A part of a stream, the number of answer tokens up to its end, and whether the answer has begun."""
 
 
-class _ReplyPlan(msgspec.Struct):
-    """A reply before it is written."""
-
-    id: str
-    items: list[_Item] = []
-    finish: str = "STOP"
-    message: str = ""
-    block: dict[str, str] | None = None
-    """The reason why the prompt is blocked; then there are no candidates."""
-    grounding: dict[str, Any] | None = None
-    thinking_tokens: int = 0
-    tool_tokens: int = 0
-
-    @property
-    def answer_tokens(self) -> int:
-        return sum(_answer_tokens(item) for item in self.items)
-
-
 def _answer_tokens(item: _Item) -> int:
     if isinstance(item, _DataPart):
         return item.tokens
     return estimate_tokens(item.text) if isinstance(item, _TextPart) and not item.is_thought else 0
 
 
-def write(request: TurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
-    writer = _ReplyWriter(request, _Planner(request, random).plan_reply(turn))
+def write(request: GeminiTurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
+    reply = _Reply(request, random)
+    reply.play(turn)
     if not request.request.stream:
-        return add_faults(encode_piece(writer.response_object()), turn)
-    chunks = writer.stream_chunks()
+        return add_faults(encode_piece(reply.response_object()), turn)
+    chunks = reply.stream_chunks()
     if request.request.headers.get("x-sim-alt") == "sse":
         return [b"data: %b\r\n\r\n" % encode_piece(chunk) if isinstance(chunk, dict) else chunk for chunk in chunks]
     return list(_array(chunks))
@@ -236,39 +219,43 @@ def _array(chunks: list[dict[str, Any] | Fault]) -> Iterator[bytes | Fault]:
     yield b"]" if has_started else b"[]"
 
 
-# --- planning ---------------------------------------------------------------------------------------------------------
-
-
-class _Planner:
+class _Reply:
     """Turn steps into parts, as far as output limit and stop sequences allow, and sign them."""
 
-    def __init__(self, request: TurnRequest, random: SeededRandom) -> None:
+    def __init__(self, request: GeminiTurnRequest, random: SeededRandom) -> None:
         self._request = request
         self._random = random
         self._traits = request.request.target.traits
-        self._body = open_request(request.request)
-        self._plan = _ReplyPlan(id=random.word(22, f"{BASE62}-_"))
-        self._grounding = _Grounding(vertex=self._body.vertex)
+        self._body = body = request.body
+        self._vertex = body.vertex
+        created = {"createTime": _CREATE_TIME} if body.vertex else {}
+        self._id = random.word(22, f"{BASE62}-_")
+        self._identity = {"modelVersion": request.request.requested_model, **created, "responseId": self._id}
+        self._items: list[_Item] = []
+        self._grounding = _Grounding(vertex=body.vertex)
+        self._metadata: dict[str, Any] | None = None
+        self._block: dict[str, str] | None = None
+        """The reason why the prompt is blocked; then there are no candidates."""
+        self._thinking_tokens = self._tool_tokens = 0
         self._room = request.max_tokens
-        self._is_finished = False
+        self._finish_reason, self._finish_message, self._is_finished = "STOP", "", False
 
-    def plan_reply(self, turn: Turn) -> _ReplyPlan:
+    def play(self, turn: Turn) -> None:
         for step in turn:
             self._add(step)
             if self._is_finished:
                 break
-        texts = [item for item in self._plan.items if isinstance(item, _TextPart) and not item.is_thought]
-        self._plan.grounding = self._grounding.metadata(texts)
-        if self._plan.block is None:
+        texts = [item for item in self._items if isinstance(item, _TextPart) and not item.is_thought]
+        self._metadata = self._grounding.metadata(texts)
+        if self._block is None:
             for index, item in enumerate(self._items_to_sign(texts)):
                 self._sign(item, index)
-        return self._plan
 
     def _add(self, step: Step) -> None:
         match step:
             case script.Think(text, redacted):
                 pieces = self._fit([text] if isinstance(text, str) else text)
-                self._plan.thinking_tokens += estimate_tokens("".join(pieces))
+                self._thinking_tokens += estimate_tokens("".join(pieces))
                 if self._request.shows_thinking and not redacted and any(pieces):
                     self._text_part(is_thought=True).pieces += pieces
             case script.Say():
@@ -283,19 +270,19 @@ class _Planner:
                 self._add_data({"inlineData": {"mimeType": media_type, "data": data}}, _IMAGE_TOKENS)
             case script.Refuse(text, category):
                 reason = category.upper()
-                if any(isinstance(item, _TextPart | _DataPart) for item in self._plan.items):
+                if any(isinstance(item, _TextPart | _DataPart) for item in self._items):
                     self._finish(reason if reason in _BLOCK_REASONS else "SAFETY", text)
                 else:
                     reason = reason if reason in _BLOCK_REASONS else "PROHIBITED_CONTENT"
-                    self._plan.block = {"blockReason": reason, "blockReasonMessage": text}
+                    self._block = {"blockReason": reason, "blockReasonMessage": text}
                     self._is_finished = True
             case script.Stop(reason):
                 self._finish(_FINISH_REASONS[reason])
             case script.Pause():
                 self._is_finished = True
             case script.Disconnect() | script.Stall() | script.SlowStream() | script.StreamError():
-                last = self._plan.items[-1] if self._plan.items else None
-                (last.pieces if isinstance(last, _TextPart) else self._plan.items).append(step)
+                last = self._items[-1] if self._items else None
+                (last.pieces if isinstance(last, _TextPart) else self._items).append(step)
 
     def _add_text(self, step: script.Say) -> None:
         part = self._text_part(is_thought=False)
@@ -330,7 +317,7 @@ class _Planner:
     def _add_search(self, step: script.Search) -> None:
         self._grounding.add_search(step)
         results = sum(estimate_tokens(found.title + found.text) for found in step.found)
-        self._plan.tool_tokens += estimate_tokens(step.query) + results
+        self._tool_tokens += estimate_tokens(step.query) + results
         if self._body.tool_config.get("includeServerSideToolInvocations"):
             shared = {"toolType": "GOOGLE_SEARCH_WEB", "id": self._random.word(8, _ID_CHARACTERS)}
             call = {**shared, "args": {"queries": [step.query]}}
@@ -342,24 +329,24 @@ class _Planner:
         id = {} if self._traits.functions_alone else {"id": self._random.word(8, _ID_CHARACTERS)}
         outcome = {"outcome": "OUTCOME_OK" if step.ok else "OUTCOME_FAILED"}
         output = {"output": step.output} if step.output else {}
-        self._plan.tool_tokens += estimate_tokens(step.output)
+        self._tool_tokens += estimate_tokens(step.output)
         code = {"language": "PYTHON", "code": step.code, **id}
         self._add_data({"executableCode": code}, estimate_tokens(step.code))
         self._add_data({"codeExecutionResult": {**outcome, **output, **id}}, 0)
 
     def _text_part(self, *, is_thought: bool) -> _TextPart:
-        last = self._plan.items[-1] if self._plan.items else None
+        last = self._items[-1] if self._items else None
         if isinstance(last, _TextPart) and last.is_thought == is_thought:
             return last
         part = _TextPart([], is_thought)
-        self._plan.items.append(part)
+        self._items.append(part)
         return part
 
     def _add_data(self, fields: Fields, size: int) -> None:
         if self._room is not None and size > self._room:
             self._finish("MAX_TOKENS")
             return
-        self._plan.items.append(_DataPart(fields, size))
+        self._items.append(_DataPart(fields, size))
         self._spend(size)
 
     def _fit(self, pieces: list[str]) -> list[str]:
@@ -376,7 +363,7 @@ class _Planner:
             self._room = max(0, self._room - size)
 
     def _finish(self, reason: str, message: str = "") -> None:
-        self._plan.finish, self._plan.message, self._is_finished = reason, message, True
+        self._finish_reason, self._finish_message, self._is_finished = reason, message, True
 
     def _group(self, text: str | list[str]) -> list[str]:
         """Split a text into the larger pieces that this provider sends; a list is already split."""
@@ -395,7 +382,7 @@ class _Planner:
 
     def _items_to_sign(self, texts: list[_TextPart]) -> list[_TextPart | _DataPart]:
         """Choose the items to sign: the first call, or without calls the last text; code, images and search in any case."""
-        items = [item for item in self._plan.items if isinstance(item, _TextPart | _DataPart)]
+        items = [item for item in self._items if isinstance(item, _TextPart | _DataPart)]
         if self._traits.signed_calls == "optional":
             has_functions = bool(self._request.tools)
             answers = [item for item in items if not (isinstance(item, _TextPart) and item.is_thought)]
@@ -404,9 +391,9 @@ class _Planner:
             return []
         data = [item for item in items if isinstance(item, _DataPart)]
         calls = [item for item in data if "functionCall" in item.fields]
-        if not calls and not texts and self._plan.finish == "STOP":
+        if not calls and not texts and self._finish_reason == "STOP":
             texts = [_TextPart([])]  # no answer: the signature comes with an empty text
-            self._plan.items += texts
+            self._items += texts
             items += texts
         others = [item for item in data if item not in calls and "codeExecutionResult" not in item.fields]
         signed = [*others, *(calls[:1] or texts[-1:])]
@@ -424,12 +411,114 @@ class _Planner:
             contents = [part_content(_parsed(item.fields))]
         token = IssuedToken(
             kind=kind, provider=providers.imitated_row(request.provider).name, account=request.account,
-            model=request.model, reply=self._plan.id, index=index, length=len(text),
+            model=request.model, reply=self._id, index=index, length=len(text),
             contents=tuple(content_digest(*content) for content in contents),
             id=_parsed(item.fields).get("functionCall", {}).get("id", "") if isinstance(item, _DataPart) else "",
         )  # fmt: skip
         size = self._random.random.randint(*_SIGNATURE_SIZES.get(kind, _SIGNATURE_SIZE))
         item.signature = self._random.token(token, size)
+
+    # --- writing ---
+
+    def response_object(self) -> dict[str, Any]:
+        if self._block is not None:
+            return self._blocked()
+        parts = [
+            _signed(item.fields if isinstance(item, _DataPart) else item.part(item.text), item.signature)
+            for item in self._items
+            if isinstance(item, _DataPart) or (isinstance(item, _TextPart) and (item.text or item.signature))
+        ]
+        has_content = bool(parts) or self._finish_reason in ("STOP", "MAX_TOKENS")
+        return self._chunk(
+            parts, self._usage(sum(map(_answer_tokens, self._items)), final=True), self._ending(), has_content
+        )
+
+    def stream_chunks(self) -> list[dict[str, Any] | Fault]:
+        """Return the chunks of a stream with its faults. An error ends it."""
+        if self._block is not None:
+            return [self._blocked()]
+        parts = list(self._chunk_parts())
+        last = max((n for n, part in enumerate(parts) if isinstance(part, tuple)), default=-1)
+        chunks: list[dict[str, Any] | Fault] = []
+        has_error = any(isinstance(part, script.StreamError) for part in parts)
+        for n, part in enumerate(parts):
+            if isinstance(part, script.StreamError):
+                status = 503 if part.status == 529 else part.status
+                error = errors.ApiError(status=status, message=part.message)
+                return [*chunks, errors.error_body(self._request.request.provider, error)]
+            if not isinstance(part, tuple):
+                chunks.append(part)
+                continue
+            fields, count, has_answer = part
+            is_last = n == last and not has_error
+            ending = self._ending() if is_last else {} if self._vertex else {"index": 0}
+            usage = self._usage(count, with_thinking=has_answer or is_last, final=is_last)
+            chunks.append(self._chunk([fields], usage, ending))
+        return chunks if last >= 0 else [*chunks, self._chunk([], self._usage(0, final=True), self._ending())]
+
+    def _chunk_parts(self) -> Iterator[_ChunkPart]:
+        count = 0
+        for item in self._items:
+            if isinstance(item, _TextPart):
+                yield from _text_chunks(item, count)
+                count += _answer_tokens(item)
+            elif isinstance(item, _DataPart):
+                count += item.tokens
+                yield _signed(item.fields, item.signature), count, True
+            else:
+                yield item
+
+    def _chunk(
+        self, parts: list[Fields], usage: dict[str, Any], ending: dict[str, Any], has_content: bool = True
+    ) -> dict[str, Any]:
+        content: dict[str, Any] = {"parts": parts, "role": "model"} if parts else {"role": "model"}
+        candidate = {"content": content if has_content else {}, **ending}
+        candidates = [candidate]
+        if self._request.choices > 1:
+            candidates = [{**candidate, "index": n} for n in range(self._request.choices)]
+        return {"candidates": candidates, "usageMetadata": usage, **self._identity}
+
+    def _blocked(self) -> dict[str, Any]:
+        usage = self._usage(0, final=not self._vertex)
+        return {"promptFeedback": self._block, "usageMetadata": usage, **self._identity}
+
+    def _ending(self) -> dict[str, Any]:
+        """Return the fields of a candidate that only its last chunk has."""
+        has_calls = any(isinstance(item, _DataPart) and "functionCall" in item.fields for item in self._items)
+        message = self._finish_message or (
+            "Model generated function call(s)." if has_calls and not self._vertex else ""
+        )
+        return {
+            "finishReason": self._finish_reason,
+            **({} if self._vertex else {"index": 0}),
+            **({"finishMessage": message} if message else {}),
+            **({"groundingMetadata": self._metadata} if self._metadata is not None else {}),
+            **({"safetyRatings": _SAFETY_RATINGS} if self._finish_reason == "SAFETY" else {}),
+        }
+
+    def _usage(self, count: int, *, with_thinking: bool = True, final: bool = False) -> dict[str, Any]:
+        """Return the token counts after `count` answer tokens. Vertex AI sends them at the end only."""
+        if self._vertex and not final:
+            return {"trafficType": "ON_DEMAND"}
+        thinking = self._thinking_tokens if with_thinking else 0
+        tools = self._tool_tokens if final else 0
+        usage: dict[str, Any] = {"promptTokenCount": self._request.prompt_tokens}
+        if count:
+            usage["candidatesTokenCount"] = count
+        usage["totalTokenCount"] = self._request.prompt_tokens + count + thinking + tools
+        usage |= {"trafficType": "ON_DEMAND"} if self._vertex else {"serviceTier": "standard"}
+        usage["promptTokensDetails"] = token_details(self._body.token_counts)
+        if self._vertex and count:
+            usage["candidatesTokensDetails"] = token_details({"TEXT": count})
+        if tools:
+            usage["toolUsePromptTokenCount"] = tools
+            usage["toolUsePromptTokensDetails"] = token_details({"TEXT": tools})
+        if thinking:
+            usage["thoughtsTokenCount"] = thinking
+        if "cachedContent" in self._body.fields and final:
+            usage["cachedContentTokenCount"] = self._request.prompt_tokens // 2
+            usage["cacheTokensDetails"] = token_details({"TEXT": self._request.prompt_tokens // 2})
+        return usage
 
 
 def _parsed(fields: Fields) -> Fields:
@@ -496,119 +585,6 @@ def _support(texts: list[_TextPart], part: _TextPart, start: int, text: str, ind
     segment: dict[str, Any] = {name: value for name, value in place.items() if value}
     segment |= {"endIndex": start + len(text.encode("utf-8", "surrogatepass")), "text": text}
     return {"segment": segment, "groundingChunkIndices": indices}
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
-class _ReplyWriter:
-    def __init__(self, request: TurnRequest, plan: _ReplyPlan) -> None:
-        body = open_request(request.request)
-        self._request = request
-        self._plan = plan
-        self._vertex = body.vertex
-        self._is_cached = "cachedContent" in body.fields
-        self._prompt = sum(body.token_counts.values())
-        self._prompt_details = token_details(body.token_counts)
-        created = {"createTime": _CREATE_TIME} if self._vertex else {}
-        self._identity = {"modelVersion": request.request.requested_model, **created, "responseId": plan.id}
-
-    def response_object(self) -> dict[str, Any]:
-        if self._plan.block is not None:
-            return self._blocked()
-        parts = [
-            _signed(item.fields if isinstance(item, _DataPart) else item.part(item.text), item.signature)
-            for item in self._plan.items
-            if isinstance(item, _DataPart) or (isinstance(item, _TextPart) and (item.text or item.signature))
-        ]
-        has_content = bool(parts) or self._plan.finish in ("STOP", "MAX_TOKENS")
-        return self._chunk(parts, self._usage(self._plan.answer_tokens, final=True), self._ending(), has_content)
-
-    def stream_chunks(self) -> list[dict[str, Any] | Fault]:
-        """Return the chunks of a stream with its faults. An error ends it."""
-        if self._plan.block is not None:
-            return [self._blocked()]
-        parts = list(self._chunk_parts())
-        last = max((n for n, part in enumerate(parts) if isinstance(part, tuple)), default=-1)
-        chunks: list[dict[str, Any] | Fault] = []
-        has_error = any(isinstance(part, script.StreamError) for part in parts)
-        for n, part in enumerate(parts):
-            if isinstance(part, script.StreamError):
-                status = 503 if part.status == 529 else part.status
-                error = errors.ApiError(status=status, message=part.message)
-                return [*chunks, errors.error_body(self._request.request.provider, error)]
-            if not isinstance(part, tuple):
-                chunks.append(part)
-                continue
-            fields, count, has_answer = part
-            is_last = n == last and not has_error
-            ending = self._ending() if is_last else {} if self._vertex else {"index": 0}
-            usage = self._usage(count, with_thinking=has_answer or is_last, final=is_last)
-            chunks.append(self._chunk([fields], usage, ending))
-        return chunks if last >= 0 else [*chunks, self._chunk([], self._usage(0, final=True), self._ending())]
-
-    def _chunk_parts(self) -> Iterator[_ChunkPart]:
-        count = 0
-        for item in self._plan.items:
-            if isinstance(item, _TextPart):
-                yield from _text_chunks(item, count)
-                count += _answer_tokens(item)
-            elif isinstance(item, _DataPart):
-                count += item.tokens
-                yield _signed(item.fields, item.signature), count, True
-            else:
-                yield item
-
-    def _chunk(
-        self, parts: list[Fields], usage: dict[str, Any], ending: dict[str, Any], has_content: bool = True
-    ) -> dict[str, Any]:
-        content: dict[str, Any] = {"parts": parts, "role": "model"} if parts else {"role": "model"}
-        candidate = {"content": content if has_content else {}, **ending}
-        candidates = [candidate]
-        if self._request.choices > 1:
-            candidates = [{**candidate, "index": n} for n in range(self._request.choices)]
-        return {"candidates": candidates, "usageMetadata": usage, **self._identity}
-
-    def _blocked(self) -> dict[str, Any]:
-        usage = self._usage(0, final=not self._vertex)
-        return {"promptFeedback": self._plan.block, "usageMetadata": usage, **self._identity}
-
-    def _ending(self) -> dict[str, Any]:
-        """Return the fields of a candidate that only its last chunk has."""
-        plan = self._plan
-        has_calls = any(isinstance(item, _DataPart) and "functionCall" in item.fields for item in plan.items)
-        message = plan.message or ("Model generated function call(s)." if has_calls and not self._vertex else "")
-        return {
-            "finishReason": plan.finish,
-            **({} if self._vertex else {"index": 0}),
-            **({"finishMessage": message} if message else {}),
-            **({"groundingMetadata": plan.grounding} if plan.grounding is not None else {}),
-            **({"safetyRatings": _SAFETY_RATINGS} if plan.finish == "SAFETY" else {}),
-        }
-
-    def _usage(self, count: int, *, with_thinking: bool = True, final: bool = False) -> dict[str, Any]:
-        """Return the token counts after `count` answer tokens. Vertex AI sends them at the end only."""
-        if self._vertex and not final:
-            return {"trafficType": "ON_DEMAND"}
-        thinking = self._plan.thinking_tokens if with_thinking else 0
-        tools = self._plan.tool_tokens if final else 0
-        usage: dict[str, Any] = {"promptTokenCount": self._prompt}
-        if count:
-            usage["candidatesTokenCount"] = count
-        usage["totalTokenCount"] = self._prompt + count + thinking + tools
-        usage |= {"trafficType": "ON_DEMAND"} if self._vertex else {"serviceTier": "standard"}
-        usage["promptTokensDetails"] = self._prompt_details
-        if self._vertex and count:
-            usage["candidatesTokensDetails"] = token_details({"TEXT": count})
-        if tools:
-            usage["toolUsePromptTokenCount"] = tools
-            usage["toolUsePromptTokensDetails"] = token_details({"TEXT": tools})
-        if thinking:
-            usage["thoughtsTokenCount"] = thinking
-        if self._is_cached and final:
-            usage["cachedContentTokenCount"] = self._prompt // 2
-            usage["cacheTokensDetails"] = token_details({"TEXT": self._prompt // 2})
-        return usage
 
 
 def _text_chunks(item: _TextPart, before: int) -> list[_ChunkPart]:
