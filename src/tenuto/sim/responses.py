@@ -205,6 +205,21 @@ _TOKEN_BYTES = (450, 1_200)
 # --- the plan of a response -------------------------------------------------------------------------------------------
 
 
+_PADDING = 16
+_NOISE = 600
+_SERVER_EVENTS = {
+    "web_search_call": ("in_progress", "searching", "completed"),
+    "image_generation_call": ("in_progress", "generating", "completed"),
+}
+_ARGUMENTS = {
+    "function_call": ("function_call_arguments", "arguments"),
+    "custom_tool_call": ("custom_tool_call_input", "input"),
+    "code_interpreter_call": ("code_interpreter_call_code", "code"),
+}
+"""The name of the events with the input of a call, and its field."""
+_FUNCTION = {"type": "function", "description": None, "name": "", "parameters": None, "strict": True}
+
+
 class PlannedItem(msgspec.Struct, kw_only=True):
     """One item of a response."""
 
@@ -232,363 +247,300 @@ class PlannedItem(msgspec.Struct, kw_only=True):
         return [first, *(f"**{part}" for part in more)]
 
 
-class ReplyPlan(msgspec.Struct, kw_only=True):
-    """A response before it is written."""
+class ResponseWriter:
+    """A response: planned from the steps of a turn, then written as a body or as events."""
 
-    id: str
-    created_at: int
-    seconds: int
-    steps: list[PlannedItem | Fault] = []
-    """The items, with faults between them."""
-    status: Literal["completed", "incomplete", "failed"] = "completed"
-    incomplete_reason: str | None = None
-    error: script.StreamError | None = None
-    reasoning_tokens: int = 0
-    answer_tokens: int = 0
-    cached_tokens: int = 0
+    def __init__(self, request: ResponsesTurnRequest, random: SeededRandom) -> None:
+        self.request, self.random = request, random
+        parsed = request.request
+        self.traits = parsed.target.traits
+        self.reply = content_digest(parsed.digest, parsed.account, parsed.provider.name)
+        self.id = f"resp_{self.reply}{random.sealer.mac('resp', self.reply)}{random.hex(18)}"
+        self.created_at, self.seconds = _EPOCH + int(self.reply[:6], 16), random.random.randrange(1, 20)
+        self.steps: list[PlannedItem | Fault] = []
+        """The items, with faults between them."""
+        self.items: list[PlannedItem] = []
+        self.status: Literal["completed", "incomplete", "failed"] = "completed"
+        self.incomplete_reason: str | None = None
+        self.error: script.StreamError | None = None
+        self.reasoning_tokens = self.answer_tokens = self.cached_tokens = 0
+        self.pieces: list[bytes | Fault] = []
+        self.number, self.noise = 0, b""
 
-    @property
-    def items(self) -> list[PlannedItem]:
-        return [step for step in self.steps if isinstance(step, PlannedItem)]
+    def plan(self, turn: Turn) -> None:
+        """Make the items. All random choices that a body and a stream share are made here."""
+        request, random = self.request, self.random
+        if request.compaction and not any(isinstance(step, script.Compact) for step in turn):
+            has_calls = any(isinstance(step, script.CallTool) for step in turn)  # a client may drop what precedes it
+            turn = (script.Compact(), *turn) if has_calls else (*turn, script.Compact())
+        self.steps.extend(self._items(turn))
+        self._apply_limit()
+        self.items = [step for step in self.steps if isinstance(step, PlannedItem)]
+        if self.status == "incomplete" and self.items:
+            self.items[-1].status = "incomplete"
+        if self.status == "completed" and (not self.items or self.items[-1].kind == "reasoning"):
+            self.items.append(PlannedItem(kind="message"))  # a finished response never ends with reasoning
+            self.steps.append(self.items[-1])
+        prompt = request.prompt_tokens
+        self.cached_tokens = random.random.choice((0, prompt // 2, prompt)) // 128 * 128 if prompt >= 1024 else 0
+        phase = " with phase" if self.traits.phases else ""
+        kinds = [item.kind + (phase if item.kind == "message" else "") for item in self.items]
+        for index, item in enumerate(self.items):
+            item.id = make_id(random.sealer, self.reply, kinds, index)
+            self._fill(index, item)
 
-
-def plan_reply(request: TurnRequest, turn: Turn, random: SeededRandom) -> ReplyPlan:
-    """Plan a response. All random choices that a body and a stream share are made here."""
-    parsed = request.request
-    reply = content_digest(parsed.digest, parsed.account, parsed.provider.name)
-    id, created_at = f"resp_{reply}{random.sealer.mac('resp', reply)}{random.hex(18)}", _EPOCH + int(reply[:6], 16)
-    plan = ReplyPlan(id=id, created_at=created_at, seconds=random.random.randrange(1, 20))
-    if request.compaction and not any(isinstance(step, script.Compact) for step in turn):
-        has_calls = any(isinstance(step, script.CallTool) for step in turn)  # a client may drop what precedes it
-        turn = (script.Compact(), *turn) if has_calls else (*turn, script.Compact())
-    plan.steps.extend(_items(request, turn, plan))
-    _apply_limit(plan, request.max_tokens)
-    if plan.status == "completed" and (not plan.items or plan.items[-1].kind == "reasoning"):
-        plan.steps.append(PlannedItem(kind="message"))  # a finished response never ends with reasoning
-    prompt = request.prompt_tokens
-    plan.cached_tokens = random.random.choice((0, prompt // 2, prompt)) // 128 * 128 if prompt >= 1024 else 0
-    phase = " with phase" if parsed.target.traits.phases else ""
-    kinds = [item.kind + (phase if item.kind == "message" else "") for item in plan.items]
-    for index, item in enumerate(plan.items):
-        item.id = make_id(random.sealer, reply, kinds, index)
-        _fill(request, plan, random, index, item)
-    return plan
-
-
-def _items(request: TurnRequest, turn: Turn, plan: ReplyPlan) -> Iterator[PlannedItem | Fault]:
-    """Yield the items up to the step that ends the response. Text after a fault continues the same message."""
-    message: PlannedItem | None = None
-    faults: list[Fault] = []
-    for step in turn:
-        if isinstance(step, Fault):
-            faults.append(step)
-            continue
-        if isinstance(step, script.Say) and message is not None and faults:
-            message.pieces += [*faults, step.text]
-            message.text += join_text(step.text)
-            message.cites += step.cites
+    def _items(self, turn: Turn) -> Iterator[PlannedItem | Fault]:
+        """Yield the items up to the step that ends the response. Text after a fault continues the same message."""
+        message: PlannedItem | None = None
+        faults: list[Fault] = []
+        for step in turn:
+            if isinstance(step, Fault):
+                faults.append(step)
+                continue
+            if isinstance(step, script.Say) and message is not None and faults:
+                message.pieces += [*faults, step.text]
+                message.text += join_text(step.text)
+                message.cites += step.cites
+                faults = []
+                continue
+            if message is not None:
+                yield message
+            message = None
+            yield from faults
             faults = []
-            continue
+            match step:
+                case script.StreamError():
+                    self.status, self.error = "failed", step
+                    return
+                case script.Stop(reason) if reason in _INCOMPLETE:
+                    self.status, self.incomplete_reason = "incomplete", _INCOMPLETE[reason]
+                    return
+                case script.Stop() | script.Pause():
+                    return
+            item = self._planned(step)
+            if item.kind == "message":
+                message = item
+            else:
+                yield item
         if message is not None:
             yield message
-        message = None
         yield from faults
-        faults = []
+
+    def _planned(self, step: script.Step) -> PlannedItem:
         match step:
-            case script.StreamError():
-                plan.status, plan.error = "failed", step
-                return
-            case script.Stop(reason) if reason in _INCOMPLETE:
-                plan.status, plan.incomplete_reason = "incomplete", _INCOMPLETE[reason]
-                return
-            case script.Stop() | script.Pause():
-                return
-        item = _item(request, step)
-        if item.kind == "message":
-            message = item
-        else:
-            yield item
-    if message is not None:
-        yield message
-    yield from faults
+            case script.Think(text, redacted):
+                hidden = redacted or not self.request.shows_thinking
+                return PlannedItem(kind="reasoning", pieces=[text], text=join_text(text), is_hidden=hidden)
+            case script.Say(text, cites):
+                return PlannedItem(kind="message", pieces=[text], text=join_text(text), cites=cites)
+            case script.Refuse(text):
+                return PlannedItem(kind="message", pieces=[text], text=text, is_refusal=True)
+            case script.CallTool(name, args):
+                is_custom = any(tool.name == name and tool.is_custom for tool in self.request.tools)
+                values = list(args.values()) if is_custom and isinstance(args, dict) else []
+                if len(values) == 1 and isinstance(values[0], str):  # the text for a custom tool
+                    args = values[0]
+                input = args if isinstance(args, str) else jsonio.encode(args).decode()
+                kind = "custom_tool_call" if is_custom else "function_call"
+                return PlannedItem(kind=kind, pieces=[input], text=input, step=step)
+            case script.Search():
+                return PlannedItem(kind="web_search_call", step=step)
+            case script.RunCode(code):
+                return PlannedItem(kind="code_interpreter_call", pieces=[code], text=code, step=step)
+            case script.SendImage():
+                return PlannedItem(kind="image_generation_call", step=step)
+            case script.Compact():
+                return PlannedItem(kind="compaction", text=summary_of(step, self.request))
+        raise TypeError(f"{step!r} is not a part of a response")
 
+    def _apply_limit(self) -> None:
+        """Count the output tokens; end the response where the limit is reached."""
+        for index, item in enumerate(self.steps):
+            if not isinstance(item, PlannedItem):
+                continue
+            cost = estimate_tokens(item.text) or (_HIDDEN_REASONING_TOKENS if item.kind == "reasoning" else 0)
+            left = cost
+            if (limit := self.request.max_tokens) is not None and item.kind != "compaction":
+                left = max(limit - self.reasoning_tokens - self.answer_tokens, 0)
+            if item.kind == "reasoning":
+                self.reasoning_tokens += min(cost, left)
+            else:
+                self.answer_tokens += min(cost, left)
+            if cost > left:
+                pieces = [part for piece in item.pieces for part in (piece if isinstance(piece, list) else [piece])]
+                item.text, item.pieces = item.text[: left * 4], [*cut_pieces(pieces, left * 4)]
+                del self.steps[index + (left > 0) :]
+                self.status, self.incomplete_reason, self.error = "incomplete", "max_output_tokens", None
+                break
 
-def _item(request: TurnRequest, step: script.Step) -> PlannedItem:
-    match step:
-        case script.Think(text, redacted):
-            hidden = redacted or not request.shows_thinking
-            return PlannedItem(kind="reasoning", pieces=[text], text=join_text(text), is_hidden=hidden)
-        case script.Say(text, cites):
-            return PlannedItem(kind="message", pieces=[text], text=join_text(text), cites=cites)
-        case script.Refuse(text):
-            return PlannedItem(kind="message", pieces=[text], text=text, is_refusal=True)
-        case script.CallTool(name, args):
-            is_custom = any(tool.name == name and tool.is_custom for tool in request.tools)
-            values = list(args.values()) if is_custom and isinstance(args, dict) else []
-            if len(values) == 1 and isinstance(values[0], str):  # the text for a custom tool
-                args = values[0]
-            input = args if isinstance(args, str) else jsonio.encode(args).decode()
-            kind = "custom_tool_call" if is_custom else "function_call"
-            return PlannedItem(kind=kind, pieces=[input], text=input, step=step)
-        case script.Search():
-            return PlannedItem(kind="web_search_call", step=step)
-        case script.RunCode(code):
-            return PlannedItem(kind="code_interpreter_call", pieces=[code], text=code, step=step)
-        case script.SendImage():
-            return PlannedItem(kind="image_generation_call", step=step)
-        case script.Compact():
-            return PlannedItem(kind="compaction", text=summary_of(step, request))
-    raise TypeError(f"{step!r} is not a part of a response")
-
-
-def _apply_limit(plan: ReplyPlan, limit: int | None) -> None:
-    """Count the output tokens; end the response where the limit is reached."""
-    for index, item in enumerate(plan.steps):
-        if not isinstance(item, PlannedItem):
-            continue
-        cost = estimate_tokens(item.text) or (_HIDDEN_REASONING_TOKENS if item.kind == "reasoning" else 0)
-        left = cost
-        if limit is not None and item.kind != "compaction":
-            left = max(limit - plan.reasoning_tokens - plan.answer_tokens, 0)
+    def _fill(self, index: int, item: PlannedItem) -> None:
+        head: Fields = {"id": item.id, "type": item.kind, "status": "in_progress"}
         if item.kind == "reasoning":
-            plan.reasoning_tokens += min(cost, left)
+            self._fill_reasoning(item)
+        elif item.kind == "message":
+            has_more = any(other.kind not in ("message", "compaction") for other in self.items[index + 1 :])
+            phase = {"phase": "commentary" if has_more else "final_answer"} if self.traits.phases else {}
+            item.added = head | {"content": [], **phase, "role": "assistant"}
+            item.done = item.added | {"status": item.status, "content": [_message_part(item)]}
+        elif item.kind == "compaction":
+            head = {"id": item.id, "type": item.kind}
+            item.added = head | {"encrypted_content": self._encrypted(item, "compaction.added")}
+            item.done = head | {"encrypted_content": self._encrypted(item, "compaction")}
+        elif isinstance(call := item.step, script.CallTool):
+            _, key = _ARGUMENTS[item.kind]
+            item.added = head | {key: "", "call_id": call.id or f"call_{self.random.word(24)}", "name": call.name}
+            namespaces = [tool.namespace for tool in self.request.tools if tool.name == call.name]
+            if namespaces and "" not in namespaces:
+                item.added["namespace"] = namespaces[0]
+            item.done = item.added | {key: item.text, "status": item.status}
         else:
-            plan.answer_tokens += min(cost, left)
-        if cost > left:
-            pieces = [part for piece in item.pieces for part in (piece if isinstance(piece, list) else [piece])]
-            item.text, item.pieces = item.text[: left * 4], [*cut_pieces(pieces, left * 4)]
-            del plan.steps[index + (left > 0) :]
-            plan.status, plan.incomplete_reason, plan.error = "incomplete", "max_output_tokens", None
-            break
-    if plan.status == "incomplete" and plan.items:
-        plan.items[-1].status = "incomplete"
+            self._fill_server_tool(item, head)
 
+    def _fill_reasoning(self, item: PlannedItem) -> None:
+        responses = self.request.request.target.provider.responses
+        head: Fields = {"id": item.id, "type": "reasoning", "summary": []}
+        if responses.reasoning_status or responses.plain_reasoning:
+            head["status"] = "in_progress"
+        item.added = head
+        item.done = head | ({"status": item.status} if "status" in head else {})
+        if responses.plain_reasoning:
+            item.added = head | {"content": []}
+            item.done |= {"content": [{"type": "reasoning_text", "text": item.text}]}
+            return
+        summary = [{"type": "summary_text", "text": part} for part in item.summary]
+        item.done |= {"summary": summary, "encrypted_content": self._encrypted(item, "reasoning")}
+        if not responses.reasoning_status:  # OpenAI and Azure: a first version that is not valid in a request
+            item.added = head | {"encrypted_content": self._encrypted(item, "reasoning.added")}
 
-# --- items ------------------------------------------------------------------------------------------------------------
+    def _encrypted(self, item: PlannedItem, kind: str) -> str:
+        """Return encrypted content, with the first bytes of a Fernet token: a version and the time."""
+        parsed, compacted = self.request.request, None
+        if kind == "compaction":
+            turns = self.request.turn + (self.items[0] is not item)  # with this reply if it starts before
+            compacted = CompactedMessages(turns=turns, summary=item.text)
+        token = IssuedToken(
+            kind=kind, id=item.id, provider=parsed.provider.name, account=parsed.account, model=parsed.model,
+            compacted=compacted,
+        )  # fmt: skip
+        size = min(self.random.random.randrange(*_TOKEN_BYTES) + len(item.text), 2_900)
+        nonce = b"\x80" + self.created_at.to_bytes(8, "big") + self.random.random.randbytes(3)
+        return self.random.sealer.seal(token, nonce, size).replace("+", "-").replace("/", "_")
 
+    def _fill_server_tool(self, item: PlannedItem, head: Fields) -> None:
+        include = self.request.request.body.get("include") or []
+        item.added = head
+        match item.step:
+            case script.Search(query, found):
+                action: Fields = {"type": "search", "queries": [query], "query": query}
+                if "web_search_call.action.sources" in include:
+                    action["sources"] = [{"type": "url", "url": result.url} for result in found]
+                item.done = head | {"action": action, "status": "completed"}
+            case script.RunCode(_, output, ok):
+                logs = [{"type": "logs", "logs": output}] if "code_interpreter_call.outputs" in include else None
+                item.added = head | {
+                    "code": "",
+                    "container_id": f"cntr_{self.random.hex(48)}",
+                    "outputs": [] if logs else None,
+                }
+                item.done = item.added | {"code": item.text, "outputs": logs, "status": "completed" if ok else "failed"}
+            case script.SendImage(data, media_type):
+                item.done = head | {
+                    "background": "opaque", "output_format": media_type.removeprefix("image/"), "quality": "medium",
+                    "result": data, "revised_prompt": "An image, as requested.", "size": "1024x1024",
+                    "status": "completed",
+                }  # fmt: skip
 
-def _fill(request: TurnRequest, plan: ReplyPlan, random: SeededRandom, index: int, item: PlannedItem) -> None:
-    head: Fields = {"id": item.id, "type": item.kind, "status": "in_progress"}
-    if item.kind == "reasoning":
-        _fill_reasoning(request, plan, random, item)
-    elif item.kind == "message":
-        has_more = any(other.kind not in ("message", "compaction") for other in plan.items[index + 1 :])
-        phase = {"phase": "commentary" if has_more else "final_answer"} if request.request.target.traits.phases else {}
-        item.added = head | {"content": [], **phase, "role": "assistant"}
-        item.done = item.added | {"status": item.status, "content": [_message_part(item)]}
-    elif item.kind == "compaction":
-        head = {"id": item.id, "type": item.kind}
-        item.added = head | {"encrypted_content": _encrypted(request, plan, random, item, "compaction.added")}
-        item.done = head | {"encrypted_content": _encrypted(request, plan, random, item, "compaction")}
-    elif isinstance(call := item.step, script.CallTool):
-        _, key = _ARGUMENTS[item.kind]
-        item.added = head | {key: "", "call_id": call.id or f"call_{random.word(24)}", "name": call.name}
-        namespaces = [tool.namespace for tool in request.tools if tool.name == call.name]
-        if namespaces and "" not in namespaces:
-            item.added["namespace"] = namespaces[0]
-        item.done = item.added | {key: item.text, "status": item.status}
-    else:
-        _fill_server_tool(request, random, item, head)
+    def response_object(self, status: str, **fields: Any) -> Fields:
+        """Return the response with the options of the request, and the given fields."""
+        body, traits = self.request.request.body, self.traits
+        reasoning, text_options = body.get("reasoning") or {}, body.get("text") or {}
+        summary = reasoning.get("summary")
+        repeated = (
+            "instructions", "max_output_tokens", "max_tool_calls", "previous_response_id", "prompt_cache_key",
+            "prompt_cache_retention", "safety_identifier", "user",
+        )  # fmt: skip
+        conversation = body.get("conversation")
+        format = text_options.get("format")
+        if not isinstance(format, dict):
+            format = {"type": "text"}
+        elif "schema" in format:
+            format = {"type": "json_schema", "description": None, "strict": False} | format
+        return {
+            "id": self.id, "object": "response", "created_at": self.created_at, "status": status,
+            **{key: body.get(key) for key in repeated},
+            **({"conversation": {"id": conversation}} if isinstance(conversation, str) else {}),
+            "background": body.get("background") is True, "completed_at": None, "error": None, "frequency_penalty": 0.0,
+            "incomplete_details": None, "metadata": body.get("metadata") or {},
+            "model": self.request.request.requested_model, "moderation": None, "output": [],
+            "parallel_tool_calls": self.request.parallel, "presence_penalty": 0.0,
+            "reasoning": {
+                "context": reasoning.get("context") or traits.reasoning_context or "all_turns",
+                "effort": reasoning.get("effort") or traits.effort_default or "medium",
+                "mode": "standard",
+                "summary": "detailed" if summary == "auto" else summary,
+            },
+            "service_tier": body.get("service_tier") or "default",
+            "store": body.get("store") is not False,
+            "temperature": _given(body.get("temperature"), 1.0),
+            "text": {"format": format, "verbosity": text_options.get("verbosity") or "medium"},
+            "tool_choice": body.get("tool_choice") or "auto",
+            "tools": [_FUNCTION | tool if tool.get("type") == "function" else tool for tool in body.get("tools") or []],
+            "top_logprobs": _given(body.get("top_logprobs"), 0), "top_p": _given(body.get("top_p"), 1.0),
+            "truncation": body.get("truncation") or "disabled", "usage": None,
+            **fields,
+        }  # fmt: skip
 
+    def finished_response(self) -> Fields:
+        fields: Fields = {"output": [item.done for item in self.items], "usage": self._usage()}
+        if self.status == "completed":
+            fields["completed_at"] = self.created_at + self.seconds
+        if self.incomplete_reason:
+            fields["incomplete_details"] = {"reason": self.incomplete_reason}
+        return self.response_object(self.status, **fields)
 
-def _fill_reasoning(request: TurnRequest, plan: ReplyPlan, random: SeededRandom, item: PlannedItem) -> None:
-    responses = request.request.target.provider.responses
-    head: Fields = {"id": item.id, "type": "reasoning", "summary": []}
-    if responses.reasoning_status or responses.plain_reasoning:
-        head["status"] = "in_progress"
-    item.added = head
-    item.done = head | ({"status": item.status} if "status" in head else {})
-    if responses.plain_reasoning:
-        item.added = head | {"content": []}
-        item.done |= {"content": [{"type": "reasoning_text", "text": item.text}]}
-        return
-    summary = [{"type": "summary_text", "text": part} for part in item.summary]
-    item.done |= {"summary": summary, "encrypted_content": _encrypted(request, plan, random, item, "reasoning")}
-    if not responses.reasoning_status:  # OpenAI and Azure: a first version that is not valid in a request
-        item.added = head | {"encrypted_content": _encrypted(request, plan, random, item, "reasoning.added")}
+    def compacted_window(self) -> Fields:
+        """Return the messages of the user and the compaction, which replace the conversation."""
+        output: list[Fields] = []
+        for message in self.request.user_items:
+            content = message.get("content")
+            parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+            fields = {"id": f"msg_{self.random.hex(48)}", "type": "message", "status": "completed"}
+            output.append(fields | message | {"content": parts})
+        output += [item.done for item in self.items]
+        head = {"id": self.id, "object": "response.compaction", "created_at": self.created_at}
+        return {**head, "output": output, "usage": self._usage()}
 
+    def _usage(self) -> Fields:
+        output = self.reasoning_tokens + self.answer_tokens
+        return {
+            "input_tokens": self.request.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": self.cached_tokens, "cache_write_tokens": 0},
+            "output_tokens": output,
+            "output_tokens_details": {"reasoning_tokens": self.reasoning_tokens},
+            "total_tokens": self.request.prompt_tokens + output,
+        }
 
-def _encrypted(request: TurnRequest, plan: ReplyPlan, random: SeededRandom, item: PlannedItem, kind: str) -> str:
-    """Return encrypted content, with the first bytes of a Fernet token: a version and the time."""
-    parsed, compacted = request.request, None
-    if kind == "compaction":
-        turns = request.turn + (plan.items[0] is not item)  # with this reply if it starts before
-        compacted = CompactedMessages(turns=turns, summary=item.text)
-    token = IssuedToken(
-        kind=kind, id=item.id, provider=parsed.provider.name, account=parsed.account, model=parsed.model,
-        compacted=compacted,
-    )  # fmt: skip
-    size = min(random.random.randrange(*_TOKEN_BYTES) + len(item.text), 2_900)
-    nonce = b"\x80" + plan.created_at.to_bytes(8, "big") + random.random.randbytes(3)
-    return random.sealer.seal(token, nonce, size).replace("+", "-").replace("/", "_")
-
-
-def _message_part(item: PlannedItem) -> Fields:
-    if item.is_refusal:
-        return {"type": "refusal", "refusal": item.text}
-    annotations = []
-    for cite in item.cites:
-        start = max(item.text.find(cite.quote), 0) if cite.quote else max(len(item.text) - 1, 0)
-        place = {"end_index": min(start + len(cite.quote or " "), len(item.text)), "start_index": start}
-        annotations.append({"type": "url_citation", **place, "title": cite.title, "url": cite.url})
-    return {"type": "output_text", "annotations": annotations, "logprobs": [], "text": item.text}
-
-
-def _fill_server_tool(request: TurnRequest, random: SeededRandom, item: PlannedItem, head: Fields) -> None:
-    include = request.request.body.get("include") or []
-    item.added = head
-    match item.step:
-        case script.Search(query, found):
-            action: Fields = {"type": "search", "queries": [query], "query": query}
-            if "web_search_call.action.sources" in include:
-                action["sources"] = [{"type": "url", "url": result.url} for result in found]
-            item.done = head | {"action": action, "status": "completed"}
-        case script.RunCode(_, output, ok):
-            logs = [{"type": "logs", "logs": output}] if "code_interpreter_call.outputs" in include else None
-            item.added = head | {"code": "", "container_id": f"cntr_{random.hex(48)}", "outputs": [] if logs else None}
-            item.done = item.added | {"code": item.text, "outputs": logs, "status": "completed" if ok else "failed"}
-        case script.SendImage(data, media_type):
-            item.done = head | {
-                "background": "opaque", "output_format": media_type.removeprefix("image/"), "quality": "medium",
-                "result": data, "revised_prompt": "An image, as requested.", "size": "1024x1024",
-                "status": "completed",
-            }  # fmt: skip
-
-
-# --- the response object ----------------------------------------------------------------------------------------------
-
-
-def response_object(request: TurnRequest, plan: ReplyPlan, status: str, **fields: Any) -> Fields:
-    """Return the response with the options of the request, and the given fields."""
-    body, traits = request.request.body, request.request.target.traits
-    reasoning, text_options = body.get("reasoning") or {}, body.get("text") or {}
-    summary = reasoning.get("summary")
-    repeated = (
-        "instructions", "max_output_tokens", "max_tool_calls", "previous_response_id", "prompt_cache_key",
-        "prompt_cache_retention", "safety_identifier", "user",
-    )  # fmt: skip
-    conversation = body.get("conversation")
-    format = text_options.get("format")
-    if not isinstance(format, dict):
-        format = {"type": "text"}
-    elif "schema" in format:
-        format = {"type": "json_schema", "description": None, "strict": False} | format
-    return {
-        "id": plan.id, "object": "response", "created_at": plan.created_at, "status": status,
-        **{key: body.get(key) for key in repeated},
-        **({"conversation": {"id": conversation}} if isinstance(conversation, str) else {}),
-        "background": body.get("background") is True, "completed_at": None, "error": None, "frequency_penalty": 0.0,
-        "incomplete_details": None, "metadata": body.get("metadata") or {},
-        "model": request.request.requested_model, "moderation": None, "output": [],
-        "parallel_tool_calls": request.parallel, "presence_penalty": 0.0,
-        "reasoning": {
-            "context": reasoning.get("context") or traits.reasoning_context or "all_turns",
-            "effort": reasoning.get("effort") or traits.effort_default or "medium",
-            "mode": "standard",
-            "summary": "detailed" if summary == "auto" else summary,
-        },
-        "service_tier": body.get("service_tier") or "default",
-        "store": body.get("store") is not False,
-        "temperature": _given(body.get("temperature"), 1.0),
-        "text": {"format": format, "verbosity": text_options.get("verbosity") or "medium"},
-        "tool_choice": body.get("tool_choice") or "auto",
-        "tools": [_FUNCTION | tool if tool.get("type") == "function" else tool for tool in body.get("tools") or []],
-        "top_logprobs": _given(body.get("top_logprobs"), 0), "top_p": _given(body.get("top_p"), 1.0),
-        "truncation": body.get("truncation") or "disabled", "usage": None,
-        **fields,
-    }  # fmt: skip
-
-
-def finished_response(request: TurnRequest, plan: ReplyPlan) -> Fields:
-    fields: Fields = {"output": [item.done for item in plan.items], "usage": _usage(request, plan)}
-    if plan.status == "completed":
-        fields["completed_at"] = plan.created_at + plan.seconds
-    if plan.incomplete_reason:
-        fields["incomplete_details"] = {"reason": plan.incomplete_reason}
-    return response_object(request, plan, plan.status, **fields)
-
-
-def compacted_window(request: ResponsesTurnRequest, plan: ReplyPlan, random: SeededRandom) -> Fields:
-    """Return the messages of the user and the compaction, which replace the conversation."""
-    output: list[Fields] = []
-    for message in request.user_items:
-        content = message.get("content")
-        parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
-        fields = {"id": f"msg_{random.hex(48)}", "type": "message", "status": "completed"}
-        output.append(fields | message | {"content": parts})
-    output += [item.done for item in plan.items]
-    head = {"id": plan.id, "object": "response.compaction", "created_at": plan.created_at}
-    return {**head, "output": output, "usage": _usage(request, plan)}
-
-
-def _usage(request: TurnRequest, plan: ReplyPlan) -> Fields:
-    output = plan.reasoning_tokens + plan.answer_tokens
-    return {
-        "input_tokens": request.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": plan.cached_tokens, "cache_write_tokens": 0},
-        "output_tokens": output,
-        "output_tokens_details": {"reasoning_tokens": plan.reasoning_tokens},
-        "total_tokens": request.prompt_tokens + output,
-    }
-
-
-def _given(value: Any, default: float) -> Any:
-    return default if value is None else value
-
-
-# --- body and stream --------------------------------------------------------------------------------------------------
-
-_PADDING = 16
-_NOISE = 600
-_SERVER_EVENTS = {
-    "web_search_call": ("in_progress", "searching", "completed"),
-    "image_generation_call": ("in_progress", "generating", "completed"),
-}
-_ARGUMENTS = {
-    "function_call": ("function_call_arguments", "arguments"),
-    "custom_tool_call": ("custom_tool_call_input", "input"),
-    "code_interpreter_call": ("code_interpreter_call_code", "code"),
-}
-"""The name of the events with the input of a call, and its field."""
-_FUNCTION = {"type": "function", "description": None, "name": "", "parameters": None, "strict": True}
-
-
-def write(request: ResponsesTurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
-    plan = plan_reply(request, turn, random)
-    if request.request.stream:
-        return _StreamWriter(request, plan, random).events()
-    is_window = request.request.method == "compact"
-    body = jsonio.encode(compacted_window(request, plan, random) if is_window else finished_response(request, plan))
-    return add_faults(body, turn)
-
-
-class _StreamWriter:
-    def __init__(self, request: TurnRequest, plan: ReplyPlan, random: SeededRandom) -> None:
-        self._request = request
-        self._plan = plan
-        self._random = random
-        self._pieces: list[bytes | Fault] = []
-        self._number = 0
-        options = request.request.body.get("stream_options")
-        is_padded = not (isinstance(options, dict) and options.get("include_obfuscation") is False)
-        self._noise = random.word(_NOISE).encode() if is_padded else b""
+    # --- the events of a stream ---
 
     def events(self) -> list[bytes | Fault]:
-        started = response_object(self._request, self._plan, "in_progress")
+        options = self.request.request.body.get("stream_options")
+        is_padded = not (isinstance(options, dict) and options.get("include_obfuscation") is False)
+        self.noise = self.random.word(_NOISE).encode() if is_padded else b""
+        started = self.response_object("in_progress")
         self._event("response.created", response=started)
         self._event("response.in_progress", response=started)
         index = 0
-        for step in self._plan.steps:
+        for step in self.steps:
             if isinstance(step, PlannedItem):
-                self._item(index, step)
+                self._write_item(index, step)
                 index += 1
             else:
-                self._pieces.append(step)
-        if self._plan.error is not None:
-            self._error(self._plan.error)
+                self.pieces.append(step)
+        if self.error is not None:
+            self._error(self.error)
         else:
-            self._event(f"response.{self._plan.status}", response=finished_response(self._request, self._plan))
-        return self._pieces
+            self._event(f"response.{self.status}", response=self.finished_response())
+        return self.pieces
 
     def _error(self, error: script.StreamError) -> None:
         status = {429: 429, 503: 503, 529: 503}.get(error.status, 500)
@@ -596,13 +548,13 @@ class _StreamWriter:
         code, message = code or "server_error", error.message or message
         self._event("error", error={"type": type, "code": code, "message": message, "param": None})
         code = code if code == "rate_limit_exceeded" else "server_error"  # a response has fewer codes
-        failed = response_object(self._request, self._plan, "failed", error={"code": code, "message": message})
+        failed = self.response_object("failed", error={"code": code, "message": message})
         self._event("response.failed", response=failed)
 
     def _event(self, type: str, **fields: Any) -> None:
-        data = jsonio.encode({"type": type, **fields, "sequence_number": self._number})
-        self._pieces.append(b"event: %b\ndata: %b\n\n" % (type.encode(), data))
-        self._number += 1
+        data = jsonio.encode({"type": type, **fields, "sequence_number": self.number})
+        self.pieces.append(b"event: %b\ndata: %b\n\n" % (type.encode(), data))
+        self.number += 1
 
     def _deltas(self, type: str, pieces: list[_Piece], **fields: Any) -> None:
         """Write the pieces of a text. Only the text, the padding and the number differ between the events."""
@@ -611,21 +563,21 @@ class _StreamWriter:
             type.encode(),
             jsonio.encode(fields)[1:-1],
         )
-        noise, number = self._noise, self._number
+        noise, number = self.noise, self.number
         for piece in pieces:
             if isinstance(piece, Fault):
-                self._pieces.append(piece)
+                self.pieces.append(piece)
                 continue
-            for part in self._random.pieces(piece):
+            for part in self.random.pieces(piece):
                 tail = b',"sequence_number":%d}\n\n' % number
                 if noise:
                     start = number * 7 % (_NOISE - _PADDING)
                     tail = b',"obfuscation":"%b"%b' % (noise[start : start + _PADDING - len(part) % _PADDING], tail)
-                self._pieces.append(b"%b%b%b" % (head, encode_piece(part), tail))
+                self.pieces.append(b"%b%b%b" % (head, encode_piece(part), tail))
                 number += 1
-        self._number = number
+        self.number = number
 
-    def _item(self, index: int, item: PlannedItem) -> None:
+    def _write_item(self, index: int, item: PlannedItem) -> None:
         self._event("response.output_item.added", item=item.added, output_index=index)
         place: Fields = {"item_id": item.id, "output_index": index}
         match item.kind:
@@ -685,6 +637,30 @@ class _StreamWriter:
                 fields |= {"partial_image_index": 0, "partial_image_b64": item.done["result"]}
                 self._event("response.image_generation_call.partial_image", **place, **fields)
             self._event(f"response.{item.kind}.{name}", **place)
+
+
+def _message_part(item: PlannedItem) -> Fields:
+    if item.is_refusal:
+        return {"type": "refusal", "refusal": item.text}
+    annotations = []
+    for cite in item.cites:
+        start = max(item.text.find(cite.quote), 0) if cite.quote else max(len(item.text) - 1, 0)
+        place = {"end_index": min(start + len(cite.quote or " "), len(item.text)), "start_index": start}
+        annotations.append({"type": "url_citation", **place, "title": cite.title, "url": cite.url})
+    return {"type": "output_text", "annotations": annotations, "logprobs": [], "text": item.text}
+
+
+def _given(value: Any, default: float) -> Any:
+    return default if value is None else value
+
+
+def write(request: ResponsesTurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
+    writer = ResponseWriter(request, random)
+    writer.plan(turn)
+    if request.request.stream:
+        return writer.events()
+    is_window = request.request.method == "compact"
+    return add_faults(jsonio.encode(writer.compacted_window() if is_window else writer.finished_response()), turn)
 
 
 DIALECT = SimDialect(to_turn_request=to_turn_request, write=write, count=count_tokens, read_id=read_id)
