@@ -517,9 +517,9 @@ def response_object(id: str, reply: MessagesReply) -> Fields:
         ]
     if reply.has_run_code:
         named = body.body.get("container")
-        id = named if isinstance(named, str) else named.get("id") if isinstance(named, dict) else None
-        id = id or f"container_01{reply.random.word(22)}"
-        message["container"] = {"id": id, "expires_at": "2026-11-15T12:30:00.000000Z"}
+        container = named if isinstance(named, str) else named.get("id") if isinstance(named, dict) else None
+        container = container or f"container_01{reply.random.word(22)}"
+        message["container"] = {"id": container, "expires_at": "2026-11-15T12:30:00.000000Z"}
     if "context_management" in body.body:
         message["context_management"] = {"applied_edits": []}
     return message

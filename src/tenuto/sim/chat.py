@@ -238,11 +238,11 @@ class ToolCallItem(NamedTuple):
     id: str
     name: str
     args: str
-    index: int
+    number: int
 
     def to_dict(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": self.args}
-        return {"index": self.index, "id": self.id, "type": "function", "function": function}
+        return {"index": self.number, "id": self.id, "type": "function", "function": function}
 
 
 class RefusalItem(NamedTuple):
@@ -265,8 +265,9 @@ Item: TypeAlias = ReasoningItem | TextItem | ToolCallItem | RefusalItem | Annota
 class ChoiceContent:
     """One choice: the steps of a script as items in order, up to a stop sequence or the token limit."""
 
-    def __init__(self, request: TurnRequest, random: SeededRandom, host: ChatHost, place: Place, index: int) -> None:
-        self.request, self.random, self.host, self.place, self.index = request, random, host, place, index
+    def __init__(self, reply: ChatReply, index: int) -> None:
+        self.reply, self.index = reply, index
+        self.request, self.random, self.host, self.place = reply.request, reply.random, reply.host, reply.place
         self.items: list[Item] = []
         self.finish = ""
         self.answer_tokens = self.reasoning_tokens = 0
@@ -277,8 +278,9 @@ class ChoiceContent:
         self._text = ""
         self._run_start = 0
         """The offset of the text after the last other item: a stop sequence does not span items."""
-        self._tokens_left = request.max_tokens
-        self._done = False
+        self._tokens_left = reply.request.max_tokens
+        self._done = self._after_thinking = False
+        self._streamed_tokens = 0
 
     def of(self, kind: type[Any]) -> list[Any]:
         return [item for item in self.items if isinstance(item, kind)]
@@ -420,6 +422,149 @@ class ChoiceContent:
         self._tokens_left = max(0, self._tokens_left - price)
         return text
 
+    # --- whole ---
+
+    @property
+    def always_has_reasoning(self) -> bool:
+        """Whether the field of reasoning is there without reasoning: the provider wants it back with calls."""
+        wants = self.request.request.target.provider.chat.empty_reasoning
+        return wants and self.request.thinks and self.place == "reasoning_content"
+
+    def message(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", **self._content(), **self._reasoning_fields()}
+        if calls := [call.to_dict() for call in self.of(ToolCallItem)]:
+            message["tool_calls"] = calls
+        if refusals := self.of(RefusalItem):
+            message["refusal"] = "".join(item.text for item in refusals)
+        if annotations := [one for item in self.of(AnnotationsItem) for one in item.annotations]:
+            message["annotations"] = annotations
+        return message
+
+    def _content(self) -> dict[str, Any]:
+        if self.place == "content" and self.of(ReasoningItem):
+            return {"content": self._content_parts()}
+        text = "".join(join_text(item.text) for item in self.of(TextItem))
+        if text or not (self.of(ToolCallItem) or self.of(RefusalItem)):
+            return {"content": text}
+        form = self.host.content_with_calls
+        return {} if form == "absent" else {"content": None if form == "null" else ""}
+
+    def _content_parts(self) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        signatures = iter(self.signatures)
+        for item in self.items:
+            if isinstance(item, ReasoningItem):
+                thinking = [{"type": "text", "text": join_text(item.text)}]
+                parts.append({"type": "thinking", "thinking": thinking, "closed": True, "signature": next(signatures)})
+            elif isinstance(item, TextItem) and parts and parts[-1]["type"] == "text":
+                parts[-1]["text"] += join_text(item.text)
+            elif isinstance(item, TextItem):
+                parts.append({"type": "text", "text": join_text(item.text)})
+        return parts
+
+    def _reasoning_fields(self) -> dict[str, Any]:
+        items = self.of(ReasoningItem)
+        text = "".join(join_text(item.text) for item in items)
+        if self.place in ("reasoning_content", "reasoning"):
+            return {self.place: text} if items or self.always_has_reasoning else {}
+        if self.place == "reasoning_details" and self.details:
+            plain = {"reasoning": text or None} if self.host.reasoning == "reasoning_details" else {}
+            return {**plain, "reasoning_details": [detail for _, detail in self.details]}
+        return {}
+
+    # --- the chunks of a stream ---
+
+    def chunk(self, delta: dict[str, Any], finish: str | None = None, **fields: Any) -> bytes:
+        choices = [{"index": self.index, "delta": delta, "finish_reason": finish}]
+        content = {**self.reply.head("chat.completion.chunk"), "choices": choices, **fields}
+        if self.host.usage == "each":
+            content["usage"] = self.reply.usage(answer_tokens=None if finish else self._streamed_tokens)
+        return b"data: " + jsonio.encode(content) + b"\n\n"
+
+    def chunks(self, delta: dict[str, Any], pieces: Iterable[str]) -> Iterator[bytes]:
+        """Write one chunk for each piece, which takes the place of the mark in the delta."""
+        if self.host.usage == "each":
+            for piece in pieces:
+                self._streamed_tokens += max(1, estimate_tokens(piece))
+                yield jsonio.encode(piece).join(self.chunk(delta).split(_MARKED))
+        else:
+            parts = self.chunk(delta).split(_MARKED)  # encoded once: a stream has a thousand chunks
+            yield from (jsonio.encode(piece).join(parts) for piece in pieces)
+
+    def frames(self) -> Iterator[bytes | Fault]:
+        """Write the content, up to the end or the error that ends it."""
+        first = {"role": "assistant", "content": ""}
+        self._signatures = iter(self.signatures)
+        yield self.chunk({**first, "reasoning_content": ""} if self.always_has_reasoning else first)
+        for item in self.items:
+            match item:
+                case ReasoningItem():
+                    yield from self._reasoning_chunks(item)
+                case TextItem():
+                    yield from self._text_chunks(item)
+                case ToolCallItem():
+                    yield from self._call_chunks(item)
+                case RefusalItem():
+                    yield from self.chunks({"refusal": _MARK}, self.random.pieces(item.text))
+                case AnnotationsItem():
+                    yield self.chunk({"annotations": item.annotations})
+                case StreamFault():
+                    yield errors.error_event(self.request.request.provider, item.error)
+                    return
+                case _:
+                    yield item
+
+    def end(self, *, is_last: bool) -> bytes:
+        """Write the chunk with the finish reason."""
+        fields: dict[str, Any] = {}
+        if is_last and self.host.usage == "last":
+            fields["usage"] = self.reply.usage()
+        if is_last and self.host.usage == "x_groq":
+            fields["x_groq"] = {"id": f"req_{self.random.word(26)}", "usage": self.reply.usage()}
+        return self.chunk({}, self.finish, **fields)
+
+    def _text_chunks(self, item: TextItem) -> Iterator[bytes]:
+        pieces = list(self.random.pieces(item.text))
+        if self._after_thinking and pieces:
+            yield self.chunk({"content": [{"type": "text", "text": pieces.pop(0)}]})
+            self._after_thinking = False
+        yield from self.chunks({"content": _MARK}, pieces)
+
+    def _reasoning_chunks(self, item: ReasoningItem) -> Iterator[bytes]:
+        pieces = () if item.hidden else self.random.pieces(item.text)
+        if self.place == "content":
+            part = {"type": "thinking", "thinking": [{"type": "text", "text": _MARK}], "closed": True}
+            yield from self.chunks({"content": [part]}, pieces)
+            yield self.chunk({"content": [{**part, "thinking": [], "signature": next(self._signatures)}]})
+            self._after_thinking = True
+        elif self.place == "reasoning_details":
+            yield from self._detail_chunks(item, pieces)
+        else:
+            yield from self.chunks({self.place: _MARK}, pieces)
+
+    def _detail_chunks(self, item: Item, pieces: Sequence[str] | Iterable[str] = ()) -> Iterator[bytes]:
+        """Write the details of an item: their texts in pieces, then each token in a chunk of its own."""
+        plain = {"reasoning": _MARK} if self.host.reasoning == "reasoning_details" else {}
+        for owner, detail in self.details:
+            if owner is not item:
+                continue
+            if key := next((name for name in ("text", "summary") if name in detail), ""):
+                bare = {name: value for name, value in detail.items() if name != "signature"}
+                yield from self.chunks({**plain, "reasoning_details": [{**bare, key: _MARK}]}, pieces)
+            if "data" in detail or "signature" in detail:
+                token = {name: value for name, value in detail.items() if name != "text"}
+                yield self.chunk({"reasoning_details": [token]})
+
+    def _call_chunks(self, call: ToolCallItem) -> Iterator[bytes]:
+        head = call.to_dict()
+        if self.host.whole_calls:
+            yield self.chunk({"tool_calls": [head]})
+        else:
+            yield self.chunk({"tool_calls": [{**head, "function": {"name": call.name, "arguments": ""}}]})
+            rest = {"index": call.number, "function": {"arguments": _MARK}}
+            yield from self.chunks({"tool_calls": [rest]}, self.random.pieces(call.args))
+        yield from self._detail_chunks(call)
+
 
 def _reasoning_details(
     request: TurnRequest, content: ChoiceContent, random: SeededRandom
@@ -460,25 +605,21 @@ def _reasoning_details(
 # --- the reply --------------------------------------------------------------------------------------------------------
 
 
-class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
+class ChatReply:
     """A reply before it is written."""
 
-    request: TurnRequest
-    host: ChatHost
-    place: Place
-    id: str
-    created: int
-    choices: list[ChoiceContent]
+    def __init__(self, request: TurnRequest, turn: Turn, random: SeededRandom) -> None:
+        self.request, self.random, self.host = request, random, host_of(request.request)
+        self.place = _reasoning_place(request, self.host)
+        self.created, self.id = _FIRST_DAY + random.random.randrange(10_000_000), f"chatcmpl-{random.word(29)}"
+        without_faults = tuple(step for step in turn if not isinstance(step, Fault | script.StreamError))
+        self.choices = [
+            ChoiceContent(self, index).build(without_faults if index else turn) for index in range(request.choices)
+        ]
 
     def head(self, object: str) -> dict[str, Any]:
         model = self.request.request.requested_model
         return {"id": self.id, "object": object, "created": self.created, "model": model}
-
-    @property
-    def always_has_reasoning(self) -> bool:
-        """Whether the field of reasoning is there without reasoning: the provider wants it back with calls."""
-        wants = self.request.request.target.provider.chat.empty_reasoning
-        return wants and self.request.thinks and self.place == "reasoning_content"
 
     def usage(self, *, answer_tokens: int | None = None) -> dict[str, Any]:
         """Return the usage; `answer_tokens`: of a reply that is not complete yet."""
@@ -498,199 +639,41 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write(request: TurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
-    reply = _plan(request, turn, random)
+    reply = ChatReply(request, turn, random)
     if request.request.stream:
-        return stream_events(reply, random)
+        return stream_events(reply)
     return add_faults(jsonio.encode(response_object(reply)), reply.choices[0].items)
-
-
-def _plan(request: TurnRequest, turn: Turn, random: SeededRandom) -> ChatReply:
-    host = host_of(request.request)
-    place = _reasoning_place(request, host)
-    without_faults = tuple(step for step in turn if not isinstance(step, Fault | script.StreamError))
-    created = _FIRST_DAY + random.random.randrange(10_000_000)
-    id = f"chatcmpl-{random.word(29)}"
-    choices = [
-        ChoiceContent(request, random, host, place, index).build(without_faults if index else turn)
-        for index in range(request.choices)
-    ]
-    return ChatReply(request=request, host=host, place=place, id=id, created=created, choices=choices)
 
 
 def response_object(reply: ChatReply) -> dict[str, Any]:
     choices = [
-        {"index": choice.index, "message": _message(reply, choice), "finish_reason": choice.finish}
-        for choice in reply.choices
+        {"index": choice.index, "message": choice.message(), "finish_reason": choice.finish} for choice in reply.choices
     ]
     return {**reply.head("chat.completion"), "choices": choices, "usage": reply.usage()}
-
-
-def _message(reply: ChatReply, choice: ChoiceContent) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", **_content(reply, choice), **_reasoning_fields(reply, choice)}
-    if calls := [call.to_dict() for call in choice.of(ToolCallItem)]:
-        message["tool_calls"] = calls
-    if refusals := choice.of(RefusalItem):
-        message["refusal"] = "".join(item.text for item in refusals)
-    if annotations := [one for item in choice.of(AnnotationsItem) for one in item.annotations]:
-        message["annotations"] = annotations
-    return message
-
-
-def _content(reply: ChatReply, choice: ChoiceContent) -> dict[str, Any]:
-    if reply.place == "content" and choice.of(ReasoningItem):
-        return {"content": _content_parts(choice)}
-    text = "".join(join_text(item.text) for item in choice.of(TextItem))
-    if text or not (choice.of(ToolCallItem) or choice.of(RefusalItem)):
-        return {"content": text}
-    form = reply.host.content_with_calls
-    return {} if form == "absent" else {"content": None if form == "null" else ""}
-
-
-def _content_parts(choice: ChoiceContent) -> list[dict[str, Any]]:
-    parts: list[dict[str, Any]] = []
-    signatures = iter(choice.signatures)
-    for item in choice.items:
-        if isinstance(item, ReasoningItem):
-            thinking = [{"type": "text", "text": join_text(item.text)}]
-            parts.append({"type": "thinking", "thinking": thinking, "closed": True, "signature": next(signatures)})
-        elif isinstance(item, TextItem) and parts and parts[-1]["type"] == "text":
-            parts[-1]["text"] += join_text(item.text)
-        elif isinstance(item, TextItem):
-            parts.append({"type": "text", "text": join_text(item.text)})
-    return parts
-
-
-def _reasoning_fields(reply: ChatReply, choice: ChoiceContent) -> dict[str, Any]:
-    items = choice.of(ReasoningItem)
-    text = "".join(join_text(item.text) for item in items)
-    if reply.place in ("reasoning_content", "reasoning"):
-        return {reply.place: text} if items or reply.always_has_reasoning else {}
-    if reply.place == "reasoning_details" and choice.details:
-        plain = {"reasoning": text or None} if reply.host.reasoning == "reasoning_details" else {}
-        return {**plain, "reasoning_details": [detail for _, detail in choice.details]}
-    return {}
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-def stream_events(reply: ChatReply, random: SeededRandom) -> list[bytes | Fault]:
-    writers = [ChoiceWriter(reply, choice, random) for choice in reply.choices]
-    rows = [list(writer.frames()) for writer in writers]
+def stream_events(reply: ChatReply) -> list[bytes | Fault]:
+    choices = reply.choices
+    rows = [list(choice.frames()) for choice in choices]
     frames = [frame for row in zip_longest(*rows) for frame in row if frame is not None]
-    if any(isinstance(item, StreamFault) for item in reply.choices[0].items):
+    if choices[0].of(StreamFault):
         return frames
-    frames += [writer.end(is_last=writer is writers[-1]) for writer in writers]
-    return [*frames, *_usage_frames(reply, writers[-1]), _DONE]
+    frames += [choice.end(is_last=choice is choices[-1]) for choice in choices]
+    return [*frames, *_usage_frames(reply, choices[-1]), _DONE]
 
 
-def _usage_frames(reply: ChatReply, writer: ChoiceWriter) -> list[bytes]:
+def _usage_frames(reply: ChatReply, choice: ChoiceContent) -> list[bytes]:
     options = reply.request.request.body.get("stream_options")
     requested = isinstance(options, dict) and options.get("include_usage") is True
     place = reply.host.usage
     if place == "with_choice":
-        return [writer.chunk({"role": "assistant", "content": ""}, usage=reply.usage())]
+        return [choice.chunk({"role": "assistant", "content": ""}, usage=reply.usage())]
     if place == "always" or (place == "requested" and requested):
-        return [writer.chunk({}, choices=[], usage=reply.usage())]
+        return [choice.chunk({}, choices=[], usage=reply.usage())]
     return []
-
-
-class ChoiceWriter:
-    def __init__(self, reply: ChatReply, choice: ChoiceContent, random: SeededRandom) -> None:
-        self.reply, self.choice, self.random, self.host = reply, choice, random, reply.host
-        self._signatures = iter(choice.signatures)
-        self._after_thinking = False
-        self._answer_tokens = 0
-
-    def chunk(self, delta: dict[str, Any], finish: str | None = None, **fields: Any) -> bytes:
-        choices = [{"index": self.choice.index, "delta": delta, "finish_reason": finish}]
-        content = {**self.reply.head("chat.completion.chunk"), "choices": choices, **fields}
-        if self.host.usage == "each":
-            content["usage"] = self.reply.usage(answer_tokens=None if finish else self._answer_tokens)
-        return b"data: " + jsonio.encode(content) + b"\n\n"
-
-    def chunks(self, delta: dict[str, Any], pieces: Iterable[str]) -> Iterator[bytes]:
-        """Write one chunk for each piece, which takes the place of the mark in the delta."""
-        if self.host.usage == "each":
-            for piece in pieces:
-                self._answer_tokens += max(1, estimate_tokens(piece))
-                yield jsonio.encode(piece).join(self.chunk(delta).split(_MARKED))
-        else:
-            parts = self.chunk(delta).split(_MARKED)  # encoded once: a stream has a thousand chunks
-            yield from (jsonio.encode(piece).join(parts) for piece in pieces)
-
-    def frames(self) -> Iterator[bytes | Fault]:
-        """Write the content, up to the end or the error that ends it."""
-        first = {"role": "assistant", "content": ""}
-        yield self.chunk({**first, "reasoning_content": ""} if self.reply.always_has_reasoning else first)
-        for item in self.choice.items:
-            match item:
-                case ReasoningItem():
-                    yield from self._reasoning(item)
-                case TextItem():
-                    yield from self._text(item)
-                case ToolCallItem():
-                    yield from self._call(item)
-                case RefusalItem():
-                    yield from self.chunks({"refusal": _MARK}, self.random.pieces(item.text))
-                case AnnotationsItem():
-                    yield self.chunk({"annotations": item.annotations})
-                case StreamFault():
-                    yield errors.error_event(self.reply.request.request.provider, item.error)
-                    return
-                case _:
-                    yield item
-
-    def end(self, *, is_last: bool) -> bytes:
-        """Write the chunk with the finish reason."""
-        fields: dict[str, Any] = {}
-        if is_last and self.host.usage == "last":
-            fields["usage"] = self.reply.usage()
-        if is_last and self.host.usage == "x_groq":
-            fields["x_groq"] = {"id": f"req_{self.random.word(26)}", "usage": self.reply.usage()}
-        return self.chunk({}, self.choice.finish, **fields)
-
-    def _text(self, item: TextItem) -> Iterator[bytes]:
-        pieces = list(self.random.pieces(item.text))
-        if self._after_thinking and pieces:
-            yield self.chunk({"content": [{"type": "text", "text": pieces.pop(0)}]})
-            self._after_thinking = False
-        yield from self.chunks({"content": _MARK}, pieces)
-
-    def _reasoning(self, item: ReasoningItem) -> Iterator[bytes]:
-        pieces = () if item.hidden else self.random.pieces(item.text)
-        if self.reply.place == "content":
-            part = {"type": "thinking", "thinking": [{"type": "text", "text": _MARK}], "closed": True}
-            yield from self.chunks({"content": [part]}, pieces)
-            yield self.chunk({"content": [{**part, "thinking": [], "signature": next(self._signatures)}]})
-            self._after_thinking = True
-        elif self.reply.place == "reasoning_details":
-            yield from self._details(item, pieces)
-        else:
-            yield from self.chunks({self.reply.place: _MARK}, pieces)
-
-    def _details(self, item: Item, pieces: Sequence[str] | Iterable[str] = ()) -> Iterator[bytes]:
-        """Write the details of an item: their texts in pieces, then each token in a chunk of its own."""
-        plain = {"reasoning": _MARK} if self.host.reasoning == "reasoning_details" else {}
-        for owner, detail in self.choice.details:
-            if owner is not item:
-                continue
-            if key := next((name for name in ("text", "summary") if name in detail), ""):
-                bare = {name: value for name, value in detail.items() if name != "signature"}
-                yield from self.chunks({**plain, "reasoning_details": [{**bare, key: _MARK}]}, pieces)
-            if "data" in detail or "signature" in detail:
-                token = {name: value for name, value in detail.items() if name != "text"}
-                yield self.chunk({"reasoning_details": [token]})
-
-    def _call(self, call: ToolCallItem) -> Iterator[bytes]:
-        head = call.to_dict()
-        if self.host.whole_calls:
-            yield self.chunk({"tool_calls": [head]})
-        else:
-            yield self.chunk({"tool_calls": [{**head, "function": {"name": call.name, "arguments": ""}}]})
-            rest = {"index": call.index, "function": {"arguments": _MARK}}
-            yield from self.chunks({"tool_calls": [rest]}, self.random.pieces(call.args))
-        yield from self._details(call)
 
 
 DIALECT = SimDialect(

@@ -124,7 +124,7 @@ class SimDialect(msgspec.Struct, frozen=True, kw_only=True):
     """Read a body that no rule refuses."""
     write: Callable[[Any, Turn, Any], list[bytes | Fault]]
     """Write a turn: one body, or the frames of a stream, with faults at their positions."""
-    count: Callable[[TurnRequest], dict[str, Any]]
+    count: Callable[[Any], dict[str, Any]]
     """Answer a request for the number of tokens."""
     read_id: Callable[[TokenSealer, str], IssuedItem | None] = lambda sealer, id: None
     """Return the item or tool call that an id was issued for; None if this simulator did not issue it."""

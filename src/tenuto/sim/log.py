@@ -197,8 +197,9 @@ def _stored_reply(record: ExchangeRecord) -> StoredReply | None:
     except jsonio.JsonError:
         return None
     response = document.get("response") if record.stream and isinstance(document, dict) else document
-    is_response = isinstance(response, dict) and response.get("object") == "response"
-    return StoredReply(record.body, response) if is_response else None
+    if isinstance(response, dict) and response.get("object") == "response":
+        return StoredReply(record.body, response)
+    return None
 
 
 def _ids(stored: StoredReply | None) -> set[str]:

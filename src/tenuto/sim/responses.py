@@ -613,7 +613,7 @@ class ResponseWriter:
 
     def _message(self, item: PlannedItem, place: Fields) -> None:
         (part,) = item.done["content"]
-        logprobs = {} if item.is_refusal else {"logprobs": []}
+        logprobs: Fields = {} if item.is_refusal else {"logprobs": []}
         self._part("content_part", part["type"], part, item.pieces, {"content_index": 0, **place}, **logprobs)
 
     def _part(
