@@ -110,21 +110,12 @@ def test_a_port_that_is_taken_is_said_so(capsys):
         (["--pace", "soon"], "invalid pause 'soon'"),
         (["--burst", "0"], "burst must be at least 1"),
         (["--script", "/nowhere/script.json"], "/nowhere/script.json: No such file"),
+        (["--script", __file__], "test_main.py: invalid script"),
     ],
 )
 def test_what_cannot_be_used_is_said_and_nothing_is_started(arguments, said, capsys):
     assert main(arguments) == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_script_that_does_not_fit_is_said_with_its_place(tmp_path, capsys):
-    script = tmp_path / "script.json"
-    script.write_text('{"turns": [[{"do": "say", "text": 3}]]}')
-
-    assert main(["--script", str(script)]) == 2
-    told = capsys.readouterr().err
-    assert "script.json: invalid script" in told
-    assert "$.turns[" in told
 
 
 def test_the_environment_stands_in_for_options(monkeypatch, capsys):

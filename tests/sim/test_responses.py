@@ -111,32 +111,6 @@ def outputs(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # --- requests that need earlier replies -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", range(1, 5))
-def test_each_lost_reasoning_item_is_named(count):
-    sim = Sim()
-    items = sim.output(STATELESS, *[Think(f"{n}") for n in range(count)], "x")
-    for lost in range(count):
-        rest = [item for index, item in enumerate(items) if index > lost]
-        reply = sim.reply({**STATELESS, "input": [USER, *rest, USER]})
-        assert items[lost]["id"] in reply["error"]["message"]
-
-
-@pytest.mark.parametrize("steps", [(Think("Hm"), Stop()), (Think("a"), "b", Think("c"), "d")])
-def test_reasoning_without_its_next_item_is_refused(steps):
-    sim = Sim()
-    first = sim.output(STATELESS, *steps)[0]
-
-    assert sim.rule({**STATELESS, "input": [USER, first, USER]}) == "OAR-REAS-03"
-
-
-def test_next_item_of_another_reply_is_refused():
-    sim = Sim()
-    own = sim.output(STATELESS, Think("a"), Say("b"), CallTool("f"), Say("c"))
-    other = sim.output({**STATELESS, "input": "y"}, Say("b"), CallTool("f"), Say("c"))
-    for after in ([own[3], own[1]], [other[0]], [{**own[1], "id": "msg_1"}]):
-        assert sim.rule({**STATELESS, "input": [USER, own[0], *after, USER]}) == "OAR-REAS-03"
-
-
 @pytest.mark.parametrize(("model", "rule"), [("openai", "OAR-REAS-05"), ("xai", "OAR-XAI-01")])
 def test_encrypted_content_is_valid_only_unchanged_and_for_its_issuer(model, rule):
     sim = Sim(model, key="mine")
@@ -161,15 +135,6 @@ def test_encrypted_content_of_an_added_event_is_refused():
 
     assert sim.rule({**STATELESS, "input": [USER, *mixed, USER]}) == "OAR-REAS-05"
     assert sim.rule({**STATELESS, "input": [USER, *items, USER]}) == ""
-
-
-def test_encrypted_contents_may_not_be_swapped():
-    sim = Sim()
-    items = sim.output(STATELESS, Think("a"), Say("b"), Think("c"), Say("d"))
-    first, second = items[0]["encrypted_content"], items[2]["encrypted_content"]
-    swapped = [{**items[0], "encrypted_content": second}, items[1], {**items[2], "encrypted_content": first}, items[3]]
-
-    assert sim.rule({**STATELESS, "input": [USER, *swapped, USER]}) == "OAR-REAS-05"
 
 
 def test_stored_responses_are_continued():
