@@ -344,28 +344,6 @@ def test_text_continues_after_a_fault():
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_content_of_a_request_is_read():
-    call = {"type": "tool_use", "id": "a", "name": "weather", "input": {"city": "Oslo"}}
-    result = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "rain"}]}
-    schema = {"type": "object", "additionalProperties": False}
-    body = body_of(
-        user("Hi"), assistant(call), user(result, {"type": "text", "text": "So?"}),
-        system=[{"type": "text", "text": "Be brief."}], stop_sequences=["END"],
-        tool_choice={"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
-        output_config={"format": {"type": "json_schema", "schema": schema}},
-    )  # fmt: skip
-    content = read(body)
-
-    assert (content.turn, content.system, content.tool_choice, content.parallel) == (1, "Be brief.", "weather", False)
-    assert [(message.role, message.text, message.calls, message.results) for message in content.messages] == [
-        ("user", "Hi", 0, ()),
-        ("assistant", "", 1, ()),
-        ("user", "So?", 0, ("rain",)),
-    ]
-    assert (content.stop, content.schema, content.max_tokens) == (("END",), schema, 4000)
-    assert [tool.name for tool in content.tools] == ["weather"]
-
-
 @pytest.mark.parametrize(
     ("body", "model", "thinks"),
     [

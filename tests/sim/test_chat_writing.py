@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sim.playing import SEED, ask, judged, turn_request, write_turn
+from sim.playing import SEED, ask, judged, write_turn
 from tenuto.sim.engine import RawRequest, SimEngine
 from tenuto.sim.log import ExchangeLog
 from tenuto.sim.providers import all_providers
@@ -455,30 +455,3 @@ def test_host_error_is_in_the_metadata():
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def test_request_is_read():
-    function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
-    called = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
-    }
-    body = {
-        "messages": [
-            {"role": "system", "content": "Be kind."}, {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
-            {"role": "user", "content": [{"type": "text", "text": "hi"}]}, called, result("1"),
-        ],
-        "tools": [{"type": "function", "function": function}, {"type": "openrouter:web_search"}, {"type": "code_execution"}],
-        "tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": False, "n": 2,
-        "max_tokens": 9, "stop": "x", "response_format": {"type": "json_schema", "json_schema": {"schema": {"a": 1}}},
-    }  # fmt: skip
-    found = turn_request(ask("openai-chat", "chat", body))
-
-    assert (found.system, found.turn, found.tool_choice, found.parallel) == ("Be kind.\n\nBe brief.", 1, "f", False)
-    assert [(one.role, one.text, one.calls, one.results) for one in found.messages] == [
-        ("user", "hi", 0, ()), ("assistant", "", 1, ()), ("user", "", 0, ("ok",)),
-    ]  # fmt: skip
-    assert [one.name for one in found.tools] == ["f"]
-    assert (found.max_tokens, found.stop, found.schema, found.choices) == (9, ("x",), {"a": 1}, 2)
-    assert found.prompt_tokens > 10

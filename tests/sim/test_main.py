@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -13,6 +14,9 @@ import urllib.request
 
 import pytest
 
+from tenuto import AsyncClient, Client
+from tenuto.errors import LLMError
+from tenuto.events import ContentDelta, TextDelta
 from tenuto.sim.__main__ import main
 
 
@@ -133,3 +137,57 @@ def test_help_has_examples(capsys):
     told = capsys.readouterr().out
     assert "--pace 20ms" in told
     assert '{"turns": ' in told
+
+
+# --- many streams, and a killed process -------------------------------------------------------------------------------
+
+STREAMS = 500
+STYLES = ("anthropic", "openai", "chat", "gemini")
+
+
+def script_of(tmp_path, turns) -> tuple[str, str]:
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps({"turns": turns}))
+    return "--script", str(path)
+
+
+def test_five_hundred_streams_at_once_come_whole(start, tmp_path):
+    words = [f"word {at} " for at in range(20)]
+
+    async def read(ai, model):
+        async with ai.stream(f"sim/{model}", "Hi") as stream:
+            said = [
+                event.delta.text
+                async for event in stream
+                if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta)
+            ]
+        return [piece for piece in said if piece] == words and stream.reply.text == "".join(words)
+
+    async def main(url):
+        async with AsyncClient(providers={"sim": {"base_url": url}}, middleware=[]) as ai:
+            return await asyncio.gather(*(read(ai, STYLES[at % len(STYLES)]) for at in range(STREAMS)))
+
+    _, url, _ = start("--quiet", *script_of(tmp_path, [[{"do": "say", "text": words}]]))
+    assert asyncio.run(main(url)) == [True] * STREAMS
+
+
+def test_it_may_die_in_mid_run_and_another_goes_on(start, tmp_path):
+    """The second process has never seen the first one's signatures, and takes them."""
+    later = [{"do": "think", "text": "Hm again."}, {"do": "say", "text": ["Two", "."] * 50}]
+    script = script_of(tmp_path, [[{"do": "think", "text": "Hm."}, {"do": "say", "text": "One."}], later])
+    _, url, _ = start("--quiet", *script)
+    with Client(providers={"sim": {"base_url": url}}) as ai:
+        first = {style: ai.chat(f"sim/{style}", "Count.").transcript for style in STYLES}
+    process, url, _ = start("--quiet", "--pace", "5ms", *script)
+    with (
+        Client(providers={"sim": {"base_url": url}}, middleware=[]) as ai,
+        pytest.raises(LLMError),
+        ai.stream("sim/anthropic", first["anthropic"] + "And?") as stream,
+    ):
+        for event in stream:
+            if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta):
+                process.kill()
+    _, url, _ = start("--quiet", *script)
+    with Client(providers={"sim": {"base_url": url}}) as ai:
+        for style, said in first.items():
+            assert ai.chat(f"sim/{style}", said + "And?").text == "Two." * 50

@@ -58,19 +58,9 @@ def test_that_is_not_clean(tenuto_sim):
 def test_the_fixture_is_there_without_being_asked_for(tmp_path, monkeypatch):
     monkeypatch.delenv("TENUTO_SIM_URL", raising=False)
     (tmp_path / "test_mine.py").write_text(TEST)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-W",
-        "error",
-        "--rootdir",
-        str(tmp_path),
-    ]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    options = ["-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(tmp_path), str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
 
     assert "3 passed" in done.stdout, done.stdout
     assert "1 failed" in done.stdout

@@ -181,42 +181,6 @@ def test_tolerated_requests_are_accepted(model, body):
     assert Sim(model).rule(body) == ""
 
 
-def test_request_is_read():
-    asked: list[Any] = []
-
-    class Listener(ScriptPlayer):
-        def turn(self, request: Any) -> Any:
-            asked.append(request)
-            return (Say("x"),)
-
-    tools = [
-        {"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}},
-        {"type": "custom", "name": "sh"},
-        {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "g"}]},
-        {"type": "web_search"},
-        {"type": "code_interpreter"},
-        {"type": "image_generation"},
-    ]
-    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
-    body = {
-        "model": "gpt-5", "instructions": "Be kind.", "tools": tools, "tool_choice": {"type": "function", "name": "f"},
-        "input": [{"role": "developer", "content": "And brief."}, USER, call, *outputs([call])],
-        "parallel_tool_calls": False, "max_output_tokens": 50, "reasoning": {"summary": "auto"},
-        "text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "object"}}},
-    }  # fmt: skip
-    request = RawRequest("POST", "/v1/responses", {}, {}, json.dumps(body).encode())
-    assert SimEngine("seed", ExchangeLog(), Listener()).answer(request).status == 200
-
-    (turn,) = asked
-    assert turn.system == "Be kind.\nAnd brief."
-    assert [message.text for message in turn.messages] == [USER["content"], "", ""]
-    assert (turn.messages[1].calls, turn.messages[2].results) == (1, ("12",))
-    assert [(tool.name, tool.is_custom) for tool in turn.tools] == [("f", False), ("sh", True), ("g", False)]
-    assert (turn.tool_choice, turn.parallel, turn.max_tokens, turn.schema) == ("f", False, 50, {"type": "object"})
-    assert (turn.thinks, turn.shows_thinking, turn.turn) == (True, True, 1)
-    assert turn.prompt_tokens > 50
-
-
 # --- replies ----------------------------------------------------------------------------------------------------------
 
 
