@@ -17,24 +17,8 @@ from tenuto.sim import providers
 from tenuto.sim.dialects import ParsedRequest
 from tenuto.sim.gemini import DIALECT
 from tenuto.sim.providers import SimulatedProvider
-from tenuto.sim.script import (
-    CallTool,
-    Cite,
-    Disconnect,
-    Fault,
-    Pause,
-    Refuse,
-    RunCode,
-    Say,
-    Search,
-    SearchResult,
-    SendImage,
-    SlowStream,
-    Stall,
-    Stop,
-    StreamError,
-    Think,
-)
+from tenuto.sim.script import Cite, Fault, SearchResult, Think
+from tenuto.testing import call, cut, drip, fail, image, pause, refuse, run_code, say, search, stall, stop, think
 
 GEMINI, VERTEX = (providers.find(name, "gemini")[0] for name in ("gemini", "vertex"))
 
@@ -126,11 +110,11 @@ def whole(*steps, **more) -> dict[str, Any]:
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 steps = st.one_of(
-    st.builds(Think, words, st.booleans()),
-    st.builds(Say, words | st.lists(words, min_size=1, max_size=4)),
-    st.builds(CallTool, st.just("weather"), st.dictionaries(words, st.none() | st.booleans() | st.integers() | words, max_size=3)),
-    st.builds(RunCode, words, st.just("42")),
-    st.just(SendImage()),
+    st.builds(think, words, st.booleans()),
+    st.builds(say, words | st.lists(words, min_size=1, max_size=4)),
+    st.builds(call, st.just("weather"), st.dictionaries(words, st.none() | st.booleans() | st.integers() | words, max_size=3)),
+    st.builds(run_code, words, st.just("42")),
+    st.just(image()),
 )  # fmt: skip
 turns = st.lists(steps, min_size=1, max_size=5).map(tuple)
 several = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -222,7 +206,7 @@ def join_texts(parts: list[dict[str, Any]]) -> list[Any]:
 def test_signature_is_on_last_text_or_on_an_empty_one():
     seen = set()
     for n in range(40):
-        parts = parts_of(play(Say("It rains on and on."), stream=True, contents=[user(f"Weather {n}?")]))
+        parts = parts_of(play(say("It rains on and on."), stream=True, contents=[user(f"Weather {n}?")]))
         assert ["thoughtSignature" in part for part in parts] == [False] * (len(parts) - 1) + [True]
         assert "".join(part["text"] for part in parts) == "It rains on and on."
         seen.add(parts[-1]["text"] == "")
@@ -231,7 +215,7 @@ def test_signature_is_on_last_text_or_on_an_empty_one():
 
 
 def test_reasoning_is_shown_on_request():
-    turn = (Think("Hm."), Think("Secret", redacted=True), Say("It rains."))
+    turn = (think("Hm."), think("Secret", redacted=True), say("It rains."))
     shown, hidden = whole(*turn), whole(*turn, generationConfig={})
 
     assert parts_of([shown])[0] == {"text": "Hm.", "thought": True}
@@ -242,7 +226,7 @@ def test_reasoning_is_shown_on_request():
 
 @BOTH_WAYS
 def test_only_first_of_parallel_calls_is_signed(stream):
-    calls = (CallTool("weather", {"a": 1}), CallTool("weather", {"a": 2}), CallTool("weather"))
+    calls = (call("weather", {"a": 1}), call("weather", {"a": 2}), call("weather"))
     parts = parts_of(play(*calls, stream=stream))
 
     assert [part["functionCall"]["args"] for part in parts] == [{"a": 1}, {"a": 2}, {}]
@@ -250,14 +234,14 @@ def test_only_first_of_parallel_calls_is_signed(stream):
 
 
 def test_calls_have_ids_from_gemini_3_5_on():
-    calls = {model: parts_of(play(CallTool("weather"), model=model))[0]["functionCall"] for model in MODELS[1:]}
+    calls = {model: parts_of(play(call("weather"), model=model))[0]["functionCall"] for model in MODELS[1:]}
 
     assert [model for model, call in calls.items() if "id" in call] == ["gemini-3.5-flash", "gemini-4-argon"]
-    assert parts_of(play(CallTool("weather", id="mine")))[0]["functionCall"]["id"] == "mine"
+    assert parts_of(play(call("weather", id="mine")))[0]["functionCall"]["id"] == "mine"
 
 
 def test_arguments_as_text_are_sent_unchanged():
-    body = b"".join(write_turn(parse(QUESTION), (CallTool("weather", '{"a": 1.10, "b":2}'),)))
+    body = b"".join(write_turn(parse(QUESTION), (call("weather", '{"a": 1.10, "b":2}'),)))
 
     assert b'"args":{"a": 1.10, "b":2}' in body
     assert refused_rule(send_back(QUESTION, parts_of([json.loads(body)]))) == ""
@@ -265,7 +249,7 @@ def test_arguments_as_text_are_sent_unchanged():
 
 @BOTH_WAYS
 def test_arguments_that_are_not_an_object_end_the_reply(stream):
-    last = play(Say("Let me look."), CallTool("weather", '{"city": "Os'), stream=stream)[-1]["candidates"][0]
+    last = play(say("Let me look."), call("weather", '{"city": "Os'), stream=stream)[-1]["candidates"][0]
 
     assert last["finishReason"] == "MALFORMED_FUNCTION_CALL"
     assert '{"city": "Os' in last["finishMessage"]
@@ -275,8 +259,8 @@ def test_arguments_that_are_not_an_object_end_the_reply(stream):
 
 
 def test_citations_have_offsets_in_bytes():
-    search = Search("æøå", (SearchResult("https://example.org/a", "A"), SearchResult("https://example.org/b", "B")))
-    turn = (search, Say("Ærø: "), Say("regn.", cites=(Cite("https://example.org/b"),)))
+    found = search("æøå", SearchResult("https://example.org/a", "A"), SearchResult("https://example.org/b", "B"))
+    turn = (found, say("Ærø: "), say("regn.", cites=(Cite("https://example.org/b"),)))
     metadata = whole(*turn)["candidates"][0]["groundingMetadata"]
 
     assert metadata == play(*turn, stream=True)[-1]["candidates"][0]["groundingMetadata"]
@@ -294,7 +278,7 @@ def test_citations_have_offsets_in_bytes():
 @BOTH_WAYS
 def test_search_next_to_functions_is_in_parts(stream):
     more = {"tools": [weather(), {"googleSearch": {}}], "toolConfig": {"includeServerSideToolInvocations": True}}
-    parts = parts_of(play(Search("rain"), CallTool("weather"), stream=stream, **more))
+    parts = parts_of(play(search("rain"), call("weather"), stream=stream, **more))
 
     assert [next(iter(part)) for part in parts] == ["toolCall", "toolResponse", "functionCall"]
     assert all("thoughtSignature" in part for part in parts)
@@ -302,8 +286,8 @@ def test_search_next_to_functions_is_in_parts(stream):
 
 
 def test_code_and_its_output_are_two_parts():
-    code, output, answer = parts_of([whole(RunCode("print(42)", "42\n"), Say("42"))])
-    failed = whole(RunCode("1/0", ok=False), model=OLD)
+    code, output, answer = parts_of([whole(run_code("print(42)", "42\n"), say("42"))])
+    failed = whole(run_code("1/0", ok=False), model=OLD)
 
     id = output["codeExecutionResult"]["id"]
     assert code["executableCode"] == {"language": "PYTHON", "code": "print(42)", "id": id}
@@ -314,7 +298,7 @@ def test_code_and_its_output_are_two_parts():
 
 @pytest.mark.parametrize("model", ["", "gemini-3.5-flash", "gemini-3-pro-image-preview"])
 def test_image_is_signed_and_can_be_sent_back(model):
-    parts = parts_of([whole(Say("Here:"), SendImage(), model=model, tools=[])])
+    parts = parts_of([whole(say("Here:"), image(), model=model, tools=[])])
 
     assert all("thoughtSignature" in part for part in parts)
     assert refused_rule(send_back({"contents": QUESTION["contents"]}, parts), model) == ""
@@ -326,8 +310,8 @@ def test_image_is_signed_and_can_be_sent_back(model):
 @HOSTS
 @BOTH_WAYS
 def test_refusal_blocks_the_prompt_or_ends_the_answer(stream, provider):
-    (blocked,) = play(Refuse("No.", category="jailbreak"), stream=stream, provider=provider)
-    *_, ended = play(Say("Well,"), Refuse("No."), stream=stream, provider=provider)
+    (blocked,) = play(refuse("No.", category="jailbreak"), stream=stream, provider=provider)
+    *_, ended = play(say("Well,"), refuse("No."), stream=stream, provider=provider)
 
     assert blocked["promptFeedback"] == {"blockReason": "JAILBREAK", "blockReasonMessage": "No."}
     assert "candidates" not in blocked
@@ -338,10 +322,10 @@ def test_refusal_blocks_the_prompt_or_ends_the_answer(stream, provider):
 @BOTH_WAYS
 @pytest.mark.parametrize(
     "step, reason",
-    [(Stop("length"), "MAX_TOKENS"), (Stop("filter"), "SAFETY"), (Stop("stop_sequence"), "STOP"), (Pause(), "STOP")],
+    [(stop("length"), "MAX_TOKENS"), (stop("filter"), "SAFETY"), (stop("stop_sequence"), "STOP"), (pause(), "STOP")],
 )
 def test_finish_reasons(step, reason, stream):
-    found = play(Say("It rains."), step, Say("Never sent."), stream=stream)
+    found = play(say("It rains."), step, say("Never sent."), stream=stream)
 
     assert found[-1]["candidates"][0]["finishReason"] == reason
     assert "Never" not in json.dumps(found)
@@ -351,11 +335,11 @@ def test_finish_reasons(step, reason, stream):
 @pytest.mark.parametrize(
     "turn, config, text, reason",
     [
-        ((Say("one two three four five"), CallTool("weather")), {"maxOutputTokens": 3}, "one two thre", "MAX_TOKENS"),
-        ((Say("one two three four five"),), {"stopSequences": ["x", " four"]}, "one two three", "STOP"),
-        ((Say("It EN"), Say("D, it rains.")), {"stopSequences": ["END"]}, "It ", "STOP"),
-        ((CallTool("weather", {"city": "Oslo"}),), {"max_output_tokens": 2}, "", "MAX_TOKENS"),
-        ((Think("word " * 9), Say("a")), {"maxOutputTokens": 4}, "", "MAX_TOKENS"),
+        ((say("one two three four five"), call("weather")), {"maxOutputTokens": 3}, "one two thre", "MAX_TOKENS"),
+        ((say("one two three four five"),), {"stopSequences": ["x", " four"]}, "one two three", "STOP"),
+        ((say("It EN"), say("D, it rains.")), {"stopSequences": ["END"]}, "It ", "STOP"),
+        ((call("weather", {"city": "Oslo"}),), {"max_output_tokens": 2}, "", "MAX_TOKENS"),
+        ((think("word " * 9), say("a")), {"maxOutputTokens": 4}, "", "MAX_TOKENS"),
     ],
 )
 def test_output_limit_and_stop_sequences(turn, config, text, reason, stream):
@@ -368,22 +352,22 @@ def test_output_limit_and_stop_sequences(turn, config, text, reason, stream):
 
 
 def test_faults_are_at_their_positions():
-    slow, stall, disconnect = SlowStream(3), Stall(1.0), Disconnect()
-    turn = (slow, Say(["It ", "rains"]), stall, Say([" on."]), disconnect, CallTool("weather"))
+    slow, wait, disconnect = drip(3), stall(1.0), cut()
+    turn = (slow, say(["It ", "rains"]), wait, say([" on."]), disconnect, call("weather"))
     pieces = write_turn(parse(QUESTION, stream=True), turn)
-    body = write_turn(parse(QUESTION), (Say("It rains."), stall, disconnect))
+    body = write_turn(parse(QUESTION), (say("It rains."), wait, disconnect))
 
     kinds = [piece if not isinstance(piece, bytes) else b"" for piece in pieces]
-    assert kinds == [slow, b"", b"", stall, b"", disconnect, b""]
+    assert kinds == [slow, b"", b"", wait, b"", disconnect, b""]
     assert b"functionCall" in pieces[-1]
-    assert (body[0], body[2:]) == (stall, [disconnect])
+    assert (body[0], body[2:]) == (wait, [disconnect])
     with pytest.raises(ValueError, match=r"Unterminated|Expecting"):
         json.loads(body[1])
 
 
 @pytest.mark.parametrize("status, sent", [(529, 503), (500, 500), (429, 429)])
 def test_error_ends_a_stream(status, sent):
-    found = play(Say(["It ", "rains"]), StreamError(status, "Too much"), Say("Never sent."), stream=True)
+    found = play(say(["It ", "rains"]), fail(status, "Too much"), say("Never sent."), stream=True)
 
     assert (found[-1]["error"]["code"], found[-1]["error"]["message"]) == (sent, "Too much")
     assert [part["text"] for part in parts_of(found)][:2] == ["It ", "rains"]
@@ -395,7 +379,7 @@ def test_error_ends_a_stream(status, sent):
 
 
 def test_stream_without_alt_sse_is_an_array():
-    turn = (Say(["It ", "rains", "."]), Stall(0.1), CallTool("weather"))
+    turn = (say(["It ", "rains", "."]), stall(0.1), call("weather"))
     pieces = write_turn(parse(QUESTION, stream=True, headers={}), turn)
 
     assert json.loads(b"".join(piece for piece in pieces if isinstance(piece, bytes))) == play(*turn, stream=True)
@@ -404,7 +388,7 @@ def test_stream_without_alt_sse_is_an_array():
 
 
 def test_vertex_counts_at_the_end_only():
-    first, *_, last = play(Say("It rains on and on and on."), stream=True, provider=VERTEX)
+    first, *_, last = play(say("It rains on and on and on."), stream=True, provider=VERTEX)
 
     assert first["usageMetadata"] == {"trafficType": "ON_DEMAND"}
     assert {"promptTokenCount", "candidatesTokenCount", "totalTokenCount", "trafficType"} <= last[
@@ -415,8 +399,8 @@ def test_vertex_counts_at_the_end_only():
 
 
 def test_counts_add_up():
-    search = Search("rain", (SearchResult("https://a.example", "A", "wet"),))
-    usage = whole(Think("Hm, hm."), search, Say("It rains."), cachedContent="cachedContents/1")["usageMetadata"]
+    found = search("rain", SearchResult("https://a.example", "A", "wet"))
+    usage = whole(think("Hm, hm."), found, say("It rains."), cachedContent="cachedContents/1")["usageMetadata"]
     counts = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "toolUsePromptTokenCount")
 
     assert usage["totalTokenCount"] == sum(usage[name] for name in counts)
@@ -425,7 +409,7 @@ def test_counts_add_up():
 
 @BOTH_WAYS
 def test_every_candidate_is_sent(stream):
-    found = play(Say("It rains."), stream=stream, generationConfig={"candidateCount": 2})
+    found = play(say("It rains."), stream=stream, generationConfig={"candidateCount": 2})
 
     assert [candidate["index"] for candidate in found[-1]["candidates"]] == [0, 1]
 

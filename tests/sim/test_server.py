@@ -306,23 +306,6 @@ def said(answer) -> str:
     return "".join(told(answer)["text"])
 
 
-def test_the_place_in_a_script_is_the_number_of_answers_there_are():
-    served = brain("one", turn("two"), [Say("three")])
-
-    assert said(served.answer(post("/v1/messages", hello()))) == "one"
-    assert said(served.answer(post("/v1/messages", hello("one", "Go on", "two", "On")))) == "three"
-    assert said(served.answer(post("/v1/messages", hello("one", "Go on")))) == "two"
-
-
-def test_beyond_the_end_of_a_script_there_is_a_clear_refusal():
-    log = ExchangeLog()
-    answer = brain("one", log=log).answer(post("/v1/messages", hello("one", "Go on")))
-
-    assert answer.status == 400
-    assert "the script has 1 turn, and this request contains 1 answer already" in told(answer)["error"]["message"]
-    assert log.refusals[0].refused.script_exhausted
-
-
 def test_a_script_may_be_for_some_conversations_only():
     served = brain("common", Script((turn("for cats"),), "cat"), Script((turn("for dogs"),), "dog"))
 
@@ -367,17 +350,6 @@ def test_attempts_are_counted_for_each_request_by_itself():
 
     assert statuses(served, 2) == [429, 200]
     assert statuses(served, 2, top_k=1) == [429, 200]
-
-
-def test_a_denial_says_how_long_to_wait_and_is_no_refusal():
-    log = ExchangeLog()
-    served = brain(turn(HttpError(429, retry_after=2.5, message="slowly"), "ok"), log=log)
-    answer = served.answer(post("/v1/messages", hello()))
-
-    assert answer.headers["retry-after"] == "2.5"
-    assert told(answer)["error"]["message"] == "slowly"
-    assert log.refusals == []
-    assert log.records[0].status == 429
 
 
 def test_a_script_comes_as_json():
