@@ -174,6 +174,23 @@ def kind(part: dict[str, Any]) -> str:
     return next(name for name in part if name not in ("thought", "thoughtSignature"))
 
 
+@HOSTS
+@pytest.mark.parametrize("model", MODELS[:-1])
+@pytest.mark.parametrize(
+    "on_call, on_result, expected",
+    [(True, False, ""), (False, True, "GEM-SIG-01"), (True, True, ""), (False, False, "GEM-SIG-01")],
+)
+def test_signature_matrix(on_call, on_result, expected, model, provider):
+    parts = parts_of(play(call("weather", {"city": "Oslo"}), model=model, provider=provider))
+    signature = parts[0].pop("thoughtSignature")
+    body = send_back(QUESTION, parts)
+    for index, is_signed in ((1, on_call), (2, on_result)):
+        if is_signed:
+            body["contents"][index]["parts"][0]["thoughtSignature"] = signature
+
+    assert refused_rule(body, model, provider) == expected
+
+
 @several
 @given(turn=turns, model=st.sampled_from(MODELS), provider=st.sampled_from([GEMINI, VERTEX]))
 def test_streamed_and_whole_reply_are_equal(turn, model, provider):

@@ -227,6 +227,7 @@ class _Reply:
         self._random = random
         self._traits = request.request.target.traits
         self._body = body = request.body
+        self._prompt_details = token_details(body.token_counts)
         self._vertex = body.vertex
         created = {"createTime": _CREATE_TIME} if body.vertex else {}
         self._id = random.word(22, f"{BASE62}-_")
@@ -507,7 +508,7 @@ class _Reply:
             usage["candidatesTokenCount"] = count
         usage["totalTokenCount"] = self._request.prompt_tokens + count + thinking + tools
         usage |= {"trafficType": "ON_DEMAND"} if self._vertex else {"serviceTier": "standard"}
-        usage["promptTokensDetails"] = token_details(self._body.token_counts)
+        usage["promptTokensDetails"] = self._prompt_details
         if self._vertex and count:
             usage["candidatesTokensDetails"] = token_details({"TEXT": count})
         if tools:
