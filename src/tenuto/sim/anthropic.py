@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -284,10 +284,41 @@ class MessagesReply:
                 self.reason = "max_tokens"
             if self.reason:
                 break
-            add = self._STEPS.get(type(step))
-            if add:
-                add(self, step)
-            elif isinstance(step, Fault | script.StreamError):
+            self._add_step(step)
+
+    def _add_step(self, step: Step) -> None:
+        match step:
+            case script.Think():
+                self._think(step)
+            case script.Say():
+                self._say(step)
+            case script.CallTool():
+                self._call(step)
+            case script.Search(query, found):
+                call = _server_call(self.random, "web_search", {"query": query})
+                self.searches += self._serve(call, _search_result(self.random, call["id"], found))
+            case script.RunCode(code):
+                form = _code_form(self.body)
+                call = _code_call(self.random, form, code)
+                self.has_run_code |= self._serve(call, _code_result(self.random, form, call["id"], step))
+            case script.SendImage(data, media_type):  # Claude has no images in replies
+                self._say(script.Say(f"![picture](data:{media_type};base64,{data})"))
+            case script.Refuse(text, category):
+                self.reason = "refusal"
+                self.details = {"type": "refusal", "category": category or None, "explanation": text}
+                self.output_tokens += 5
+            case script.Pause():
+                self._pause()
+            case script.Stop("stop_sequence", sequence):
+                self.reason, self.sequence = "stop_sequence", sequence or next(iter(self.request.stop), "")
+            case script.Stop("filter"):
+                self.reason = "refusal"
+                self.details = {"type": "refusal", "category": None, "explanation": None}
+            case script.Stop():
+                self.reason = "max_tokens"
+            case script.Compact():
+                self._compact(step)
+            case script.StreamError() | script.Disconnect() | script.Stall() | script.SlowStream():
                 self.parts.append(step)
 
     def _needs_reasoning(self, turn: Turn) -> bool:
@@ -420,25 +451,7 @@ class MessagesReply:
             self._add(result)
         return True
 
-    def _search(self, step: script.Search) -> None:
-        call = _server_call(self.random, "web_search", {"query": step.query})
-        self.searches += self._serve(call, _search_result(self.random, call["id"], step.found))
-
-    def _run(self, step: script.RunCode) -> None:
-        form = _code_form(self.body)
-        call = _code_call(self.random, form, step.code)
-        self.has_run_code |= self._serve(call, _code_result(self.random, form, call["id"], step))
-
-    def _send_image(self, step: script.SendImage) -> None:
-        """Claude has no images in replies: write it as a Markdown image."""
-        self._say(script.Say(f"![picture](data:{step.media_type};base64,{step.data})"))
-
-    def _refuse(self, step: script.Refuse) -> None:
-        self.reason = "refusal"
-        self.details = {"type": "refusal", "category": step.category or None, "explanation": step.text}
-        self.output_tokens += 5
-
-    def _pause(self, _: script.Pause) -> None:
+    def _pause(self) -> None:
         """Pause as the provider does: before the result of a server tool."""
         types = " ".join(text(tool, "type") for _, tool in self.body.tools())
         if "code_execution" in types and "web_" not in types:
@@ -455,19 +468,6 @@ class MessagesReply:
         for call in blocks:
             if call["type"] in SERVER_CALLS and call["id"] not in answered:
                 self._add(_late_result(self.random, call, self.body))
-
-    def _stop(self, step: script.Stop) -> None:
-        self.reason = {"length": "max_tokens", "stop_sequence": "stop_sequence", "filter": "refusal"}[step.reason]
-        if step.reason == "stop_sequence":
-            self.sequence = step.sequence or next(iter(self.request.stop), "")
-        if step.reason == "filter":
-            self.details = {"type": "refusal", "category": None, "explanation": None}
-
-    _STEPS: ClassVar[dict[type[Step], Callable[..., None]]] = {
-        script.Think: _think, script.Say: _say, script.CallTool: _call, script.Search: _search, script.RunCode: _run,
-        script.SendImage: _send_image, script.Refuse: _refuse, script.Pause: _pause, script.Stop: _stop,
-        script.Compact: _compact,
-    }  # fmt: skip
 
 
 def _tool_changes(body: MessagesBody) -> list[Fields]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -40,8 +39,10 @@ def to_turn_request(body: ChatBody, request: ParsedRequest) -> TurnRequest:
     system = "\n\n".join(message_text(message) for _, message in body.messages("system", "developer"))
     tools = fields.get("tools")
     words = [system, *(word for message in past for word in (message.text, *message.results))]
-    words += [word for item in messages for _, call in calls_of(*item) for word in _name_and_arguments(call)]
+    words += [jsonio.encode(call).decode() for item in messages for _, call in calls_of(*item)]
     words += [jsonio.encode(tools).decode()] if tools else []
+    stop = fields.get("stop")
+    stop = stop if isinstance(stop, list) else [stop]
     return TurnRequest(
         request=request,
         turn=sum(message.get("role") == "assistant" for _, message in messages),
@@ -53,7 +54,7 @@ def to_turn_request(body: ChatBody, request: ParsedRequest) -> TurnRequest:
         thinks=body.thinks(),
         shows_thinking=_shows_thinking(body),
         max_tokens=_count(fields.get("max_completion_tokens")) or _count(fields.get("max_tokens")),
-        stop=_stop_sequences(fields.get("stop")),
+        stop=tuple(sequence for sequence in stop if isinstance(sequence, str) and sequence),
         schema=_schema(fields.get("response_format")),
         choices=_count(fields.get("n")) or 1,
         prompt_tokens=sum(map(estimate_tokens, words)) + _TOKENS_PER_MESSAGE * len(past) + _TOKENS_PER_REQUEST,
@@ -78,25 +79,14 @@ def _texts(message: Fields) -> tuple[str, ...]:
     return tuple(filter(None, (message_text({"content": part}) for part in parts)))
 
 
-def _name_and_arguments(call: Fields) -> tuple[str, str]:
-    function = call.get("function") or call.get("custom")
-    if not isinstance(function, dict):
-        return "", ""
-    arguments = function.get("arguments", function.get("input", ""))
-    return text(function, "name"), arguments if isinstance(arguments, str) else jsonio.encode(arguments).decode()
-
-
 def _offered_tools(body: ChatBody) -> Iterator[OfferedTool]:
     for _, tool in body.tools():
         type = text(tool, "type") or "function"
         function = tool.get(type) if type in ("function", "custom") else None
         if isinstance(function, dict):
             schema = function.get("parameters")
-            yield OfferedTool(
-                name=text(function, "name"),
-                schema=schema if isinstance(schema, dict) else {},
-                is_custom=type == "custom",
-            )
+            schema = schema if isinstance(schema, dict) else {}
+            yield OfferedTool(name=text(function, "name"), schema=schema, is_custom=type == "custom")
 
 
 def _tool_choice(choice: Any) -> str:
@@ -107,20 +97,14 @@ def _tool_choice(choice: Any) -> str:
 
 
 def _shows_thinking(body: ChatBody) -> bool:
-    reasoning = body.body.get("reasoning")
-    hidden = (isinstance(reasoning, dict) and reasoning.get("exclude") is True) or (
-        body.body.get("reasoning_format") == "hidden"
-    )
-    return not hidden and body.requested_thinking is not False and body.body.get("include_reasoning") is not False
+    fields, reasoning = body.body, body.body.get("reasoning")
+    is_excluded = isinstance(reasoning, dict) and reasoning.get("exclude") is True
+    is_hidden = fields.get("reasoning_format") == "hidden" or fields.get("include_reasoning") is False
+    return not is_excluded and not is_hidden and body.requested_thinking is not False
 
 
 def _count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _stop_sequences(value: Any) -> tuple[str, ...]:
-    sequences = value if isinstance(value, list) else [value]
-    return tuple(sequence for sequence in sequences if isinstance(sequence, str) and sequence)
 
 
 def _schema(format: Any) -> dict[str, Any] | None:
@@ -224,42 +208,8 @@ def _reasoning_place(request: TurnRequest, host: ChatHost) -> Place:
 # --- the content of a choice ------------------------------------------------------------------------------------------
 
 
-class ReasoningItem(NamedTuple):
-    text: Pieces
-    hidden: bool = False
-    """Whether only its token is sent."""
-
-
-class TextItem(NamedTuple):
-    text: Pieces
-
-
-class ToolCallItem(NamedTuple):
-    id: str
-    name: str
-    args: str
-    number: int
-
-    def to_dict(self) -> dict[str, Any]:
-        function = {"name": self.name, "arguments": self.args}
-        return {"index": self.number, "id": self.id, "type": "function", "function": function}
-
-
-class RefusalItem(NamedTuple):
-    text: str
-
-
-class AnnotationsItem(NamedTuple):
-    annotations: list[dict[str, Any]]
-
-
-class StreamFault(NamedTuple):
-    """An error that ends the stream."""
-
-    error: ApiError
-
-
-Item: TypeAlias = ReasoningItem | TextItem | ToolCallItem | RefusalItem | AnnotationsItem | StreamFault | Fault
+Item: TypeAlias = script.Step | list[dict[str, Any]]
+"""A step as it is written, or annotations."""
 
 
 class ChoiceContent:
@@ -291,17 +241,15 @@ class ChoiceContent:
                 self.items.append(step)
             elif not self._done:
                 self._add(step)
-        calls = self.of(ToolCallItem)
+        calls = self.of(script.CallTool)
         self.finish = self.finish or ("tool_calls" if calls else "stop")
         if self.place == "reasoning_details":
             required = self.request.request.target.traits.reasoning_required and self.request.thinks
-            if calls and required and not any(not item.hidden for item in self.of(ReasoningItem)):
-                self.items.insert(
-                    0, ReasoningItem("I need a tool for this.")
-                )  # the host refuses calls without reasoning
+            if calls and required and not any(not item.redacted for item in self.of(script.Think)):
+                self.items.insert(0, script.Think("I need a tool for this."))  # the host refuses calls without it
             self.details = _reasoning_details(self.request, self, self.random)
         elif self.place == "content":
-            parts = [join_text(item.text) for item in self.of(ReasoningItem)]
+            parts = [join_text(item.text) for item in self.of(script.Think)]
             tokens = [
                 IssuedToken(kind="thinking", index=i, contents=(content_digest(*parts),)) for i in range(len(parts))
             ]
@@ -327,15 +275,15 @@ class ChoiceContent:
                 self._add_text(f"```python\n{code}\n```\n\n```\n{output}\n```\n\n")
             case script.SendImage(data, media_type):
                 self._run_start = len(self._text)
-                self.items.append(TextItem([f"![image](data:{media_type};base64,{data})"]))
+                self.items.append(script.Say([f"![image](data:{media_type};base64,{data})"]))
                 self.answer_tokens += _IMAGE_TOKENS
-            case script.StreamError(status, message):
-                self.items.append(StreamFault(ApiError(status=status, message=message)))
+            case script.StreamError():
+                self.items.append(step)
                 self._done = True
             case script.Refuse(text):
                 if self.request.request.target.provider.chat.refusals:
                     text = join_text(self._limit(text))
-                    self.items.append(RefusalItem(text))
+                    self.items.append(script.Refuse(text))
                     self.answer_tokens += estimate_tokens(text)
                 else:
                     self._add_text(text)
@@ -354,15 +302,15 @@ class ChoiceContent:
         self.reasoning_tokens += estimate_tokens(join_text(text)) or (0 if self._done else 1)
         if step.redacted or not self.request.shows_thinking or self.place == "none":
             if self.place == "reasoning_details":
-                items.append(ReasoningItem("", hidden=True))
+                items.append(script.Think("", redacted=True))
         elif self.place == "tags":
             end = [] if self._done else ["\n</think>\n\n"]
-            items.append(TextItem(["<think>\n", *([text] if isinstance(text, str) else text), *end]))
-        elif self.place == "content" and items and isinstance(last := items[-1], ReasoningItem):
+            items.append(script.Say(["<think>\n", *([text] if isinstance(text, str) else text), *end]))
+        elif self.place == "content" and items and isinstance(last := items[-1], script.Think):
             # In a stream, nothing separates them.
-            items[-1] = ReasoningItem([join_text(last.text), join_text(text)])
+            items[-1] = script.Think([join_text(last.text), join_text(text)])
         else:
-            items.append(ReasoningItem(text))
+            items.append(script.Think(text))
 
     def _add_text(self, text: Pieces) -> None:
         start = len(self._text)
@@ -374,31 +322,27 @@ class ChoiceContent:
         text = self._limit(text)
         self._text += join_text(text)
         self.answer_tokens += estimate_tokens(join_text(text))
-        self.items.append(TextItem(text))
+        self.items.append(script.Say(text))
 
     def _remove_text(self, count: int) -> None:
         """Remove the last characters of the answer: a stop sequence started in an earlier item."""
         for index, item in reversed(list(enumerate(self.items))):
-            if count > 0 and isinstance(item, TextItem):
+            if count > 0 and isinstance(item, script.Say):
                 text = join_text(item.text)
-                rest = TextItem(cut_text(item.text, max(0, len(text) - count)))
+                rest = script.Say(cut_text(item.text, max(0, len(text) - count)))
                 self.items[index], count = rest, count - len(text)
                 self.answer_tokens -= estimate_tokens(text) - estimate_tokens(join_text(rest.text))
 
     def _add_call(self, step: script.CallTool) -> None:
-        args = (
-            step.args
-            if isinstance(step.args, str)
-            else json.dumps(step.args, ensure_ascii=False, separators=(",", ":"))
-        )
+        args = step.args if isinstance(step.args, str) else jsonio.encode(step.args).decode()
         self._run_start = len(self._text)
         self.answer_tokens += estimate_tokens(join_text(self._limit(step.name)))
         if self._done:  # the limit comes before the whole name
             return
         args = join_text(self._limit(args))
         self.answer_tokens += estimate_tokens(args)
-        index = len(self.of(ToolCallItem))
-        self.items.append(ToolCallItem(step.id or self._call_id(step.name, index), step.name, args, index))
+        index = len(self.of(script.CallTool))
+        self.items.append(script.CallTool(step.name, args, step.id or self._call_id(step.name, index)))
 
     def _call_id(self, name: str, index: int) -> str:
         count = sum(message.calls for message in self.request.messages) + index
@@ -409,7 +353,7 @@ class ChoiceContent:
     def _annotate(self, sources: Iterable[script.Cite | script.SearchResult], start: int) -> None:
         place = {"start_index": start, "end_index": len(self._text)}
         cited = [{"url": source.url, "title": source.title, **place} for source in sources]
-        self.items.append(AnnotationsItem([{"type": "url_citation", "url_citation": one} for one in cited]))
+        self.items.append([{"type": "url_citation", "url_citation": one} for one in cited])
 
     def _limit(self, text: Pieces) -> Pieces:
         """Cut a text at the token limit; end the choice there."""
@@ -430,21 +374,26 @@ class ChoiceContent:
         wants = self.request.request.target.provider.chat.empty_reasoning
         return wants and self.request.thinks and self.place == "reasoning_content"
 
+    def _call_fields(self, call: script.CallTool) -> dict[str, Any]:
+        index = next(index for index, other in enumerate(self.of(script.CallTool)) if other is call)
+        function = {"name": call.name, "arguments": call.args}
+        return {"index": index, "id": call.id, "type": "function", "function": function}
+
     def message(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", **self._content(), **self._reasoning_fields()}
-        if calls := [call.to_dict() for call in self.of(ToolCallItem)]:
+        if calls := [self._call_fields(call) for call in self.of(script.CallTool)]:
             message["tool_calls"] = calls
-        if refusals := self.of(RefusalItem):
+        if refusals := self.of(script.Refuse):
             message["refusal"] = "".join(item.text for item in refusals)
-        if annotations := [one for item in self.of(AnnotationsItem) for one in item.annotations]:
+        if annotations := [one for item in self.of(list) for one in item]:
             message["annotations"] = annotations
         return message
 
     def _content(self) -> dict[str, Any]:
-        if self.place == "content" and self.of(ReasoningItem):
+        if self.place == "content" and self.of(script.Think):
             return {"content": self._content_parts()}
-        text = "".join(join_text(item.text) for item in self.of(TextItem))
-        if text or not (self.of(ToolCallItem) or self.of(RefusalItem)):
+        text = "".join(join_text(item.text) for item in self.of(script.Say))
+        if text or not (self.of(script.CallTool) or self.of(script.Refuse)):
             return {"content": text}
         form = self.host.content_with_calls
         return {} if form == "absent" else {"content": None if form == "null" else ""}
@@ -453,17 +402,17 @@ class ChoiceContent:
         parts: list[dict[str, Any]] = []
         signatures = iter(self.signatures)
         for item in self.items:
-            if isinstance(item, ReasoningItem):
+            if isinstance(item, script.Think):
                 thinking = [{"type": "text", "text": join_text(item.text)}]
                 parts.append({"type": "thinking", "thinking": thinking, "closed": True, "signature": next(signatures)})
-            elif isinstance(item, TextItem) and parts and parts[-1]["type"] == "text":
+            elif isinstance(item, script.Say) and parts and parts[-1]["type"] == "text":
                 parts[-1]["text"] += join_text(item.text)
-            elif isinstance(item, TextItem):
+            elif isinstance(item, script.Say):
                 parts.append({"type": "text", "text": join_text(item.text)})
         return parts
 
     def _reasoning_fields(self) -> dict[str, Any]:
-        items = self.of(ReasoningItem)
+        items = self.of(script.Think)
         text = "".join(join_text(item.text) for item in items)
         if self.place in ("reasoning_content", "reasoning"):
             return {self.place: text} if items or self.always_has_reasoning else {}
@@ -498,20 +447,21 @@ class ChoiceContent:
         yield self.chunk({**first, "reasoning_content": ""} if self.always_has_reasoning else first)
         for item in self.items:
             match item:
-                case ReasoningItem():
+                case script.Think():
                     yield from self._reasoning_chunks(item)
-                case TextItem():
+                case script.Say():
                     yield from self._text_chunks(item)
-                case ToolCallItem():
+                case script.CallTool():
                     yield from self._call_chunks(item)
-                case RefusalItem():
+                case script.Refuse():
                     yield from self.chunks({"refusal": _MARK}, self.random.pieces(item.text))
-                case AnnotationsItem():
-                    yield self.chunk({"annotations": item.annotations})
-                case StreamFault():
-                    yield errors.error_event(self.request.request.provider, item.error)
+                case list():
+                    yield self.chunk({"annotations": item})
+                case script.StreamError():
+                    error = ApiError(status=item.status, message=item.message)
+                    yield errors.error_event(self.request.request.provider, error)
                     return
-                case _:
+                case script.Disconnect() | script.Stall() | script.SlowStream():
                     yield item
 
     def end(self, *, is_last: bool) -> bytes:
@@ -523,15 +473,15 @@ class ChoiceContent:
             fields["x_groq"] = {"id": f"req_{self.random.word(26)}", "usage": self.reply.usage()}
         return self.chunk({}, self.finish, **fields)
 
-    def _text_chunks(self, item: TextItem) -> Iterator[bytes]:
+    def _text_chunks(self, item: script.Say) -> Iterator[bytes]:
         pieces = list(self.random.pieces(item.text))
         if self._after_thinking and pieces:
             yield self.chunk({"content": [{"type": "text", "text": pieces.pop(0)}]})
             self._after_thinking = False
         yield from self.chunks({"content": _MARK}, pieces)
 
-    def _reasoning_chunks(self, item: ReasoningItem) -> Iterator[bytes]:
-        pieces = () if item.hidden else self.random.pieces(item.text)
+    def _reasoning_chunks(self, item: script.Think) -> Iterator[bytes]:
+        pieces = () if item.redacted else self.random.pieces(item.text)
         if self.place == "content":
             part = {"type": "thinking", "thinking": [{"type": "text", "text": _MARK}], "closed": True}
             yield from self.chunks({"content": [part]}, pieces)
@@ -555,14 +505,14 @@ class ChoiceContent:
                 token = {name: value for name, value in detail.items() if name != "text"}
                 yield self.chunk({"reasoning_details": [token]})
 
-    def _call_chunks(self, call: ToolCallItem) -> Iterator[bytes]:
-        head = call.to_dict()
+    def _call_chunks(self, call: script.CallTool) -> Iterator[bytes]:
+        head = self._call_fields(call)
         if self.host.whole_calls:
             yield self.chunk({"tool_calls": [head]})
         else:
             yield self.chunk({"tool_calls": [{**head, "function": {"name": call.name, "arguments": ""}}]})
-            rest = {"index": call.number, "function": {"arguments": _MARK}}
-            yield from self.chunks({"tool_calls": [rest]}, self.random.pieces(call.args))
+            rest = {"index": head["index"], "function": {"arguments": _MARK}}
+            yield from self.chunks({"tool_calls": [rest]}, self.random.pieces(str(call.args)))
         yield from self._detail_chunks(call)
 
 
@@ -573,22 +523,22 @@ def _reasoning_details(
     traits = request.request.target.traits
     format = traits.reasoning_format or "unknown"
     details: list[tuple[Item, dict[str, Any]]] = []
-    for index, item in enumerate(content.of(ReasoningItem)):
+    for index, item in enumerate(content.of(script.Think)):
         common = {"format": format, "index": index}
         visible = {"type": "reasoning.text", "text": join_text(item.text), **common}
         hidden = {"type": "reasoning.encrypted", "data": "", **common}
         if format == OPENAI_FORMAT:
-            if not item.hidden:
+            if not item.redacted:
                 summary = {"type": "reasoning.summary", "summary": join_text(item.text), **common}
                 details.append((item, summary))
             details.append((item, {**hidden, "id": f"rs_{random.hex(50)}"}))
         elif format == CLAUDE_FORMAT:
-            details.append((item, hidden if item.hidden else {**visible, "signature": ""}))
-        elif not item.hidden:
+            details.append((item, hidden if item.redacted else {**visible, "signature": ""}))
+        elif not item.redacted:
             details.append((item, visible))
     if format == GEMINI_FORMAT:
-        calls = content.of(ToolCallItem)
-        if calls and (content.of(ReasoningItem) or traits.signed_calls == "required"):
+        calls = content.of(script.CallTool)
+        if calls and (content.of(script.Think) or traits.signed_calls == "required"):
             signature = {"type": "reasoning.encrypted", "data": "", "id": calls[0].id, "format": format}
             details.append((calls[0], {**signature, "index": len(details)}))
         elif details:
@@ -659,7 +609,7 @@ def stream_events(reply: ChatReply) -> list[bytes | Fault]:
     choices = reply.choices
     rows = [list(choice.frames()) for choice in choices]
     frames = [frame for row in zip_longest(*rows) for frame in row if frame is not None]
-    if choices[0].of(StreamFault):
+    if choices[0].of(script.StreamError):
         return frames
     frames += [choice.end(is_last=choice is choices[-1]) for choice in choices]
     return [*frames, *_usage_frames(reply, choices[-1]), _DONE]
