@@ -13,19 +13,9 @@ import pytest
 from tenuto.sim.dialects import PastMessage, SimDialect, TurnRequest, load_dialect
 from tenuto.sim.engine import MAX_BODY, RawRequest, SimEngine
 from tenuto.sim.log import ExchangeLog
-from tenuto.sim.script import (
-    Disconnect,
-    HttpError,
-    Say,
-    Script,
-    ScriptPlayer,
-    SlowStream,
-    Stall,
-    StreamError,
-    load,
-    turn,
-)
+from tenuto.sim.script import Say, Script, ScriptPlayer, SlowStream, Stall, StreamError, load
 from tenuto.sim.server import Server
+from tenuto.testing import cut, deny, drip, fail, say, stall, turn
 
 PATHS = {
     "anthropic-messages": "/v1/messages",
@@ -52,7 +42,7 @@ def written(asked: TurnRequest, played, mint) -> list:
     if not asked.request.stream:
         faults = [step for step in played if isinstance(step, Stall | SlowStream)]
         body = json.dumps({"id": mint.hex(8), "text": [step.text for step in played if isinstance(step, Say)]}).encode()
-        return [*faults, body] if Disconnect() not in played else [body[: len(body) // 2], Disconnect()]
+        return [*faults, body] if cut() not in played else [body[: len(body) // 2], cut()]
     pieces = []
     for step in played:
         if isinstance(step, Say):
@@ -331,22 +321,22 @@ def statuses(served: SimEngine, count: int, **fields) -> list[int]:
 
 
 def test_a_denial_is_for_so_many_times():
-    assert statuses(brain(turn(HttpError(529, times=2), "ok")), 3) == [529, 529, 200]
-    assert statuses(brain(turn(HttpError(times=0), "ok")), 3) == [429, 429, 429]
-    assert statuses(brain(turn(HttpError(503), HttpError(429, times=2), "ok")), 4) == [503, 429, 429, 200]
-    assert statuses(brain(turn("well", StreamError(500))), 2) == [500, 200]
+    assert statuses(brain(turn(deny(529, times=2), "ok")), 3) == [529, 529, 200]
+    assert statuses(brain(turn(deny(times=0), "ok")), 3) == [429, 429, 429]
+    assert statuses(brain(turn(deny(503), deny(429, times=2), "ok")), 4) == [503, 429, 429, 200]
+    assert statuses(brain(turn("well", fail(500))), 2) == [500, 200]
 
 
 def test_a_turn_that_only_denies_takes_no_place():
-    served = brain(HttpError(429), "one", "two")
+    served = brain(deny(429), "one", "two")
 
     assert statuses(served, 2) == [429, 200]
     assert said(served.answer(post("/v1/messages", hello("one", "Go on")))) == "two"
-    assert statuses(brain(HttpError(429)), 2) == [429, 400]
+    assert statuses(brain(deny(429)), 2) == [429, 400]
 
 
 def test_attempts_are_counted_for_each_request_by_itself():
-    served = brain(turn(HttpError(), "ok"))
+    served = brain(turn(deny(), "ok"))
 
     assert statuses(served, 2) == [429, 200]
     assert statuses(served, 2, top_k=1) == [429, 200]
@@ -492,25 +482,25 @@ def fetched(*turns, body=None, times=1, **options):
 
 
 def test_a_stream_comes_whole():
-    status, pieces, ended = fetched(turn(Say([str(at) for at in range(1000)])))
+    status, pieces, ended = fetched(turn(say([str(at) for at in range(1000)])))
 
     assert (status, ended) == (200, "whole")
     frames = b"".join(pieces).split(b"\n\n")
     assert frames == [*(f'data: "{at}"'.encode() for at in range(1000)), b"data: [DONE]", b""]
 
 
-A, END = Say(["a"]), b"data: [DONE]\n\n"
+A, END = say(["a"]), b"data: [DONE]\n\n"
 
 
 @pytest.mark.parametrize(
     "steps, times, expected",
     [
-        ((Say(["a", "b"]), Disconnect(), Say(["c"])), 1, (200, b'data: "a"\n\ndata: "b"\n\n', "broken")),
-        ((A, Disconnect(), Say(["c"])), 2, (200, b'data: "a"\n\ndata: "c"\n\n' + END, "whole")),
-        ((Disconnect(), "never"), 1, (0, b"", "broken")),
-        ((A, StreamError()), 1, (200, b'data: "a"\n\ndata: failed\n\n', "whole")),
-        ((A, Stall(0.01), Say(["b"])), 1, (200, b'data: "a"\n\ndata: "b"\n\n' + END, "whole")),
-        ((SlowStream(2, 0.001), Say(["abcd"])), 1, (200, b'data: "abcd"\n\n' + END, "whole")),
+        ((say(["a", "b"]), cut(), say(["c"])), 1, (200, b'data: "a"\n\ndata: "b"\n\n', "broken")),
+        ((A, cut(), say(["c"])), 2, (200, b'data: "a"\n\ndata: "c"\n\n' + END, "whole")),
+        ((cut(), "never"), 1, (0, b"", "broken")),
+        ((A, fail()), 1, (200, b'data: "a"\n\ndata: failed\n\n', "whole")),
+        ((A, stall(0.01), say(["b"])), 1, (200, b'data: "a"\n\ndata: "b"\n\n' + END, "whole")),
+        ((drip(2, 0.001), say(["abcd"])), 1, (200, b'data: "abcd"\n\n' + END, "whole")),
     ],
     ids=["cut", "cut once", "cut at the start", "failure", "short silence", "slow"],
 )
@@ -522,22 +512,22 @@ def test_faults_of_a_stream(steps, times, expected):
 
 
 def test_faults_of_a_whole_reply():
-    status, pieces, ended = fetched(turn("a", Disconnect()), body=hello())
+    status, pieces, ended = fetched(turn("a", cut()), body=hello())
     assert (status, bool(pieces), ended) == (200, True, "broken")
 
-    status, _, ended = fetched(turn(Stall(0.01), HttpError(503, times=0)), body=hello())
+    status, _, ended = fetched(turn(stall(0.01), deny(503, times=0)), body=hello())
     assert (status, ended) == (503, "whole")
 
 
 def test_with_a_pace_each_frame_is_written_by_itself():
-    _, pieces, _ = fetched(turn(Say(["a", "b", "c"])), pace=0.02)
+    _, pieces, _ = fetched(turn(say(["a", "b", "c"])), pace=0.02)
 
     assert len(pieces) == 4
 
 
 def test_a_silence_ends_when_the_client_goes_or_the_server_stops():
     async def main():
-        async with serving(turn(A, Stall())) as (server, session):
+        async with serving(turn(A, stall())) as (server, session):
             async with session.post("/v1/messages", json=hello(stream=True)) as gone:
                 assert await gone.content.readany() == b'data: "a"\n\n'
             async with asyncio.timeout(5):
