@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from anthropic._models import construct_type
+from anthropic.lib.streaming._beta_messages import accumulate_event
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -102,37 +105,14 @@ def streamed(body: dict[str, Any], turn: Any, model: str = "", **more: Any) -> l
 
 
 def assemble(frames: list[dict[str, Any]]) -> dict[str, Any]:
-    """Build the message of a stream."""
-    message: dict[str, Any] = {}
-    raw = ""
-    for event in frames:
-        match event["type"]:
-            case "message_start":
-                message = event["message"]
-            case "content_block_start":
-                assert event["index"] == len(message["content"])
-                message["content"].append({**event["content_block"]})
-                raw = ""
-            case "content_block_delta":
-                block, delta = message["content"][event["index"]], event["delta"]
-                match delta["type"]:
-                    case "text_delta" | "thinking_delta":
-                        key = delta["type"].removesuffix("_delta")
-                        block[key] += delta[key]
-                    case "input_json_delta":
-                        raw += delta["partial_json"]
-                        block["input"] = raw
-                    case "signature_delta":
-                        block["signature"] = delta["signature"]
-                    case _:
-                        block["citations"] = [*block["citations"], delta["citation"]]
-            case "content_block_stop":
-                block = message["content"][event["index"]]
-                if "input" in block:
-                    block["input"] = json.loads(block["input"] or "{}")
-            case "message_delta":
-                message |= event["delta"] | {"usage": message["usage"] | event["usage"]}
-    return message
+    """Build the message of a stream as the official SDK does."""
+    snapshot, buffers = None, {}
+    for frame in frames:
+        if frame["type"] != "ping":
+            event: Any = construct_type(value=frame, type_=BetaRawMessageStreamEvent)
+            snapshot = accumulate_event(event=event, current_snapshot=snapshot, json_bufs=buffers, request_headers={})
+    assert snapshot
+    return snapshot.to_dict(mode="python")
 
 
 # --- whole and streamed -----------------------------------------------------------------------------------------------
@@ -158,7 +138,8 @@ def test_stream_equals_whole_reply(turn, model):
     frames = streamed(body, MORE_TURNS[turn], model)
     types = [event["type"] for event in frames]
 
-    assert assemble(frames) == reply(body, MORE_TURNS[turn], model)
+    whole: Any = construct_type(value=reply(body, MORE_TURNS[turn], model), type_=BetaMessage)
+    assert assemble(frames) == whole.to_dict(mode="python")
     assert [types[0], *types[-2:]] == ["message_start", "message_delta", "message_stop"]
     assert "ping" in types
 
