@@ -54,10 +54,6 @@ def test_alike_is_nearer_than_unlike(one, other, third, model, dimensions):
     assert alike > near(other, third, model, dimensions) + 0.2
 
 
-def test_words_that_are_everywhere_count_little():
-    assert near("the cat is on the mat", "the stock is on the rise") < 0.25
-
-
 def test_most_unrelated_texts_are_far_apart():
     texts = [third for _, _, third in TRIPLES]
     found = [abs(near(one, other)) for at, one in enumerate(texts) for other in texts[:at]]
@@ -79,10 +75,6 @@ def test_odd_texts_have_vectors():
     texts = ["", " ", "!!!", "\U0001f600", "\ud800", "a" * 100_000, " ".join(map(str, range(20_000)))]
 
     assert len({tuple(embed(text, 64, "m")) for text in texts}) >= 6
-
-
-def test_models_have_spaces_of_their_own():
-    assert abs(sum(map(mul, embed("hello world", 768, "a"), embed("hello world", 768, "b")))) < 0.5
 
 
 def test_shorter_vector_is_the_beginning_of_the_whole():
@@ -140,11 +132,7 @@ def test_openai_base64_holds_the_same_numbers():
         (SMALL, {"input": "a", "dimensions": 0}, "Invalid value for 'dimensions' = 0. Must be greater than or equal to 1."),
         (SMALL, {"input": "a", "dimensions": "5"}, "'5' is not of type 'integer' - 'dimensions'"),
         (SMALL, {"input": "a", "encoding_format": "hex"}, "Invalid value: 'hex'. Supported values are: 'float' and 'base64'."),
-        (
-            SMALL,
-            {"input": [[1] * 8193]},
-            TOO_LONG,
-        ),
+        (SMALL, {"input": [[1] * 8193]}, TOO_LONG),
     ],
 )  # fmt: skip
 def test_openai_refuses_in_its_own_words(model, body, message):

@@ -313,14 +313,6 @@ def test_code_and_its_output_are_two_parts():
     assert parts_of([failed])[1] == {"codeExecutionResult": {"outcome": "OUTCOME_FAILED"}}
 
 
-@pytest.mark.parametrize("model", ["", "gemini-3.5-flash", "gemini-3-pro-image-preview"])
-def test_image_is_signed_and_can_be_sent_back(model):
-    parts = parts_of([whole(say("Here:"), image(), model=model, tools=[])])
-
-    assert all("thoughtSignature" in part for part in parts)
-    assert refused_rule(send_back({"contents": QUESTION["contents"]}, parts), model) == ""
-
-
 # --- the end of a reply -----------------------------------------------------------------------------------------------
 
 

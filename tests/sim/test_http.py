@@ -93,16 +93,6 @@ def test_a_packed_body_is_unpacked_and_a_broken_one_refused(caplog):
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("body", [{"stream": True}, {"generateContentRequest": {"contents": [{"parts": []}]}}])
-def test_what_only_another_path_takes_is_refused(body):
-    sent = json.dumps({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], **body}).encode()
-    with Simulator() as sim:
-        told = answered(sim, head(sent).replace(b"/v1/chat/completions", f"{GEMINI}:generateContent".encode()) + sent)
-
-    assert told.startswith(b"HTTP/1.1 400")
-    assert "Unknown name" in json.loads(told.partition(b"\r\n\r\n")[2])["error"]["message"]
-
-
 # --- starts and stops -------------------------------------------------------------------------------------------------
 
 

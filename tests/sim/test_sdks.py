@@ -253,24 +253,3 @@ def test_gemini(sim, stream):
 def test_gemini_spoilt(sim, stream):
     with pytest.raises(errors.ClientError, match="Corrupted thought signature"):
         gemini(sim, stream=stream, spoil=True)
-
-
-def test_the_simulator_itself_forgets(sim):
-    """Nothing lives in it but its log: another process goes on where the first one died."""
-
-    def ask(url: str, messages: Any) -> Any:
-        with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as theirs:
-            tools: Any = [{"name": "weather", "input_schema": SCHEMA}]
-            asked: Any = {"model": "claude-opus-4-6", "max_tokens": 9000, "thinking": {"type": "adaptive"}}
-            return theirs.messages.create(**asked, tools=tools, messages=messages)
-
-    messages: list[Any] = [{"role": "user", "content": "Weather?"}]
-    first = ask(sim.base_url, messages)
-    calls = [block.id for block in first.content if block.type == "tool_use"]
-    results = [{"type": "tool_result", "tool_use_id": call, "content": "rain"} for call in calls]
-    messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": results}]
-    with Simulator(script=TURNS) as another:
-        second = ask(another.base_url, messages)
-        another.assert_clean()
-
-    assert second.model_dump() == ask(sim.base_url, messages).model_dump()

@@ -264,19 +264,9 @@ def test_a_reply_is_a_function_of_seed_request_and_account():
     def id_of(seed="tenuto", path="/v1/messages", headers=None, **fields):
         return told(brain("Hello", seed=seed).answer(post(path, hello(path=path, **fields), headers)))["id"]
 
+    others = [id_of("x"), id_of(path="/v1/responses", model="gpt-5.2"), id_of(headers={"api-key": "k"}), id_of(top_k=3)]
     assert id_of() == id_of()
-    assert (
-        len(
-            {
-                id_of(),
-                id_of("x"),
-                id_of(path="/v1/responses", model="gpt-5.2"),
-                id_of(headers={"api-key": "k"}),
-                id_of(top_k=3),
-            }
-        )
-        == 5
-    )
+    assert len({id_of(), *others}) == 5
 
 
 def test_the_wish_to_be_streamed_makes_no_other_request():
