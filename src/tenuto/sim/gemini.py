@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -205,18 +206,9 @@ def write(request: GeminiTurnRequest, turn: Turn, random: SeededRandom) -> list[
     chunks = reply.stream_chunks()
     if request.request.headers.get("x-sim-alt") == "sse":
         return [b"data: %b\r\n\r\n" % encode_piece(chunk) if isinstance(chunk, dict) else chunk for chunk in chunks]
-    return list(_array(chunks))
-
-
-def _array(chunks: list[dict[str, Any] | Fault]) -> Iterator[bytes | Fault]:
-    has_started = False
-    for chunk in chunks:
-        if isinstance(chunk, dict):
-            yield b"%b%b\n" % (b",\r\n" if has_started else b"[", encode_piece(chunk))
-            has_started = True
-        else:
-            yield chunk
-    yield b"]" if has_started else b"[]"
+    starts = itertools.chain([b"["], itertools.repeat(b",\r\n"))  # one array
+    array = [next(starts) + encode_piece(chunk) + b"\n" if isinstance(chunk, dict) else chunk for chunk in chunks]
+    return [*array, b"]"]
 
 
 class _Reply:
@@ -288,7 +280,7 @@ class _Reply:
     def _add_text(self, step: script.Say) -> None:
         part = self._text_part(is_thought=False)
         before = part.text
-        pieces = self._group(step.text)
+        pieces = list(self._random.pieces(step.text))
         end = find_stop(before, "".join(pieces), self._request.stop)
         if end is not None:
             pieces = cut_pieces(pieces, end - len(before))
@@ -365,19 +357,6 @@ class _Reply:
 
     def _finish(self, reason: str, message: str = "") -> None:
         self._finish_reason, self._finish_message, self._is_finished = reason, message, True
-
-    def _group(self, text: str | list[str]) -> list[str]:
-        """Split a text into the larger pieces that this provider sends; a list is already split."""
-        pieces = list(self._random.pieces(text))
-        if not isinstance(text, str):
-            return pieces
-        groups: list[str] = []
-        start, size = 0, 1
-        while start < len(pieces):
-            groups.append("".join(pieces[start : start + size]))
-            start += size
-            size = self._random.random.choice((2, 4, 8, 16))
-        return groups
 
     # --- signatures ---
 
