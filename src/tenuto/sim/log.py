@@ -107,7 +107,7 @@ class ExchangeLog:
     def __init__(self, on_exchange: Callable[[ExchangeRecord], None] | None = None) -> None:
         self._lock = threading.Lock()
         self._records: deque[ExchangeRecord] = deque()
-        self._refusals: deque[ExchangeRecord] = deque(maxlen=MAX_REFUSALS)
+        self._dropped: deque[ExchangeRecord] = deque(maxlen=MAX_REFUSALS)
         self._exercised: set[str] = set()
         self._attempts: dict[str, int] = {}  # the request that was counted last is the last key
         self._stored: dict[tuple[str, str], tuple[ExchangeRecord, StoredReply | None]] = {}
@@ -121,8 +121,6 @@ class ExchangeLog:
             self._size += record.size + len(record.data)
             if record.judgement is not None:
                 self._exercised.update(record.judgement.exercised)
-            if record.refused is not None:
-                self._refusals.append(record)
             for id in _ids(stored):
                 self._stored[record.account, id] = (record, stored)
             while len(self._records) > MAX_RECORDS or (self._size > MAX_BYTES and len(self._records) > 1):
@@ -135,11 +133,8 @@ class ExchangeLog:
         for id in _ids(_stored_reply(oldest)):
             if self._stored.get((oldest.account, id), (None,))[0] is oldest:
                 del self._stored[oldest.account, id]
-        if oldest.refused is None:
-            return
-        for index, record in enumerate(self._refusals):
-            if record is oldest:
-                self._refusals[index] = msgspec.structs.replace(oldest, body=None, data=b"", judgement=None)
+        if oldest.refused is not None:
+            self._dropped.append(msgspec.structs.replace(oldest, body=None, data=b"", judgement=None))
 
     def count_attempt(self, digest: str) -> int:
         """Count a request; return how often it was made before."""
@@ -152,7 +147,7 @@ class ExchangeLog:
 
     def clear(self) -> None:
         with self._lock:
-            for part in (self._records, self._refusals, self._exercised, self._attempts, self._stored):
+            for part in (self._records, self._dropped, self._exercised, self._attempts, self._stored):
                 part.clear()
             self._size = 0
 
@@ -165,7 +160,7 @@ class ExchangeLog:
     @property
     def refusals(self) -> list[ExchangeRecord]:
         with self._lock:
-            return list(self._refusals)
+            return [*self._dropped, *(record for record in self._records if record.refused)]
 
     @property
     def exercised_rules(self) -> set[str]:
