@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -273,7 +274,7 @@ class ResponseWriter:
         if request.compaction and not any(isinstance(step, script.Compact) for step in turn):
             has_calls = any(isinstance(step, script.CallTool) for step in turn)  # a client may drop what precedes it
             turn = (script.Compact(), *turn) if has_calls else (*turn, script.Compact())
-        self.steps.extend(self._items(turn))
+        self._add_items(turn)
         self._apply_limit()
         self.items = [step for step in self.steps if isinstance(step, PlannedItem)]
         if self.status == "incomplete" and self.items:
@@ -289,42 +290,28 @@ class ResponseWriter:
             item.id = make_id(random.sealer, self.reply, kinds, index)
             self._fill(index, item)
 
-    def _items(self, turn: Turn) -> Iterator[PlannedItem | Fault]:
-        """Yield the items up to the step that ends the response. Text after a fault continues the same message."""
-        message: PlannedItem | None = None
-        faults: list[Fault] = []
+    def _add_items(self, turn: Turn) -> None:
+        """Add the items up to the step that ends the response. Text after a fault continues the same message."""
         for step in turn:
-            if isinstance(step, Fault):
-                faults.append(step)
-                continue
-            if isinstance(step, script.Say) and message is not None and faults:
-                message.pieces += [*faults, step.text]
-                message.text += join_text(step.text)
-                message.cites += step.cites
-                faults = []
-                continue
-            if message is not None:
-                yield message
-            message = None
-            yield from faults
-            faults = []
+            faults: list[Any] = list(takewhile(lambda item: isinstance(item, Fault), reversed(self.steps)))
+            last = self.steps[-len(faults) - 1] if len(faults) < len(self.steps) else None
             match step:
                 case script.StreamError():
                     self.status, self.error = "failed", step
                     return
-                case script.Stop(reason) if reason in _INCOMPLETE:
-                    self.status, self.incomplete_reason = "incomplete", _INCOMPLETE[reason]
-                    return
                 case script.Stop() | script.Pause():
+                    if isinstance(step, script.Stop) and step.reason in _INCOMPLETE:
+                        self.status, self.incomplete_reason = "incomplete", _INCOMPLETE[step.reason]
                     return
-            item = self._planned(step)
-            if item.kind == "message":
-                message = item
-            else:
-                yield item
-        if message is not None:
-            yield message
-        yield from faults
+                case script.Disconnect() | script.Stall() | script.SlowStream():
+                    self.steps.append(step)
+                case script.Say(text, cites) if faults and isinstance(last, PlannedItem) and last.kind == "message":
+                    del self.steps[-len(faults) :]
+                    last.pieces += [*faults[::-1], text]
+                    last.text += join_text(text)
+                    last.cites += cites
+                case _:
+                    self.steps.append(self._planned(step))
 
     def _planned(self, step: script.Step) -> PlannedItem:
         match step:
