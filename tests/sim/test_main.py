@@ -129,16 +129,6 @@ def test_the_environment_stands_in_for_options(monkeypatch, capsys):
     assert "invalid pause 'soon'" in capsys.readouterr().err
 
 
-def test_help_has_examples(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-
-    assert caught.value.code == 0
-    told = capsys.readouterr().out
-    assert "--pace 20ms" in told
-    assert '{"turns": ' in told
-
-
 # --- many streams, and a killed process -------------------------------------------------------------------------------
 
 STREAMS = 500
