@@ -20,7 +20,7 @@ from tenuto.rules.anthropic_body import (
 )
 from tenuto.rules.body import Fields, text
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, content_digest
-from tenuto.sim import errors, providers, script
+from tenuto.sim import errors, script
 from tenuto.sim.dialects import (
     OfferedTool,
     ParsedRequest,
@@ -223,7 +223,6 @@ def _code_result(random: SeededRandom, form: str, id: str, step: script.RunCode)
 
 
 def _late_result(random: SeededRandom, call: Fields, body: MessagesBody) -> Fields:
-    """Return the result of a call at which a turn was paused."""
     id, name = call["id"], call["name"]
     if call["type"] == "mcp_tool_use":
         return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": False, "content": []}
@@ -647,7 +646,6 @@ def _end_of_message(message: Fields) -> Fields:
 
 
 def _block_frames(index: int, part: ReplyBlock, random: SeededRandom) -> Iterator[bytes]:
-    """Yield the frames of a block up to the end of its text."""
     block, type = part.block, part.block["type"]
     empty = _STARTS.get(type, {})
     start = {name: empty.get(name, value) for name, value in block.items() if name != "encrypted_content"}
@@ -689,7 +687,4 @@ DIALECT = SimDialect(
     count=count_tokens,
     read_id=read_call_id,
     prefix_digests=lambda body, turn: body.turn_prefixes[turn],
-    listed_dialects=("anthropic-messages",),
-    model_entry=providers.anthropic_entry,
-    model_list=providers.anthropic_list,
 )

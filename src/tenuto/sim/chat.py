@@ -441,7 +441,6 @@ class ChoiceContent:
             yield from (jsonio.encode(piece).join(parts) for piece in pieces)
 
     def frames(self) -> Iterator[bytes | Fault]:
-        """Write the content, up to the end or the error that ends it."""
         first = {"role": "assistant", "content": ""}
         self._signatures = iter(self.signatures)
         yield self.chunk({**first, "reasoning_content": ""} if self.always_has_reasoning else first)
@@ -465,7 +464,6 @@ class ChoiceContent:
                     yield item
 
     def end(self, *, is_last: bool) -> bytes:
-        """Write the chunk with the finish reason."""
         fields: dict[str, Any] = {}
         if is_last and self.host.usage == "last":
             fields["usage"] = self.reply.usage()

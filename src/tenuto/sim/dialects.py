@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.provider import Dialect, Target
 from tenuto.rules.issued_tokens import IssuedItem, StoredReply
-from tenuto.sim import providers
 from tenuto.sim.providers import SimulatedProvider
 from tenuto.sim.script import Compact, Disconnect, Fault, Turn
 from tenuto.sim.tokens import TokenSealer
@@ -87,7 +86,6 @@ class PastMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text blocks, joined."""
         return "".join(self.texts)
 
 
@@ -134,10 +132,6 @@ class SimDialect(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request asks for a stream with `stream` in its body; otherwise with its path."""
     array_without_sse: bool = False
     """Whether a stream is one JSON array unless the query has `alt=sse`."""
-    listed_dialects: tuple[Dialect, ...] = get_args(Dialect)
-    """The dialects whose models the list shows."""
-    model_entry: Callable[[str], dict[str, Any]] = providers.openai_entry
-    model_list: Callable[[list[dict[str, Any]]], dict[str, Any]] = providers.openai_list
 
 
 @cache

@@ -36,7 +36,6 @@ _API = "https://platform.openai.com/docs/api-reference"
 
 
 def default_dimensions(model: str) -> int:
-    """Return the length of a model's vectors."""
     name = model.rpartition("/")[2]
     if name.startswith(("text-embedding-3-small", "text-embedding-ada")):
         return 1536

@@ -227,12 +227,12 @@ class SimEngine:
                 case "embed":
                     document = embeddings_reply(context.body, context.route.verb, context.requested_model)
                 case "list":
-                    ids = providers.list_ids(dialect.listed_dialects, context.provider if context.named else None)
-                    document = dialect.model_list([dialect.model_entry(id) for id in ids])
+                    ids = providers.list_ids(context.route.dialect, context.provider if context.named else None)
+                    document = providers.model_list(context.route.dialect, ids)
                 case _:
-                    if not providers.has_model(context.requested_model, dialect.listed_dialects):
+                    if not providers.has_model(context.requested_model, context.route.dialect):
                         raise _refuse(404, f"model not found: {context.requested_model}")
-                    document = dialect.model_entry(context.requested_model)
+                    document = providers.model_entry(context.route.dialect, context.requested_model)
             return RawResponse(200, {**_JSON, **_id_headers(context)}, [jsonio.encode(document)])
         except InvalidRequest as exc:
             param = exc.param if exc.param and not exc.param.startswith("/") else None  # a pointer is for the log only
@@ -296,7 +296,6 @@ class SimEngine:
         return turn
 
     def _control(self, raw: RawRequest, target: Route) -> RawResponse:
-        """Answer a request to the simulator itself."""
         status, document = 200, dict[str, Any]()
         if raw.method == "DELETE":
             (self._log if target.kind == "log" else self._scripts).clear()
@@ -350,7 +349,6 @@ def _script_exhausted(message: str) -> _Refusal:
 
 
 def _error_response(context: _RequestContext, refusal: _Refusal) -> RawResponse:
-    """Write an error in the form of the provider."""
     error = msgspec.structs.replace(refusal.error, status=refusal.error.status or 400, request_id=context.id)
     body = errors.error_body(context.provider, error)
     rule = {"x-tenuto-rule": refusal.rule} if refusal.rule else {}

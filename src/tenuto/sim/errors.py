@@ -67,7 +67,6 @@ def form_of(provider: SimulatedProvider) -> ErrorForm:
 
 
 def request_id(provider: SimulatedProvider, seed: str) -> str:
-    """Return the id of a request in the provider's form."""
     return form_of(provider).request_id(hashlib.blake2b(seed.encode(), digest_size=16).hexdigest())
 
 

@@ -597,7 +597,4 @@ DIALECT = SimDialect(
     count=count_tokens,
     stream_in_body=False,
     array_without_sse=True,
-    listed_dialects=("gemini",),
-    model_entry=providers.gemini_entry,
-    model_list=providers.gemini_list,
 )

@@ -198,5 +198,4 @@ def _stored_reply(record: ExchangeRecord) -> StoredReply | None:
 
 
 def _ids(stored: StoredReply | None) -> set[str]:
-    """Return the ids of a response and of its items."""
     return {stored.response["id"], *(item["id"] for item in stored.response["output"])} if stored else set()

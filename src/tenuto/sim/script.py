@@ -212,7 +212,6 @@ def check_script(script: Script) -> Script:
 
 
 def join_text(text: str | Iterable[str]) -> str:
-    """Return a text that may be in pieces."""
     return text if isinstance(text, str) else "".join(text)
 
 
@@ -242,7 +241,6 @@ class ScriptPlayer:
             self._scripts = (*others, _merge_errors(script)) if script.turns else others
 
     def clear(self) -> None:
-        """Remove all scripts."""
         self._scripts = ()
 
     def turn(self, request: TurnRequest) -> Turn | None:
