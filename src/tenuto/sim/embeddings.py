@@ -68,15 +68,24 @@ def _numbers(feature: str, model: str, dimensions: int) -> list[int]:
 
 def embeddings_reply(body: dict[str, Any], verb: str, model: str) -> dict[str, Any]:
     """Answer `/v1/embeddings`, or a verb of Google. Raise `InvalidRequest` as the provider would refuse."""
-    match verb:
-        case "":
-            return _openai_reply(body, model)
-        case "embedContent":
-            values, size = _embed_content(_without_config(body), model, "EmbedContentRequest")
-            return {"embedding": {"values": values}, "usageMetadata": _gemini_usage(size)}
-        case "predict":
-            return _vertex_reply(body, model)
-    return _batch_reply(_without_config(body), model)
+    if not verb:
+        return _openai_reply(body, model)
+    if verb == "predict":
+        results = [_embed_content(content, model, "PredictRequest") for content in _instances(body)]
+        statistics = [{"token_count": size, "truncated": False} for _, size in results]
+        values = [{"values": values, "statistics": one} for (values, _), one in zip(results, statistics, strict=True)]
+        return {"predictions": [{"embeddings": one} for one in values]}
+    config = body.get("embedContentConfig")  # Vertex AI has the options in an object of their own
+    body = {**config, **body} if isinstance(config, dict) else body
+    if verb == "embedContent":
+        results = [_embed_content(body, model, "EmbedContentRequest")]
+    else:
+        paths = enumerate(_batch(body, model))
+        results = [_embed_content(one, model, f"BatchEmbedContentsRequest.requests[{index}]") for index, one in paths]
+    size, vectors = sum(size for _, size in results), [{"values": values} for values, _ in results]
+    usage = {"promptTokenCount": size, "promptTokenDetails": [{"modality": "TEXT", "tokenCount": size}]}
+    found = {"embedding": vectors[0]} if verb == "embedContent" else {"embeddings": vectors}
+    return {**found, "usageMetadata": usage}
 
 
 def _openai_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
@@ -127,20 +136,13 @@ def _openai_dimensions(body: dict[str, Any], model: str) -> int:
     return requested
 
 
-def _without_config(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body of Google; Vertex AI has the options in an object of their own."""
-    config = body.get("embedContentConfig")
-    return {**config, **body} if isinstance(config, dict) else body
-
-
-def _batch_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
+def _batch(body: dict[str, Any], model: str) -> list[dict[str, Any]]:
     requests = body.get("requests")
     if not isinstance(requests, list) or not requests:
         raise InvalidRequest("* BatchEmbedContentsRequest.requests: requests is not specified\n", "requests")
     if len(requests) > _GEMINI_BATCH:
         message = f"* BatchEmbedContentsRequest.requests: at most {_GEMINI_BATCH} requests can be in one batch\n"
         raise InvalidRequest(message, "requests")
-    results = []
     for index, request in enumerate(requests):
         path = f"requests[{index}]"
         if not isinstance(request, dict):
@@ -148,12 +150,10 @@ def _batch_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
         if str(request.get("model", "")).rpartition("/")[2] != model.rpartition("/")[2]:
             message = f"* BatchEmbedContentsRequest.{path}.model: unexpected model name format\n"
             raise InvalidRequest(message, f"{path}.model")
-        results.append(_embed_content(request, model, f"BatchEmbedContentsRequest.{path}"))
-    embeddings = [{"values": values} for values, _ in results]
-    return {"embeddings": embeddings, "usageMetadata": _gemini_usage(sum(size for _, size in results))}
+    return requests
 
 
-def _vertex_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
+def _instances(body: dict[str, Any]) -> list[dict[str, Any]]:
     instances, parameters = body.get("instances"), body.get("parameters")
     if not isinstance(instances, list) or not instances:
         raise InvalidRequest("Empty instances.", "instances")
@@ -163,15 +163,7 @@ def _vertex_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
         raise InvalidRequest(message, "instances")
     dimensions = parameters.get("outputDimensionality") if isinstance(parameters, dict) else None
     options = {} if dimensions is None else {"outputDimensionality": dimensions}
-    predictions = []
-    for text in texts:
-        values, count = _embed_content({"content": {"parts": [{"text": text}]}, **options}, model, "PredictRequest")
-        predictions.append({"embeddings": {"values": values, "statistics": {"token_count": count, "truncated": False}}})
-    return {"predictions": predictions}
-
-
-def _gemini_usage(size: int) -> dict[str, Any]:
-    return {"promptTokenCount": size, "promptTokenDetails": [{"modality": "TEXT", "tokenCount": size}]}
+    return [{"content": {"parts": [{"text": text}]}, **options} for text in texts]
 
 
 def _embed_content(body: dict[str, Any], model: str, path: str) -> tuple[list[float], int]:
