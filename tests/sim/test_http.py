@@ -18,7 +18,6 @@ from tenuto.sim import Simulator
 
 BODY = json.dumps({"model": "chat", "messages": [{"role": "user", "content": "Hi"}]}).encode()
 STREAM = json.dumps({"model": "chat", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()
-GEMINI = "/v1beta/models/gemini-2.5-pro"
 
 
 def head(body: bytes, version: str = "1.1", **headers: str) -> bytes:
