@@ -194,6 +194,8 @@ def read_id(sealer: TokenSealer, id: str) -> IssuedItem | None:
     )
 
 
+# --- replies ----------------------------------------------------------------------------------------------------------
+
 _Piece: TypeAlias = "str | list[str] | Fault"
 """Text, split or to be split, and faults in the middle of it."""
 _EPOCH = 1_780_000_000
@@ -201,11 +203,6 @@ _HIDDEN_REASONING_TOKENS = 64
 _INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
 _TOKEN_BYTES = (450, 1_200)
 """The size of encrypted content in recorded traffic, roughly."""
-
-
-# --- the plan of a response -------------------------------------------------------------------------------------------
-
-
 _PADDING = 16
 _NOISE = 600
 _SERVER_EVENTS = {

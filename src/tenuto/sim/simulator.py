@@ -138,7 +138,7 @@ class Simulator:
 
         try:
             asyncio.run(serve())
-        except OSError as exc:  # the port is in use, or there are too many open files
+        except Exception as exc:  # the port is in use, or there are too many open files
             if started.done():
                 raise
             started.set_exception(exc)
