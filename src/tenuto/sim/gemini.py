@@ -225,7 +225,12 @@ class _Reply:
         self._id = random.word(22, f"{BASE62}-_")
         self._identity = {"modelVersion": request.request.requested_model, **created, "responseId": self._id}
         self._items: list[_Item] = []
-        self._grounding = _Grounding(vertex=body.vertex)
+        self._queries: list[str] = []
+        self._sources: dict[str, str] = {}
+        self._results: list[int] = []
+        """The sources that the last search found."""
+        self._supports: list[tuple[_TextPart, int, str, list[int]]] = []
+        """Texts that cite sources: the part, the offset in bytes, the text, the sources."""
         self._metadata: dict[str, Any] | None = None
         self._block: dict[str, str] | None = None
         """The reason why the prompt is blocked; then there are no candidates."""
@@ -239,7 +244,7 @@ class _Reply:
             if self._is_finished:
                 break
         texts = [item for item in self._items if isinstance(item, _TextPart) and not item.is_thought]
-        self._metadata = self._grounding.metadata(texts)
+        self._metadata = self._grounding(texts)
         if self._block is None:
             for index, item in enumerate(self._items_to_sign(texts)):
                 self._sign(item, index)
@@ -287,7 +292,10 @@ class _Reply:
             part.pieces = cut_pieces(part.pieces, end)  # the stop sequence may begin in the text before
         pieces = self._fit(pieces)
         part.pieces += pieces
-        self._grounding.add_text(part, before, "".join(pieces), step.cites)
+        text, indices = "".join(pieces), [self._source(cite.url, cite.title) for cite in step.cites] or self._results
+        if indices and text:
+            self._supports.append((part, len(before.encode("utf-8", "surrogatepass")), text, indices))
+        self._results = []
         self._is_finished = self._is_finished or end is not None
 
     def _add_call(self, step: script.CallTool) -> None:
@@ -308,13 +316,14 @@ class _Reply:
         self._add_data({"functionCall": call}, size)
 
     def _add_search(self, step: script.Search) -> None:
-        self._grounding.add_search(step)
+        self._queries.append(step.query)
+        self._results = [self._source(found.url, found.title) for found in step.found]
         results = sum(estimate_tokens(found.title + found.text) for found in step.found)
         self._tool_tokens += estimate_tokens(step.query) + results
         if self._body.tool_config.get("includeServerSideToolInvocations"):
             shared = {"toolType": "GOOGLE_SEARCH_WEB", "id": self._random.word(8, _ID_CHARACTERS)}
             call = {**shared, "args": {"queries": [step.query]}}
-            response = {**shared, "response": {"search_suggestions": self._grounding.chip}}
+            response = {**shared, "response": {"search_suggestions": _SEARCH_CHIP.format(query=step.query)}}
             self._add_data({"toolCall": call}, estimate_tokens(step.query))
             self._add_data({"toolResponse": response}, 0)
 
@@ -357,6 +366,27 @@ class _Reply:
 
     def _finish(self, reason: str, message: str = "") -> None:
         self._finish_reason, self._finish_message, self._is_finished = reason, message, True
+
+    def _source(self, url: str, title: str) -> int:
+        self._sources.setdefault(url, title)
+        return list(self._sources).index(url)
+
+    def _grounding(self, texts: list[_TextPart]) -> dict[str, Any] | None:
+        """Return `groundingMetadata`; None without searches and citations."""
+        if not self._queries and not self._sources:
+            return None
+        hosts = {url: url.partition("://")[2].partition("/")[0] for url in self._sources}
+        domains = {url: {"domain": host} if self._vertex else {} for url, host in hosts.items()}
+        webs = [{"uri": url, "title": title or hosts[url], **domains[url]} for url, title in self._sources.items()]
+        chip = _SEARCH_CHIP.format(query=self._queries[-1]) if self._queries else ""
+        supports = [_support(texts, *support) for support in self._supports]
+        return {
+            **({"searchEntryPoint": {"renderedContent": chip}} if self._queries else {}),
+            **({"groundingChunks": [{"web": web} for web in webs]} if webs else {}),
+            **({"groundingSupports": supports} if supports else {}),
+            **({"retrievalMetadata": {}} if self._vertex else {}),
+            **({"webSearchQueries": self._queries} if self._queries else {}),
+        }
 
     # --- signatures ---
 
@@ -507,56 +537,6 @@ def _parsed(fields: Fields) -> Fields:
     if call and isinstance(call["args"], msgspec.Raw):
         return {"functionCall": {**call, "args": jsonio.parse(bytes(call["args"]))}}
     return fields
-
-
-class _Grounding:
-    """Collects searches, sources and the texts that cite them. Offsets count bytes."""
-
-    def __init__(self, *, vertex: bool) -> None:
-        self._vertex = vertex
-        self._queries: list[str] = []
-        self._sources: dict[str, str] = {}
-        self._results: list[int] = []
-        self._supports: list[tuple[_TextPart, int, str, list[int]]] = []
-
-    @property
-    def chip(self) -> str:
-        """The HTML that the provider wants shown next to the answer."""
-        return _SEARCH_CHIP.format(query=self._queries[-1] if self._queries else "")
-
-    def add_search(self, step: script.Search) -> None:
-        self._queries.append(step.query)
-        self._results = [self._source(found.url, found.title) for found in step.found]
-
-    def add_text(self, part: _TextPart, before: str, text: str, cites: tuple[script.Cite, ...]) -> None:
-        """Add a text that cites sources; without citations, the results of the search before it."""
-        indices = [self._source(cite.url, cite.title) for cite in cites] or self._results
-        if indices and text:
-            self._supports.append((part, len(before.encode("utf-8", "surrogatepass")), text, indices))
-        self._results = []
-
-    def metadata(self, texts: list[_TextPart]) -> dict[str, Any] | None:
-        """Return `groundingMetadata`; None without searches and citations."""
-        if not self._queries and not self._sources:
-            return None
-        chunks = [self._chunk(url, title) for url, title in self._sources.items()]
-        supports = [_support(texts, *support) for support in self._supports]
-        return {
-            **({"searchEntryPoint": {"renderedContent": self.chip}} if self._queries else {}),
-            **({"groundingChunks": chunks} if chunks else {}),
-            **({"groundingSupports": supports} if supports else {}),
-            **({"retrievalMetadata": {}} if self._vertex else {}),
-            **({"webSearchQueries": self._queries} if self._queries else {}),
-        }
-
-    def _source(self, url: str, title: str) -> int:
-        self._sources.setdefault(url, title)
-        return list(self._sources).index(url)
-
-    def _chunk(self, url: str, title: str) -> dict[str, Any]:
-        host = url.partition("://")[2].partition("/")[0]
-        web = {"uri": url, "title": title or host}
-        return {"web": {**web, "domain": host} if self._vertex else web}
 
 
 def _support(texts: list[_TextPart], part: _TextPart, start: int, text: str, indices: list[int]) -> dict[str, Any]:
