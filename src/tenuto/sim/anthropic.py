@@ -168,26 +168,17 @@ def _seal_subject(random: SeededRandom, kind: str, subject: str, size: int) -> s
 
 # --- server tools -----------------------------------------------------------------------------------------------------
 
-_PAGE_AGES = (None, None, None, "2 days ago", "3 weeks ago", "May 2, 2026", "November 19, 2025")
-
 
 def _server_call(random: SeededRandom, name: str, input: Fields) -> Fields:
     return {"type": "server_tool_use", "id": f"srvtoolu_01{random.word(22)}", "name": name, "input": input}
 
 
 def _search_result(random: SeededRandom, id: str, results: Iterable[script.SearchResult]) -> Fields:
-    content = [
-        {
-            "type": "web_search_result",
-            "title": result.title,
-            "url": result.url,
-            "encrypted_content": _seal_subject(
-                random, "encrypted_content", result.url, 220 + len(result.text) + random.random.randrange(900)
-            ),
-            "page_age": random.random.choice(_PAGE_AGES),
-        }
-        for result in results
-    ]
+    content = []
+    for result in results:
+        token = _seal_subject(random, "encrypted_content", result.url, 600 + len(result.text))
+        page = {"title": result.title, "url": result.url, "encrypted_content": token, "page_age": "3 weeks ago"}
+        content.append({"type": "web_search_result", **page})
     return {"type": "web_search_tool_result", "tool_use_id": id, "content": content, "caller": _DIRECT}
 
 
