@@ -74,7 +74,7 @@ def ask(dialect: str, named: str, body: dict[str, Any], *, stream: bool = False,
     plain = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
     return ParsedRequest(
         provider=style, target=providers.target(style, model), model=model, requested_model=named, account=account, headers={"x-sim-alt": "sse"}, body=body, method=verb,
-        digest=content_digest(json.dumps(plain), named, account), sealer=TokenSealer(SEED), stream=stream,
+        digest=content_digest(json.dumps(plain), named, account), stream=stream,
     )  # fmt: skip
 
 
@@ -83,8 +83,8 @@ def rule_view(request: ParsedRequest) -> RequestBody:
     own = load_dialect(request.provider.dialect)
     context = RequestContext(
         row=providers.imitated_row(request.provider), model=request.model, traits=request.target.traits,
-        headers=request.headers, account=request.account, method=request.method, stored=request.stored,
-        tokens=SealedTokens(request.sealer, own.read_id, own.prefix_digests), size=len(json.dumps(request.body)),
+        headers=request.headers, account=request.account, method=request.method,
+        tokens=SealedTokens(TokenSealer(SEED), own.read_id, own.prefix_digests), size=len(json.dumps(request.body)),
     )  # fmt: skip
     return open_body(request.provider.dialect, request.body, context)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.provider import Dialect, Target
-from tenuto.rules.issued_tokens import IssuedItem, StoredReply
+from tenuto.rules.issued_tokens import IssuedItem
 from tenuto.sim.providers import SimulatedProvider
 from tenuto.sim.script import Compact, Disconnect, Fault, Turn
 from tenuto.sim.tokens import TokenSealer
@@ -54,12 +54,9 @@ class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
     digest: str
     """The digest of everything but the options of streaming."""
-    sealer: TokenSealer
     method: str = ""
     """The method in the path, such as `streamGenerateContent`, or `count_tokens`."""
     stream: bool = False
-    stored: Callable[[str], StoredReply | None] = lambda id: None
-    """Find a stored reply by its id, or by the id of an item in it."""
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):

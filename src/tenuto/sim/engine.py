@@ -255,8 +255,8 @@ class SimEngine:
         headers = {**context.raw.headers, "x-sim-alt": context.raw.query.get("alt", "")}
         request = ParsedRequest(
             provider=provider, target=target, model=context.model, requested_model=context.requested_model,
-            account=context.account, headers=headers, body=context.body, digest=context.digest, sealer=self._sealer,
-            method=context.route.verb, stream=context.stream, stored=stored,
+            account=context.account, headers=headers, body=context.body, digest=context.digest,
+            method=context.route.verb, stream=context.stream,
         )  # fmt: skip
         tokens = SealedTokens(self._sealer, dialect.read_id, dialect.prefix_digests)
         rule_context = RequestContext(
