@@ -110,8 +110,6 @@ def test_architecture_page_names_the_modules():
     package = ROOT / "src" / "tenuto"
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     named = set(re.findall(r"`(\w+/[\w/]*(?:\.py)?)`", page))
-    dialects = ("responses", "chat", "gemini")  # "and the same for"
-    named |= {f"sim/{dialect}_{part}.py" for dialect in dialects for part in ("reader", "writer")}
     modules = {str(path.relative_to(package)) for path in package.glob("*/**/*.py") if not path.name.startswith("__")}
     unnamed = {module for module in modules if not any(module == name or module.startswith(name) for name in named)}
 

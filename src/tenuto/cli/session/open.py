@@ -173,7 +173,7 @@ class SessionOpener:
 async def _first_simulator() -> AsyncIterator[str]:
     """Start a simulator that says why it answers; yield its URL."""
     from tenuto.client.routing import LocalSimulator
-    from tenuto.sim.demo import GREETING
+    from tenuto.sim.default_reply import GREETING
 
     simulator = LocalSimulator(greeting=GREETING)
     try:
