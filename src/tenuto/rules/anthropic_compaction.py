@@ -19,26 +19,21 @@ from tenuto.rules.issued_tokens import IssuedToken, has_content, matches
 _MIN_TRIGGER = 50_000
 
 
-@anthropic(
-    "ANT-SRV-11", "Models before 4.6 do not summarize a conversation on request.",
+@anthropic("ANT-SRV-11", "Models before 4.6 do not summarize a conversation on request.",
     UnverifiedText("compaction: not supported by this model"),
     applies=lambda request: not request.traits.compaction, certain=False,
-    remedy="Ask the model for a summary in an ordinary request.",
-    source="Anthropic docs on compaction, in excerpts", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    remedy="Ask the model for a summary in an ordinary request.", source="Anthropic docs on compaction, in excerpts",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def summary_not_supported(request: MessagesBody) -> Iterator[Violation]:
     if request.is_summary_request:
         yield Violation("/compaction")
 
 
-@anthropic(
-    "ANT-SRV-09", "A compaction request has content, ends with a complete turn, and has no context management.",
+@anthropic("ANT-SRV-09", "A compaction request has content, ends with a complete turn, and has no context management.",
     UnverifiedText("messages: the conversation cannot be summarized"),
     UnverifiedText("compaction: cannot be combined with `context_management`"),
-    code="{code}",
-    remedy="Compact the messages of a request that was accepted, without `context_management`.",
-    source="SDK types", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    code="{code}", remedy="Compact the messages of a request that was accepted, without `context_management`.",
+    source="SDK types", confidence="documented", as_of="2026-11")  # fmt: skip
 def summary_impossible(request: MessagesBody) -> Iterator[Violation]:
     if not request.is_summary_request or request.context.method == "count_tokens":  # which ignores the field
         return
@@ -54,13 +49,12 @@ def summary_impossible(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(block.pointer, {"code": "compaction_incomplete_turn"})
 
 
-@anthropic(
-    "ANT-SRV-10", "A compaction edit has its beta, and a trigger of at least 50,000 input tokens.",
-    UnverifiedText("context_management.edits.{i}: Input tag 'compact_20260112' does not match any of the expected tags"),
+@anthropic("ANT-SRV-10", "A compaction edit has its beta, and a trigger of at least 50,000 input tokens.",
+    UnverifiedText("context_management.edits.{i}: Input tag 'compact_20260112' does not match any of the expected "
+    "tags"),
     UnverifiedText("context_management.edits.{i}.trigger.value: Input should be greater than or equal to 50000"),
-    remedy="Send the beta `compact-2026-01-12`; leave out the trigger for 150,000 tokens.",
-    source="SDK types", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    remedy="Send the beta `compact-2026-01-12`; leave out the trigger for 150,000 tokens.", source="SDK types",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def compaction_edit_invalid(request: MessagesBody) -> Iterator[Violation]:
     if request.compaction_edit is None:
         return
@@ -71,14 +65,11 @@ def compaction_edit_invalid(request: MessagesBody) -> Iterator[Violation]:
         yield Violation(f"{pointer}/trigger/value", message=1)
 
 
-@anthropic(
-    "ANT-SRV-06", "A compaction block has its beta, is unchanged and, if signed, is the first and only one.",
+@anthropic("ANT-SRV-06", "A compaction block has its beta, is unchanged and, if signed, is the first and only one.",
     UnverifiedText("messages.{i}.content.{j}: Input tag 'compaction' does not match any of the expected tags"),
     UnverifiedText("{code}: messages.{i}.content.{j}"),
-    code="{code}",
-    remedy="Send it back unchanged, at the start, with the beta; null content is accepted.",
-    source="SDK types", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    code="{code}", remedy="Send it back unchanged, at the start, with the beta; null content is accepted.",
+    source="SDK types", confidence="documented", as_of="2026-11")  # fmt: skip
 def compaction_invalid(request: MessagesBody) -> Iterator[Violation]:
     blocks = request.blocks("compaction")
     several = sum(block.raw.get("content") is not None for block in blocks) > 1

@@ -88,8 +88,7 @@ _SHAPES = shapes({
 })  # fmt: skip
 
 
-@anthropic(
-    "ANT-SHAPE", "The body has the fields and JSON types of a Messages request.",
+@anthropic("ANT-SHAPE", "The body has the fields and JSON types of a Messages request.",
     "{path}: Field required",
     "{path}: Input should be a valid {type}",
     "{path}: Input does not match the expected shape.",
@@ -97,11 +96,9 @@ _SHAPES = shapes({
     "{path}: Input tag '{tag}' found using 'type' does not match any of the expected tags: {tags}",
     "messages.{i}: `{type}` blocks can only be in `{role}` messages",
     UnverifiedText("{message}"),
-    final=True,
-    remedy="Send the fields and types that the documentation of the Messages API names.",
+    final=True, remedy="Send the fields and types that the documentation of the Messages API names.",
     source="recorded: ddtrace__anthropic.anthropic_completion_error; documentation; SDK types", confidence="documented",
-    as_of="2026-11",
-)  # fmt: skip
+    as_of="2026-11")  # fmt: skip
 def wrong_shape(request: MessagesBody) -> Iterator[Violation]:
     request.exercised.add("ANT-SHAPE")
     if "anthropic_version" not in request.body and request.body.get("model") is None:  # clouds have it in the path
@@ -159,13 +156,11 @@ def _other(path: str, message: str) -> Violation:
 # --- size and keys ----------------------------------------------------------------------------------------------------
 
 
-@anthropic(
-    "ANT-MSG-12", "A request body has at most 32 MB.",
+@anthropic("ANT-MSG-12", "A request body has at most 32 MB.",
     UnverifiedText("Request exceeds the maximum size"),
     status=413, type="request_too_large",
     remedy="Send media as files; count bytes as well as tokens when shortening a conversation.",
-    source="docs.claude.com/en/api/errors", confidence="documented", as_of="2026",
-)  # fmt: skip
+    source="docs.claude.com/en/api/errors", confidence="documented", as_of="2026")  # fmt: skip
 def body_too_large(request: MessagesBody) -> Iterator[Violation]:
     length = request.headers.get("content-length", "")
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else request.context.size
@@ -174,12 +169,10 @@ def body_too_large(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/")
 
 
-@claude(
-    "ANT-PARAM-13", "A field exists, and the beta that it needs is in the `anthropic-beta` header.",
+@claude("ANT-PARAM-13", "A field exists, and the beta that it needs is in the `anthropic-beta` header.",
     UnverifiedText("{path}: Extra inputs are not permitted"),
     remedy="Name the betas that the fields need, all in one header.",
-    source="SDK types; documentation of structured outputs", confidence="inferred", as_of="2026-11",
-)  # fmt: skip
+    source="SDK types; documentation of structured outputs", confidence="inferred", as_of="2026-11")  # fmt: skip
 def unknown_field(request: MessagesBody) -> Iterator[Violation]:
     for key in _paths(request):
         needed = _BETA_KEYS.get(key)
@@ -200,12 +193,10 @@ def _paths(request: MessagesBody) -> Iterator[str]:
         yield "thinking/display/updates"
 
 
-@anthropic(
-    "ANT-PARAM-12", "`max_tokens` is required.",
+@anthropic("ANT-PARAM-12", "`max_tokens` is required.",
     "max_tokens: Field required",
-    remedy="Always send it; 0 only fills the cache.",
-    source="SDK types; error texts quoted by clients", as_of="2026-11",
-)  # fmt: skip
+    remedy="Always send it; 0 only fills the cache.", source="SDK types; error texts quoted by clients",
+    as_of="2026-11")  # fmt: skip
 def max_tokens_missing(request: MessagesBody) -> Iterator[Violation]:
     if request.context.method != "count_tokens" and request.setting("max_tokens") is None:
         yield Violation("/max_tokens")
@@ -214,46 +205,39 @@ def max_tokens_missing(request: MessagesBody) -> Iterator[Violation]:
 # --- model ------------------------------------------------------------------------------------------------------------
 
 
-@anthropic(
-    "ANT-PARAM-15", "The model name fits the provider's naming pattern.",
+@anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}",
     applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error",
-    remedy="Look up the name with the models endpoint.",
-    source="recorded: braintrust__anthropic_client_error", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    remedy="Look up the name with the models endpoint.", source="recorded: braintrust__anthropic_client_error",
+    confidence="recorded", as_of="2026")  # fmt: skip
 def model_unknown(request: MessagesBody) -> Iterator[Violation]:
     if request.model and not re.fullmatch(request.context.row.model_names, request.model):
         yield Violation("/model", {"model": request.model})
 
 
-@anthropic(
-    "ANT-PARAM-19", "The catalog knows the model, and does not only guess what it accepts.",
+@anthropic("ANT-PARAM-19", "The catalog knows the model, and does not only guess what it accepts.",
     applies=lambda request: bool(request.context.row.model_names), severity="warned",
     remedy="Check the name with the models endpoint: a retired or future model is not in the catalog.",
-    source="catalog", confidence="inferred", as_of="2026-11",
-)  # fmt: skip
+    source="catalog", confidence="inferred", as_of="2026-11")  # fmt: skip
 def model_not_in_catalog(request: MessagesBody) -> Iterator[Violation]:
     is_named_well = request.model and re.fullmatch(request.context.row.model_names, request.model)
     if is_named_well and (not request.traits.known or request.traits.confidence == "low"):
         yield Violation("/model")
 
 
-anthropic(
-    "ANT-PARAM-16", "Models that store data for 30 days refuse organizations with zero data retention.",
-    unchecked="the agreement of an organization on data retention is not in a request",
-    remedy="Use another model.", source="apidog/dev.to Fable 5.1 migration", confidence="documented", as_of="2026-09",
-)  # fmt: skip
+anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizations with zero data retention.",
+    unchecked="the agreement of an organization on data retention is not in a request", remedy="Use another model.",
+    source="apidog/dev.to Fable 5.1 migration", confidence="documented", as_of="2026-09")  # fmt: skip
 
 
 # --- sampling and thinking --------------------------------------------------------------------------------------------
 
 
-@claude(
-    "ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
+@claude("ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
     "{name}: range: 0..1",
     remedy="Scale the temperature of other providers down to 1.",
-    source="error texts quoted by clients; anthropic-sdk-python#893; vercel/ai#10308; odysseus#1644", as_of="2026-10",
-)  # fmt: skip
+    source="error texts quoted by clients; anthropic-sdk-python#893; vercel/ai#10308; odysseus#1644",
+    as_of="2026-10")  # fmt: skip
 def sampling_out_of_range(request: MessagesBody) -> Iterator[Violation]:
     for name in ("temperature", "top_p"):
         value = request.setting(name)
@@ -261,25 +245,22 @@ def sampling_out_of_range(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {"name": name}, certain=name == "temperature")
 
 
-@claude(
-    "ANT-PARAM-01", "Some models refuse sampling parameters.",
+@claude("ANT-PARAM-01", "Some models refuse sampling parameters.",
     "`{name}` is deprecated for this model.",
     applies=lambda request: request.is_claude and request.traits.sampling == "rejected",
     remedy="Omit temperature, top_p and top_k for this model.",
-    source="pr-agent#2456; inspect_ai#3721; ccgate#113; accepted on 4.1-4.6 in 17 recorded requests", as_of="2026-09",
-)  # fmt: skip
+    source="pr-agent#2456; inspect_ai#3721; ccgate#113; accepted on 4.1-4.6 in 17 recorded requests",
+    as_of="2026-09")  # fmt: skip
 def sampling_parameter_refused(request: MessagesBody) -> Iterator[Violation]:
     for name in _SAMPLING:
         if request.setting(name) is not None:
             yield Violation(f"/{name}", {"name": name})
 
 
-@claude(
-    "ANT-PARAM-02", "Some models refuse `temperature` and `top_p` together.",
+@claude("ANT-PARAM-02", "Some models refuse `temperature` and `top_p` together.",
     "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
     applies=lambda request: request.is_claude and {"temperature", "top_p"} <= set(request.traits.exclusive),
-    remedy="Send the temperature alone.", source="MCP-Universe#49; bedrock-chat#979", as_of="2026-01",
-)  # fmt: skip
+    remedy="Send the temperature alone.", source="MCP-Universe#49; bedrock-chat#979", as_of="2026-01")  # fmt: skip
 def temperature_with_top_p(request: MessagesBody) -> Iterator[Violation]:
     if request.setting("temperature") is not None and request.setting("top_p") is not None:
         yield Violation("/top_p")
@@ -288,37 +269,31 @@ def temperature_with_top_p(request: MessagesBody) -> Iterator[Violation]:
 _USE_ADAPTIVE = 'Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.'
 
 
-@claude(
-    "ANT-PARAM-04", "Models since Opus 4.7 refuse a thinking budget.",
+@claude("ANT-PARAM-04", "Models since Opus 4.7 refuse a thinking budget.",
     f'"thinking.type.enabled" is not supported for this model. {_USE_ADAPTIVE}',
     applies=lambda request: request.is_claude and _is_adaptive(request),
-    remedy="Request adaptive thinking and set the effort.",
-    source="Operit#568", confidence="documented", as_of="2026-09",
-)  # fmt: skip
+    remedy="Request adaptive thinking and set the effort.", source="Operit#568", confidence="documented",
+    as_of="2026-09")  # fmt: skip
 def budget_refused(request: MessagesBody) -> Iterator[Violation]:
     if request.mode == "enabled" and "budget" not in request.traits.thinking:
         yield Violation("/thinking/type")
 
 
-@claude(
-    "ANT-PARAM-05", "Some models always think.",
+@claude("ANT-PARAM-05", "Some models always think.",
     f'"thinking.type.disabled" is not supported for this model. {_USE_ADAPTIVE}',
     applies=lambda request: request.is_claude and _is_adaptive(request),
     remedy="Omit the setting; use between_tools on Sonnet 5.5, a lower effort on other models.",
-    source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09",
-)  # fmt: skip
+    source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
 def thinking_not_disabled(request: MessagesBody) -> Iterator[Violation]:
     if request.mode == "disabled" and "disabled" not in request.traits.thinking:
         yield Violation("/thinking/type")
 
 
-@claude(
-    "ANT-PARAM-06", "With thinking turned off, some models refuse an effort above high.",
+@claude("ANT-PARAM-06", "With thinking turned off, some models refuse an effort above high.",
     UnverifiedText('"thinking.type.{mode}" with this effort is not supported for this model.'),
     applies=lambda request: request.is_claude and request.traits.effort_when_off in _EFFORTS,
-    remedy="Request at most the effort high, or do not turn thinking off.",
-    source="openwebui pipe PR#45", confidence="documented", as_of="2026-08",
-)  # fmt: skip
+    remedy="Request at most the effort high, or do not turn thinking off.", source="openwebui pipe PR#45",
+    confidence="documented", as_of="2026-08")  # fmt: skip
 def effort_without_thinking(request: MessagesBody) -> Iterator[Violation]:
     mode, effort = request.mode, request.effort
     is_off = mode in ("disabled", "between_tools") and mode in request.traits.thinking
@@ -326,14 +301,12 @@ def effort_without_thinking(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/thinking/type", {"mode": mode})
 
 
-@claude(
-    "ANT-PARAM-07", "The model has the requested thinking mode.",
+@claude("ANT-PARAM-07", "The model has the requested thinking mode.",
     "adaptive thinking is not supported on this model",
     UnverifiedText('"thinking.type.{mode}" is not supported for this model.'),
     applies=lambda request: request.is_claude and bool(request.traits.thinking),
-    remedy="Use a budget on models up to 4.5.",
-    source="capability tables and error texts quoted by clients", as_of="2026-09",
-)  # fmt: skip
+    remedy="Use a budget on models up to 4.5.", source="capability tables and error texts quoted by clients",
+    as_of="2026-09")  # fmt: skip
 def thinking_mode_unknown(request: MessagesBody) -> Iterator[Violation]:
     modes, mode = request.traits.thinking, request.mode
     missing = {
@@ -345,22 +318,19 @@ def thinking_mode_unknown(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/thinking/type", {"mode": mode}, int(mode != "adaptive"))
 
 
-@claude(
-    "ANT-PARAM-08", "A thinking budget has at least 1024 tokens.",
+@claude("ANT-PARAM-08", "A thinking budget has at least 1024 tokens.",
     "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
-    remedy="Set it to 1024.", source="llm.js#30; documentation", confidence="documented", as_of="2026-08",
-)  # fmt: skip
+    remedy="Set it to 1024.", source="llm.js#30; documentation", confidence="documented", as_of="2026-08")  # fmt: skip
 def budget_too_small(request: MessagesBody) -> Iterator[Violation]:
     if request.mode == "enabled" and request.object("thinking")["budget_tokens"] < 1024:
         yield Violation("/thinking/budget_tokens")
 
 
-@claude(
-    "ANT-PARAM-09", "Without interleaved thinking, a budget is smaller than `max_tokens`.",
+@claude("ANT-PARAM-09", "Without interleaved thinking, a budget is smaller than `max_tokens`.",
     "`max_tokens` must be greater than `thinking.budget_tokens`. Please consult our documentation at "
     "https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size",
-    remedy="Set max_tokens larger than the budget.", source="vercel/ai#4980; attune-ai#730", as_of="2026-06",
-)  # fmt: skip
+    remedy="Set max_tokens larger than the budget.", source="vercel/ai#4980; attune-ai#730",
+    as_of="2026-06")  # fmt: skip
 def budget_exceeds_max_tokens(request: MessagesBody) -> Iterator[Violation]:
     limit = request.setting("max_tokens")
     if request.budget is None or limit is None or request.has_beta("interleaved-thinking-"):
@@ -369,48 +339,41 @@ def budget_exceeds_max_tokens(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/max_tokens", certain=request.context.headers_known or not request.traits.interleaved_beta)
 
 
-@claude(
-    "ANT-PARAM-03", "With a thinking budget, the temperature is 1.",
-    "`temperature` may only be set to 1 when thinking is enabled. Please consult our documentation at https://docs."
-    "claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking",
-    remedy="Omit the temperature.", source="one-hub#529; chatwise#1348", as_of="2026-03",
-)  # fmt: skip
+@claude("ANT-PARAM-03", "With a thinking budget, the temperature is 1.",
+    "`temperature` may only be set to 1 when thinking is enabled. Please consult our documentation at "
+    ""
+    "https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking",
+    remedy="Omit the temperature.", source="one-hub#529; chatwise#1348", as_of="2026-03")  # fmt: skip
 def temperature_with_budget(request: MessagesBody) -> Iterator[Violation]:
     if request.budget is not None and request.setting("temperature") not in (None, 1):
         yield Violation("/temperature")
 
 
-@claude(
-    "ANT-PARAM-10", "With a thinking budget, a tool call cannot be forced.",
+@claude("ANT-PARAM-10", "With a thinking budget, a tool call cannot be forced.",
     "Thinking may not be enabled when tool_choice forces tool use.",
     remedy="Use tool_choice auto, or turn thinking off for this request.",
-    source="mastra#7507; langchain#35544; oh-my-pi#341", as_of="2026-03",
-)  # fmt: skip
+    source="mastra#7507; langchain#35544; oh-my-pi#341", as_of="2026-03")  # fmt: skip
 def forced_call_with_budget(request: MessagesBody) -> Iterator[Violation]:
     if request.budget is not None and request.choice in ("any", "tool"):
         yield Violation("/tool_choice")
 
 
-@claude(
-    "ANT-PARAM-11", "Some models refuse to be forced to call a tool.",
+@claude("ANT-PARAM-11", "Some models refuse to be forced to call a tool.",
     'tool_choice: type "tool" and "any" are not supported for this model.',
     applies=lambda request: request.is_claude and request.traits.forced_tool_choice == "rejected",
     remedy="Ask for the call in the prompt, or use structured output.",
-    source="claude-cookbooks#854; FACT#5; litellm#39151; celeste#393; langchain-aws#1141", as_of="2026-09",
-)  # fmt: skip
+    source="claude-cookbooks#854; FACT#5; litellm#39151; celeste#393; langchain-aws#1141", as_of="2026-09")  # fmt: skip
 def forced_call_refused(request: MessagesBody) -> Iterator[Violation]:
     if request.choice in ("any", "tool"):
         yield Violation("/tool_choice/type")
 
 
-@claude(
-    "ANT-PARAM-14", "The model has the requested effort.",
+@claude("ANT-PARAM-14", "The model has the requested effort.",
     "This model does not support effort level '{effort}'. Supported levels: {levels}.",
     "This model does not support the effort parameter.",
     applies=lambda request: request.is_claude and request.traits.efforts is not None,
     remedy="Use an effort of the model's list; the models endpoint has it.",
-    source="error texts quoted by clients, live 2026-07 and 2026-08", as_of="2026-08",
-)  # fmt: skip
+    source="error texts quoted by clients, live 2026-07 and 2026-08", as_of="2026-08")  # fmt: skip
 def effort_unknown(request: MessagesBody) -> Iterator[Violation]:
     efforts, effort = request.traits.efforts or (), request.effort
     if effort and effort not in efforts:
@@ -418,12 +381,10 @@ def effort_unknown(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/output_config/effort", {"effort": effort, "levels": levels}, int(not efforts))
 
 
-@claude(
-    "ANT-PARAM-17", "The model has the fast speed.",
+@claude("ANT-PARAM-17", "The model has the fast speed.",
     UnverifiedText("speed: 'fast' is not supported for this model."),
-    applies=lambda request: not request.traits.fast_speed, certain=False,
-    remedy="Omit it.", source="openwebui pipe PR#45", as_of="2026-08",
-)  # fmt: skip
+    applies=lambda request: not request.traits.fast_speed, certain=False, remedy="Omit it.",
+    source="openwebui pipe PR#45", as_of="2026-08")  # fmt: skip
 def speed_refused(request: MessagesBody) -> Iterator[Violation]:
     if request.setting("speed") == "fast":
         yield Violation("/speed")
@@ -436,13 +397,10 @@ def _is_adaptive(request: MessagesBody) -> bool:
 # --- threads and caching ----------------------------------------------------------------------------------------------
 
 
-@anthropic(
-    "ANT-SRV-07", "A thread has no cache_control, context management or fallbacks.",
+@anthropic("ANT-SRV-07", "A thread has no cache_control, context management or fallbacks.",
     UnverifiedText("thread: cannot be used together with {name}"),
-    code="thread_unsupported_request",
-    remedy="Omit these settings in a thread; continue each response once.",
-    source="SDK types", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    code="thread_unsupported_request", remedy="Omit these settings in a thread; continue each response once.",
+    source="SDK types", confidence="documented", as_of="2026-11")  # fmt: skip
 def thread_with_other_settings(request: MessagesBody) -> Iterator[Violation]:
     if request.setting("thread") is None:
         return
@@ -454,37 +412,30 @@ def thread_with_other_settings(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/thread", {"name": names[0], "details": details})
 
 
-@anthropic(
-    "ANT-SRV-08", "A thread continues a response that the provider stored.",
-    UnverifiedText(
-        "thread: no thread was found for `previous_message_id`; send the whole conversation to start a new one"
-    ),
-    status=404, code="thread_not_found",
-    remedy="Send the whole conversation.", source="SDK types", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@anthropic("ANT-SRV-08", "A thread continues a response that the provider stored.",
+    UnverifiedText("thread: no thread was found for `previous_message_id`; send the whole conversation to start a new "
+    "one"),
+    status=404, code="thread_not_found", remedy="Send the whole conversation.", source="SDK types",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def thread_not_found(request: MessagesBody) -> Iterator[Violation]:
     thread, stored = request.object("thread"), request.context.stored
     if thread.get("type") == "continue" and (stored is None or stored(thread["previous_message_id"]) is None):
         yield Violation("/thread/previous_message_id", certain=stored is not None)
 
 
-@claude(
-    "ANT-CACHE-01", "A request has at most four `cache_control` objects, the automatic one included.",
+@claude("ANT-CACHE-01", "A request has at most four `cache_control` objects, the automatic one included.",
     "A maximum of 4 blocks with cache_control may be provided. Found {n}.",
-    remedy="Remove the first ones.", source="sub2api#176; documentation", as_of="2026-01",
-)  # fmt: skip
+    remedy="Remove the first ones.", source="sub2api#176; documentation", as_of="2026-01")  # fmt: skip
 def too_many_cache_marks(request: MessagesBody) -> Iterator[Violation]:
     count = len(request.cache_marks())
     if count > 4:
         yield Violation("/", {"n": count})
 
 
-@claude(
-    "ANT-CACHE-02", "A cache_control of one hour does not follow one of five minutes.",
+@claude("ANT-CACHE-02", "A cache_control of one hour does not follow one of five minutes.",
     "{path}.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. Note that blocks "
     "are processed in the following order: tools, system, messages.",
-    remedy="Use one lifetime in a request.", source="headroom#2939; vellum#22191", as_of="2026-08",
-)  # fmt: skip
+    remedy="Use one lifetime in a request.", source="headroom#2939; vellum#22191", as_of="2026-08")  # fmt: skip
 def long_cache_after_short(request: MessagesBody) -> Iterator[Violation]:
     short = False
     for pointer, mark in request.cache_marks():
@@ -511,23 +462,20 @@ _LIMITS: dict[str, tuple[str, ...]] = {
 _MAX_STRICT_TOOLS, _MAX_OPTIONAL, _MAX_UNIONS = 20, 24, 16
 
 
-@anthropic(
-    "ANT-TOOL-07", "A tool name has 1 to 128 letters, digits, underscores and hyphens.",
+@anthropic("ANT-TOOL-07", "A tool name has 1 to 128 letters, digits, underscores and hyphens.",
     "tools.{i}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
     "tools.{i}.custom.name: String should have at most 128 characters",
-    remedy="Map tool names for this target, and back.", source="claude-code#96152; documentation", as_of="2026-09",
-)  # fmt: skip
+    remedy="Map tool names for this target, and back.", source="claude-code#96152; documentation",
+    as_of="2026-09")  # fmt: skip
 def tool_name_invalid(request: MessagesBody) -> Iterator[Violation]:
     for pointer, tool in request.custom_tools():
         if not _TOOL_NAME.fullmatch(tool["name"]):
             yield Violation(f"{pointer}/name", message=int(len(tool["name"]) > 128))
 
 
-@anthropic(
-    "ANT-TOOL-08", "Tool names are unique.",
+@anthropic("ANT-TOOL-08", "Tool names are unique.",
     "tools: Tool names must be unique.",
-    remedy="Define each tool once.", source="forgecode#892; documentation", as_of="2025-06",
-)  # fmt: skip
+    remedy="Define each tool once.", source="forgecode#892; documentation", as_of="2025-06")  # fmt: skip
 def tool_name_repeated(request: MessagesBody) -> Iterator[Violation]:
     names: set[str] = set()
     for pointer, tool in request.tools():
@@ -537,26 +485,22 @@ def tool_name_repeated(request: MessagesBody) -> Iterator[Violation]:
         names.add(name)
 
 
-@anthropic(
-    "ANT-TOOL-09", "A tool schema has no oneOf, allOf or anyOf at the top level.",
+@anthropic("ANT-TOOL-09", "A tool schema has no oneOf, allOf or anyOf at the top level.",
     "tools.{i}.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
-    remedy="Use one object with optional properties.",
-    source="claude-code#40075; cantinarr#497; mempalace#1711", as_of="2026-08",
-)  # fmt: skip
+    remedy="Use one object with optional properties.", source="claude-code#40075; cantinarr#497; mempalace#1711",
+    as_of="2026-08")  # fmt: skip
 def combined_schema(request: MessagesBody) -> Iterator[Violation]:
     for pointer, tool in request.custom_tools():
         if any(keyword in tool["input_schema"] for keyword in _COMBINED):
             yield Violation(f"{pointer}/input_schema")
 
 
-@anthropic(
-    "ANT-TOOL-10", "A tool schema is a valid JSON Schema of an object.",
+@anthropic("ANT-TOOL-10", "A tool schema is a valid JSON Schema of an object.",
     "tools.{i}.custom.input_schema.type: Field required",
     "tools.{i}.custom.input_schema.type: Input should be 'object'",
     UnverifiedText("tools.{i}.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12"),
-    remedy="Set the type to object and correct the schema.",
-    source="SDK types; error texts quoted by clients", as_of="2026-11",
-)  # fmt: skip
+    remedy="Set the type to object and correct the schema.", source="SDK types; error texts quoted by clients",
+    as_of="2026-11")  # fmt: skip
 def schema_invalid(request: MessagesBody) -> Iterator[Violation]:
     for pointer, tool in request.custom_tools():
         schema = tool["input_schema"]
@@ -586,13 +530,12 @@ def _is_sound(schema: Fields) -> bool:
     )
 
 
-@claude(
-    "ANT-TOOL-11", "Strict schemas have no limits on lengths, numbers or items that cannot be enforced.",
+@claude("ANT-TOOL-11", "Strict schemas have no limits on lengths, numbers or items that cannot be enforced.",
     "{path}: For '{type}' type, property '{keyword}' is not supported",
     "{path}: For '{type}' type, properties {keyword} are not supported",
     remedy="Remove the limit, or `strict`.",
-    source="experiential#804 (live 2026-09-05); vercel/ai#17268; GoModel#963; documentation", as_of="2026-09",
-)  # fmt: skip
+    source="experiential#804 (live 2026-09-05); vercel/ai#17268; GoModel#963; documentation",
+    as_of="2026-09")  # fmt: skip
 def strict_schema_limit(request: MessagesBody) -> Iterator[Violation]:
     for pointer, path, schema in request.strict_schemas():
         for _, part in walk_schema(schema, pointer):
@@ -605,14 +548,12 @@ def strict_schema_limit(request: MessagesBody) -> Iterator[Violation]:
                     yield Violation(pointer, fields, int(len(limits) > 1), certain=type != "object")
 
 
-@claude(
-    "ANT-TOOL-19", "Every object of a strict schema has `additionalProperties: false`.",
+@claude("ANT-TOOL-19", "Every object of a strict schema has `additionalProperties: false`.",
     "{path}: For 'object' type, 'additionalProperties' must be explicitly set to false",
     "{path}: For 'object' type, 'additionalProperties: {value}' is not supported. Please set 'additionalProperties' to "
     "false",
     remedy="Set additionalProperties to false in every object of the schema.",
-    source="vercel/ai#20681; veryfront-code#3918; litellm#35808; ax#458; documentation", as_of="2026-09",
-)  # fmt: skip
+    source="vercel/ai#20681; veryfront-code#3918; litellm#35808; ax#458; documentation", as_of="2026-09")  # fmt: skip
 def strict_schema_open(request: MessagesBody) -> Iterator[Violation]:
     for pointer, path, schema in request.strict_schemas():
         for place, part in walk_schema(schema, pointer):
@@ -622,8 +563,7 @@ def strict_schema_open(request: MessagesBody) -> Iterator[Violation]:
                 yield Violation(place, {"path": path, "value": written}, int(value is not None))
 
 
-@claude(
-    "ANT-TOOL-20", "The strict schemas of a request have at most 20 tools, 24 optional and 16 union parameters.",
+@claude("ANT-TOOL-20", "The strict schemas of a request have at most 20 tools, 24 optional and 16 union parameters.",
     "Too many strict tools ({n}). The maximum number of strict tools supported is 20",
     "Schemas contains too many optional parameters ({n}), which would make grammar compilation inefficient. Reduce the "
     "number of optional parameters in your tool schemas (limit: 24).",
@@ -631,8 +571,8 @@ def strict_schema_open(request: MessagesBody) -> Iterator[Violation]:
     "exponential compilation cost. Reduce the number of nullable or union-typed parameters (limit: 16 parameters with "
     "unions).",
     remedy="Remove `strict` from some tools, or make parameters required.",
-    source="camel#4171; datarobot-genai#547; inbox-zero#2662; eliza#16499; vercel/ai#17268", as_of="2026-09",
-)  # fmt: skip
+    source="camel#4171; datarobot-genai#547; inbox-zero#2662; eliza#16499; vercel/ai#17268",
+    as_of="2026-09")  # fmt: skip
 def strict_schemas_too_complex(request: MessagesBody) -> Iterator[Violation]:
     strict = request.strict_schemas()
     tools = sum(pointer.startswith("/tools/") for pointer, _, _ in strict)
@@ -655,14 +595,13 @@ def _strings(value: Any) -> set[str]:
     return {item for item in value if isinstance(item, str)} if isinstance(value, list) else set()
 
 
-@claude(
-    "ANT-TOOL-21", "Strict schemas are neither recursive nor boolean.",
+@claude("ANT-TOOL-21", "Strict schemas are neither recursive nor boolean.",
     "Circular reference detected in schema definitions: {names}. Self-referencing or mutually-referencing definitions "
     "are not supported.",
     UnverifiedText("{path}: Boolean schemas are not supported"),
     remedy="Remove `strict`, or unfold the recursion to a fixed depth.",
-    source="agency-lang#487 (live 2026-07-09); GoModel#963; langchain4j#5097; documentation", as_of="2026-07",
-)  # fmt: skip
+    source="agency-lang#487 (live 2026-07-09); GoModel#963; langchain4j#5097; documentation",
+    as_of="2026-07")  # fmt: skip
 def strict_schema_recursive(request: MessagesBody) -> Iterator[Violation]:
     for pointer, path, schema in request.strict_schemas():
         cycle = _find_cycle(schema)
@@ -689,11 +628,9 @@ def _find_cycle(schema: Fields) -> list[str]:
     return []
 
 
-@anthropic(
-    "ANT-TOOL-15", "A forced or referenced tool is defined.",
+@anthropic("ANT-TOOL-15", "A forced or referenced tool is defined.",
     "Tool '{name}' not found in provided tools",
-    remedy="Check names before sending.", source="error texts quoted by clients", as_of="2026-11",
-)  # fmt: skip
+    remedy="Check names before sending.", source="error texts quoted by clients", as_of="2026-11")  # fmt: skip
 def tool_not_defined(request: MessagesBody) -> Iterator[Violation]:
     additions = [(block, block.raw.get("tool")) for block in request.blocks("tool_addition")]
     tools = [tool for _, tool in request.tools()]
@@ -719,37 +656,31 @@ def _tool_name(reference: Any) -> str:
     return text(reference, "tool_name") or text(reference, "name") if isinstance(reference, dict) else ""
 
 
-@anthropic(
-    "ANT-TOOL-16", "A tool that is loaded later has no cache_control.",
+@anthropic("ANT-TOOL-16", "A tool that is loaded later has no cache_control.",
     UnverifiedText("tools.{i}: cache_control cannot be set on a tool with defer_loading"),
-    remedy="Move the cache_control to another tool.", source="reports of clients", as_of="2026-06",
-)  # fmt: skip
+    remedy="Move the cache_control to another tool.", source="reports of clients", as_of="2026-06")  # fmt: skip
 def deferred_tool_cached(request: MessagesBody) -> Iterator[Violation]:
     for pointer, tool in request.tools():
         if tool.get("defer_loading") is True and tool.get("cache_control") is not None:
             yield Violation(f"{pointer}/cache_control")
 
 
-@anthropic(
-    "ANT-TOOL-17", "The model has the type of a server tool.",
+@anthropic("ANT-TOOL-17", "The model has the type of a server tool.",
     UnverifiedText("tools.{i}.type: '{type}' is not supported for this model."),
     only=("anthropic", "vertex"), applies=lambda request: bool(request.traits.refused_tools),
     remedy="Use the toolset of August 2026 instead of the computer tool of November 2025.",
-    source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09",
-)  # fmt: skip
+    source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
 def tool_type_refused(request: MessagesBody) -> Iterator[Violation]:
     for pointer, tool in request.tools():
         if tool.get("type") in request.traits.refused_tools:
             yield Violation(f"{pointer}/type", {"type": tool["type"]})
 
 
-@claude(
-    "ANT-TOOL-14", "A conversation with calls or results defines tools.",
+@claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     "Requests which include `tool_use` or `tool_result` blocks must define tools",
     severity="warned",
     remedy="Define the tools and use tool_choice none. Without tools the request is accepted, with worse answers.",
-    source="vercel/ai#16991 (live sonnet-4-6: 200); pi#149", as_of="2026-07",
-)  # fmt: skip
+    source="vercel/ai#16991 (live sonnet-4-6: 200); pi#149", as_of="2026-07")  # fmt: skip
 def tools_not_defined(request: MessagesBody) -> Iterator[Violation]:
     if request.blocks("tool_use", "tool_result") and not request.body.get("tools"):
         yield Violation("/tools")

@@ -247,32 +247,27 @@ def calls_of(pointer: str, message: Fields) -> Iterator[tuple[str, Fields]]:
 # --- shape ------------------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-SHAPE", "The body has the JSON types of the dialect, and at least one message.",
+@chat("OAC-SHAPE", "The body has the JSON types of the dialect, and at least one message.",
     UnverifiedText(OPENAI_MISSING),
     UnverifiedText(OPENAI_WRONG_TYPE),
-    UnverifiedText(
-        "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
-    ),
-    param="{field}", code="{code}", final=True,
-    remedy="Send the types of the API reference.",
-    source="openai-openapi ChatCompletionRequest", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    UnverifiedText("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array "
+    "instead."),
+    param="{field}", code="{code}", final=True, remedy="Send the types of the API reference.",
+    source="openai-openapi ChatCompletionRequest", confidence="documented", as_of="2026-11")  # fmt: skip
 def wrong_types(request: ChatBody) -> Iterator[Violation]:
     if request.body.get("messages") == []:
         yield Violation("/messages", {"field": "messages", "code": "empty_array"}, 2)
     yield from map(openai_violation, wrong_values(request.body, "Request", _SHAPES))
 
 
-@chat(
-    "OAC-OAI-17", "Roles are known; calls have an id and a function with a name; tool messages have the id of a call.",
+@chat("OAC-OAI-17",
+    "Roles are known; calls have an id and a function with a name; tool messages have the id of a call.",
     UnverifiedText(OPENAI_MISSING),
     "Invalid value: '{value}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and "
     "'developer'.",
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="{field}", code="{code}",
-    remedy="Send the fields of the API reference.",
-    source="openai-openapi ChatCompletionRequest", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    remedy="Send the fields of the API reference.", source="openai-openapi ChatCompletionRequest",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages():
         if message["role"] not in _ROLES:
@@ -294,40 +289,33 @@ def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
 # --- roles and content ------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
+@chat("OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
     "Unsupported value: 'messages[{i}].role' does not support '{role}' with this model.",
     applies=lambda request: not request.traits.system_role, only=OPENAI_HOSTS, param="messages[{i}].role",
-    code="unsupported_value",
-    remedy="Put the instructions into the first user message.",
-    source="BetterChatGPT-PLUS#90; agent-framework#1077; new-api#847", as_of="2025-10",
-)  # fmt: skip
+    code="unsupported_value", remedy="Put the instructions into the first user message.",
+    source="BetterChatGPT-PLUS#90; agent-framework#1077; new-api#847", as_of="2025-10")  # fmt: skip
 def system_role_refused(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages("system", "developer"):
         yield Violation(f"{pointer}/role", {"role": message["role"]})
 
 
-@chat(
-    "OAC-AZ-02", "Models of other vendors do not know the role developer.",
+@chat("OAC-AZ-02", "Models of other vendors do not know the role developer.",
     "The request is invalid: developer is not one of ['system', 'assistant', 'user', 'tool', 'function']",
     applies=lambda request: request.switches.refuses_developer or not request.traits.developer_role,
-    only=("azure", "vllm"), certain=False,
-    remedy="Use the role system unless the model is OpenAI's.", source="experiential#804", as_of="2026-09",
-)  # fmt: skip
+    only=("azure", "vllm"), certain=False, remedy="Use the role system unless the model is OpenAI's.",
+    source="experiential#804", as_of="2026-09")  # fmt: skip
 def developer_role_refused(request: ChatBody) -> Iterator[Violation]:
     for pointer, _ in request.messages("developer"):
         yield Violation(f"{pointer}/role")
 
 
-@chat(
-    "OAC-OAI-08",
+@chat("OAC-OAI-08",
     "Older models accept images in user messages only; newer ones accept them elsewhere and do not see them.",
     "Invalid 'messages[{i}]'. Image URLs are only allowed for messages with role 'user', but this message with role "
     "'{role}' contains an image URL.",
     applies=lambda request: request.traits.user_images_only, only=OPENAI_HOSTS,
     remedy="Put the image into a user message after the results.",
-    source="openai-node#1030; OpenHands#7700; openai-openapi#523", as_of="2026-02",
-)  # fmt: skip
+    source="openai-node#1030; OpenHands#7700; openai-openapi#523", as_of="2026-02")  # fmt: skip
 def image_outside_user_message(request: ChatBody) -> Iterator[Violation]:
     for pointer, _, message in request.images():
         role = text(message, "role")
@@ -335,15 +323,13 @@ def image_outside_user_message(request: ChatBody) -> Iterator[Violation]:
             yield Violation(pointer, {"role": role}, certain=role in ("tool", "assistant"))
 
 
-@chat(
-    "OAC-OAI-14", "An image is PNG, JPEG, GIF or WebP, and its URL can be fetched.",
+@chat("OAC-OAI-14", "An image is PNG, JPEG, GIF or WebP, and its URL can be fetched.",
     "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', "
     "'gif', 'webp'].",
     "Error while downloading {url}.",
-    only=OPENAI_HOSTS, code="{code}",
-    remedy="Check the first bytes; send the bytes instead of a URL.",
-    source="corpus openllmetry__openai.vision.vision_base64-02, vision-03", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    only=OPENAI_HOSTS, code="{code}", remedy="Check the first bytes; send the bytes instead of a URL.",
+    source="corpus openllmetry__openai.vision.vision_base64-02, vision-03", confidence="recorded",
+    as_of="2026")  # fmt: skip
 def unreadable_image(request: ChatBody) -> Iterator[Violation]:
     for pointer, url, _ in request.images():
         place = f"{pointer}/image_url"
@@ -372,13 +358,11 @@ def _is_out_of_reach(url: str) -> bool:
         return not host or host == "localhost" or host.endswith(_UNREACHABLE)
 
 
-@chat(
-    "OAC-OAI-10", "An assistant message without content has tool calls.",
+@chat("OAC-OAI-10", "An assistant message without content has tool calls.",
     UnverifiedText("Invalid value for 'content': expected a string, got null."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, certain=False, param="messages.[{i}].content",
-    remedy="Leave out an empty message; an empty string is accepted.",
-    source="text from memory", confidence="inferred", as_of="2025",
-)  # fmt: skip
+    remedy="Leave out an empty message; an empty string is accepted.", source="text from memory", confidence="inferred",
+    as_of="2025")  # fmt: skip
 def assistant_without_content(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages("assistant"):
         others = ("content", "tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS)
@@ -397,18 +381,13 @@ STRAY_RESULT = (
 )
 
 
-@chat(
-    "OAC-OAI-04", "The arguments of a function call are a string of JSON.",
-    UnverifiedText(
-        "Invalid type for 'messages[{i}].tool_calls[{j}].function.arguments': expected a string, but got {kind} "
-        "instead."
-    ),
+@chat("OAC-OAI-04", "The arguments of a function call are a string of JSON.",
+    UnverifiedText("Invalid type for 'messages[{i}].tool_calls[{j}].function.arguments': expected a string, but got "
+    "{kind} instead."),
     UnverifiedText("Missing required parameter: 'messages[{i}].tool_calls[{j}].function.arguments'."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, code="{code}",
-    param="messages[{i}].tool_calls[{j}].function.arguments",
-    remedy="Send the string that was received.",
-    source="openai-openapi ChatCompletionMessageToolCall", confidence="documented", as_of="2026-05",
-)  # fmt: skip
+    param="messages[{i}].tool_calls[{j}].function.arguments", remedy="Send the string that was received.",
+    source="openai-openapi ChatCompletionMessageToolCall", confidence="documented", as_of="2026-05")  # fmt: skip
 def arguments_not_text(request: ChatBody) -> Iterator[Violation]:
     for pointer, call in request.tool_calls():
         function = call.get("function")
@@ -420,48 +399,41 @@ def arguments_not_text(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(place, {"code": "missing_required_parameter"}, 1)
 
 
-@chat(
-    "OAC-OAI-01", "The tool messages directly after an assistant message answer each of its calls.",
+@chat("OAC-OAI-01", "The tool messages directly after an assistant message answer each of its calls.",
     UNANSWERED_CALL,
     refused_by=(*PAIRED_HOSTS, "moonshot"), accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS), param="messages.[{i}].role",
     remedy="Answer every call, and put nothing between a call and its results.",
-    source="cai#111; genkit#225; spring-ai-session#44", as_of="2026-09",
-)  # fmt: skip
+    source="cai#111; genkit#225; spring-ai-session#44", as_of="2026-09")  # fmt: skip
 def call_without_result(request: ChatBody) -> Iterator[Violation]:
     for pointer, ids in request.unanswered_calls():
         yield Violation(f"{pointer}/tool_calls", {"ids": ", ".join(ids)})
 
 
-@chat(
-    "OAC-OAI-02", "A tool message answers a call of the assistant message before it.",
+@chat("OAC-OAI-02", "A tool message answers a call of the assistant message before it.",
     STRAY_RESULT,
     refused_by=PAIRED_HOSTS, accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS, "moonshot"), param="messages.[{i}].role",
-    remedy="Cut a history only where no call is open.", source="promptflow#3130; GhidrAssist#45", as_of="2025-09",
-)  # fmt: skip
+    remedy="Cut a history only where no call is open.", source="promptflow#3130; GhidrAssist#45",
+    as_of="2025-09")  # fmt: skip
 def result_without_call(request: ChatBody) -> Iterator[Violation]:
     for pointer, _ in request.stray_results():
         yield Violation(f"{pointer}/tool_call_id")
 
 
-@chat(
-    "OAC-OAI-03", "Call ids of more than 40 characters were refused until January 2026.",
+@chat("OAC-OAI-03", "Call ids of more than 40 characters were refused until January 2026.",
     "Invalid 'messages[{i}].tool_calls[{j}].id': string too long. Expected a string with maximum length 40, but got a "
     "string with length {n} instead.",
-    only=("openai",), severity="warned", code="string_above_max_length",
-    remedy="Use ids of at most 40 characters.", source="protocols C.1; vercel/ai#5171", as_of="2026-01",
-)  # fmt: skip
+    only=("openai",), severity="warned", code="string_above_max_length", remedy="Use ids of at most 40 characters.",
+    source="protocols C.1; vercel/ai#5171", as_of="2026-01")  # fmt: skip
 def long_call_id(request: ChatBody) -> Iterator[Violation]:
     for pointer, call in request.tool_calls():
         if len(text(call, "id")) > request.switches.call_id_max:
             yield Violation(f"{pointer}/id", {"n": len(text(call, "id"))})
 
 
-@chat(
-    "OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",
+@chat("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",
     applies=lambda request: request.is_reasoning_model, only=OPENAI_HOSTS, severity="lost",
-    remedy="Use Responses for tool loops, which carries it.",
-    source="protocols C.1", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    remedy="Use Responses for tool loops, which carries it.", source="protocols C.1", confidence="documented",
+    as_of="2026-11")  # fmt: skip
 def reasoning_not_carried(request: ChatBody) -> Iterator[Violation]:
     if request.effort() != "none":
         for pointer, message in request.current_turn():

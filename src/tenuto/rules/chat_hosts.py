@@ -44,13 +44,11 @@ def excess_tokens(request: ChatBody) -> tuple[int, bool]:
 # --- DeepSeek ---------------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-DS-05", "Content parts have a type that the model accepts.",
-    "Failed to deserialize the JSON body into the target type: messages[{i}]: unknown variant `{type}`, expected `text`",
-    only=("deepseek",), code="invalid_request_error",
-    remedy="Send text, and images only to models that accept them.",
-    source="clawcodex#862; rikkahub#1433; MoviePilot#5863", as_of="2026-08",
-)  # fmt: skip
+@chat("OAC-DS-05", "Content parts have a type that the model accepts.",
+    "Failed to deserialize the JSON body into the target type: messages[{i}]: unknown variant `{type}`, expected "
+    "`text`",
+    only=("deepseek",), code="invalid_request_error", remedy="Send text, and images only to models that accept them.",
+    source="clawcodex#862; rikkahub#1433; MoviePilot#5863", as_of="2026-08")  # fmt: skip
 def unknown_part_type(request: ChatBody) -> Iterator[Violation]:
     traits = request.traits
     accepted = {"text": True, "image_url": traits.images_in, "input_audio": traits.audio_in}
@@ -61,44 +59,35 @@ def unknown_part_type(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/type", {"type": type}, certain=type != "refusal")
 
 
-@chat(
-    "OAC-DS-02", "A model that thinks cannot be forced to call a tool.",
+@chat("OAC-DS-02", "A model that thinks cannot be forced to call a tool.",
     "Thinking mode does not support this tool_choice",
-    only=("deepseek",), code="invalid_request_error",
-    remedy="Leave tool_choice at auto, or turn thinking off.",
-    source="DeepSeek-V3#1376; litellm#37470; any-llm#1384", as_of="2026-09",
-)  # fmt: skip
+    only=("deepseek",), code="invalid_request_error", remedy="Leave tool_choice at auto, or turn thinking off.",
+    source="DeepSeek-V3#1376; litellm#37470; any-llm#1384", as_of="2026-09")  # fmt: skip
 def forced_tool_while_thinking(request: ChatBody) -> Iterator[Violation]:
     is_forced = bool(request.tools()) and request.forces_tool()
     if is_forced and request.thinks() and request.traits.forced_tool_choice in ("rejected", "not_with_thinking"):
         yield Violation("/tool_choice")
 
 
-chat(
-    "OAC-DS-03", "The tool messages directly after an assistant message answer each of its calls.",
+chat("OAC-DS-03", "The tool messages directly after an assistant message answer each of its calls.",
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
     "(insufficient tool messages following tool_calls message)",
     only=("deepseek",), code="invalid_request_error",
-    remedy="Put the results directly after the call, and nothing between them.",
-    source="gptme#3421; CodexPlusPlus#308", as_of="2026-08",
-)(call_without_result)  # fmt: skip
+    remedy="Put the results directly after the call, and nothing between them.", source="gptme#3421; CodexPlusPlus#308",
+    as_of="2026-08")(call_without_result)  # fmt: skip
 
 
-chat(
-    "OAC-DS-04", "A tool message answers a call of the assistant message before it.",
+chat("OAC-DS-04", "A tool message answers a call of the assistant message before it.",
     "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
-    only=("deepseek",), code="invalid_request_error",
-    remedy="Cut a history only where no call is open.", source="Newelle#425; agentscope-go#7", as_of="2026-09",
-)(result_without_call)  # fmt: skip
+    only=("deepseek",), code="invalid_request_error", remedy="Cut a history only where no call is open.",
+    source="Newelle#425; agentscope-go#7", as_of="2026-09")(result_without_call)  # fmt: skip
 
 
-@chat(
-    "OAC-DS-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
+@chat("OAC-DS-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
     "The `reasoning_content` in the thinking mode must be passed back to the API.",
     only=("deepseek",), code="invalid_request_error",
     remedy="Send the stored text, or an empty string; or turn thinking off.",
-    source="pi#3636; Empryo#62; oai-compatible-copilot#215; protocols C.4", as_of="2026-08",
-)  # fmt: skip
+    source="pi#3636; Empryo#62; oai-compatible-copilot#215; protocols C.4", as_of="2026-08")  # fmt: skip
 def required_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
     callers = request.callers()
     if request.thinks() and (request.traits.reasoning_required or not request.model):
@@ -109,12 +98,10 @@ def required_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/reasoning_content", certain=certain)
 
 
-@chat(
-    "OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
+@chat("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
     applies=lambda request: request.traits.sampling in ("ignored", "only_without_reasoning"), only=("deepseek",),
-    severity="warned",
-    remedy="Omit them.", source="protocols C.2", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    severity="warned", remedy="Omit them.", source="protocols C.2", confidence="documented",
+    as_of="2026-11")  # fmt: skip
 def deepseek_sampling_ignored(request: ChatBody) -> Iterator[Violation]:
     if request.thinks():
         for name in ("temperature", "top_p", *PENALTIES):
@@ -125,48 +112,37 @@ def deepseek_sampling_ignored(request: ChatBody) -> Iterator[Violation]:
 # --- Moonshot ---------------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-KIMI-03", "The temperature of models that reason is 1.",
+@chat("OAC-KIMI-03", "The temperature of models that reason is 1.",
     "invalid temperature: only 1 is allowed for this model",
-    applies=lambda request: request.traits.sampling == "rejected", only=("moonshot",),
-    remedy="Omit temperature.", source="litellm#29687 (live)", as_of="2026-06",
-)  # fmt: skip
+    applies=lambda request: request.traits.sampling == "rejected", only=("moonshot",), remedy="Omit temperature.",
+    source="litellm#29687 (live)", as_of="2026-06")  # fmt: skip
 def kimi_temperature(request: ChatBody) -> Iterator[Violation]:
     if request.setting("temperature") not in (None, 1):
         yield Violation("/temperature")
 
 
-@chat(
-    "OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
+@chat("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
     "cannot specify both 'thinking' and 'reasoning_effort'",
     applies=lambda request: request.switches.one_thinking_field and "effort" in request.traits.thinking,
-    only=("moonshot",), certain=False,
-    remedy="Send one of them.", source="protocols C.5", as_of="2026-07",
-)  # fmt: skip
+    only=("moonshot",), certain=False, remedy="Send one of them.", source="protocols C.5", as_of="2026-07")  # fmt: skip
 def two_thinking_fields(request: ChatBody) -> Iterator[Violation]:
     if request.setting("thinking") is not None and request.setting("reasoning_effort") is not None:
         yield Violation("/reasoning_effort")
 
 
-chat(
-    "OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
+chat("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
     "tool_choice specified is incompatible with thinking enabled",
-    only=("moonshot",),
-    remedy="Turn thinking off, or leave tool_choice at auto.",
-    source="oh-my-pi#1077; Kimi documentation", as_of="2026-05",
-)(forced_tool_while_thinking)  # fmt: skip
+    only=("moonshot",), remedy="Turn thinking off, or leave tool_choice at auto.",
+    source="oh-my-pi#1077; Kimi documentation", as_of="2026-05")(forced_tool_while_thinking)  # fmt: skip
 
 
-@chat(
-    "OAC-KIMI-05",
+@chat("OAC-KIMI-05",
     "Results answer a call, assistant messages are not empty, and images are sent as bytes or ms:// files.",
     UnverifiedText("tool_call_id  is not found"),
     UnverifiedText("message at position {i} must not be empty"),
     UnverifiedText("unsupported image url: {url}"),
-    only=("moonshot",), certain=False,
-    remedy="Close pairs, omit empty messages, send the bytes of images.",
-    source="protocols C.2", confidence="inferred", as_of="2026",
-)  # fmt: skip
+    only=("moonshot",), certain=False, remedy="Close pairs, omit empty messages, send the bytes of images.",
+    source="protocols C.2", confidence="inferred", as_of="2026")  # fmt: skip
 def kimi_messages(request: ChatBody) -> Iterator[Violation]:
     for pointer, _ in request.stray_results():
         yield Violation(pointer)
@@ -178,13 +154,11 @@ def kimi_messages(request: ChatBody) -> Iterator[Violation]:
             yield Violation(pointer.partition("/content")[0], {"url": url}, 2)
 
 
-chat(
-    "OAC-KIMI-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
+chat("OAC-KIMI-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
     "thinking is enabled but reasoning_content is missing in assistant tool call message at index {i}",
-    only=("moonshot",),
-    remedy="Send it, or an empty string for messages of another model.",
-    source="n8n#29142; deer-flow#3043; continue#11711; obsidian-yolo#243", as_of="2026-05",
-)(required_reasoning_missing)  # fmt: skip
+    only=("moonshot",), remedy="Send it, or an empty string for messages of another model.",
+    source="n8n#29142; deer-flow#3043; continue#11711; obsidian-yolo#243",
+    as_of="2026-05")(required_reasoning_missing)  # fmt: skip
 
 
 # --- Mistral ----------------------------------------------------------------------------------------------------------
@@ -197,14 +171,12 @@ _MISTRAL_KEYS = {
 }
 
 
-@chat(
-    "OAC-MIS-05", "A message has only the keys of its role, and a list of tools is not empty.",
+@chat("OAC-MIS-05", "A message has only the keys of its role, and a list of tools is not empty.",
     "Extra inputs are not permitted",
     UnverifiedText("List should have at least 1 item after validation, not 0"),
     only=("mistral",), status=422, code="{code}",
     remedy="Send reasoning as a part of the content with its signature; omit empty tools.",
-    source="php-mistral#76; mistral-go#2; litellm#30835", as_of="2026-06",
-)  # fmt: skip
+    source="php-mistral#76; mistral-go#2; litellm#30835", as_of="2026-06")  # fmt: skip
 def mistral_unknown_keys(request: ChatBody) -> Iterator[Violation]:
     if request.setting("tools") == []:
         yield Violation("/tools", {"code": "too_short", "loc": ["body", "tools"]}, 1)
@@ -218,12 +190,10 @@ def mistral_unknown_keys(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/{escape(key)}", fields, certain=role in _MISTRAL_KEYS)
 
 
-@chat(
-    "OAC-MIS-07", "The body has no parameters that the provider does not know.",
+@chat("OAC-MIS-07", "The body has no parameters that the provider does not know.",
     "Extra inputs are not permitted",
-    only=("mistral",), status=422,
-    remedy="Omit them.", source="mistralai/platform-docs-public#7", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    only=("mistral",), status=422, remedy="Omit them.", source="mistralai/platform-docs-public#7",
+    confidence="recorded", as_of="2026")  # fmt: skip
 def mistral_unknown_parameters(request: ChatBody) -> Iterator[Violation]:
     for name in ("logprobs", "top_logprobs", *request.switches.strip):
         if request.setting(name) is not None:
@@ -232,37 +202,33 @@ def mistral_unknown_parameters(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", fields, certain=certain)
 
 
-@chat(
-    "OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
+@chat("OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
     "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
     only=("mistral",), type="invalid_request_message_order", code="3230",
-    remedy="End with a user or tool message, or set prefix.", source="rig#1130; protocols C.9", as_of="2025-12",
-)  # fmt: skip
+    remedy="End with a user or tool message, or set prefix.", source="rig#1130; protocols C.9",
+    as_of="2025-12")  # fmt: skip
 def mistral_last_is_assistant(request: ChatBody) -> Iterator[Violation]:
     pointer, message = request.last_message()
     if message.get("role") == "assistant" and message.get(request.switches.prefix_flag) is not True:
         yield Violation(pointer)
 
 
-@chat(
-    "OAC-MIS-03", "Some hosts of Mistral models refuse a user message after a tool message.",
+@chat("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after a tool message.",
     "Unexpected role 'user' after role 'tool'",
     only=("mistral",), severity="warned", type="invalid_request_message_order", code="3230",
     remedy="Put an assistant message between them only where it is refused; mistral-small-latest accepted it twice.",
-    source="datapizza#98; hermes#20154", as_of="2026-08",
-)  # fmt: skip
+    source="datapizza#98; hermes#20154", as_of="2026-08")  # fmt: skip
 def mistral_user_after_tool(request: ChatBody) -> Iterator[Violation]:
     for (_, before), (pointer, message) in pairwise(request.messages()):
         if before.get("role") == "tool" and message.get("role") == "user":
             yield Violation(f"{pointer}/role")
 
 
-@chat(
-    "OAC-MIS-01", "Call ids have exactly nine letters and digits.",
+@chat("OAC-MIS-01", "Call ids have exactly nine letters and digits.",
     "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.",
     applies=lambda request: request.switches.call_id == "nine", type="invalid_function_call", code="3280",
-    remedy="Map every id to nine characters, the same way in call and result.", source="protocols C.9", as_of="2026-06",
-)  # fmt: skip
+    remedy="Map every id to nine characters, the same way in call and result.", source="protocols C.9",
+    as_of="2026-06")  # fmt: skip
 def call_id_not_nine_characters(request: ChatBody) -> Iterator[Violation]:
     ids = [(f"{pointer}/id", text(call, "id")) for pointer, call in request.tool_calls()]
     for pointer, id in (*ids, *request.results()):
@@ -270,14 +236,12 @@ def call_id_not_nine_characters(request: ChatBody) -> Iterator[Violation]:
             yield Violation(pointer, {"id": id})
 
 
-@chat(
-    "OAC-MIS-04", "An assistant message is followed by one tool message for each of its calls, and no other.",
+@chat("OAC-MIS-04", "An assistant message is followed by one tool message for each of its calls, and no other.",
     "Unexpected role 'tool' after role '{role}'",
     "Not the same number of function calls and responses",
     only=("mistral",), type="invalid_request_message_order", code="3230",
-    remedy="Answer every call, and send no other results.",
-    source="crush#279; mistralai/client-ts#106", as_of="2025-07",
-)  # fmt: skip
+    remedy="Answer every call, and send no other results.", source="crush#279; mistralai/client-ts#106",
+    as_of="2025-07")  # fmt: skip
 def mistral_result_count(request: ChatBody) -> Iterator[Violation]:
     caller, missing, before = "", 0, "system"
     for pointer, message in (*request.messages(), ("", {})):
@@ -296,12 +260,9 @@ def mistral_result_count(request: ChatBody) -> Iterator[Violation]:
         before = role
 
 
-@chat(
-    "OAC-MIS-06", "The thinking parts of a reply are sent back unchanged.",
-    only=("mistral",), severity="lost",
-    remedy="Send the list of parts as it was received.",
-    source="protocols C.2", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@chat("OAC-MIS-06", "The thinking parts of a reply are sent back unchanged.",
+    only=("mistral",), severity="lost", remedy="Send the list of parts as it was received.", source="protocols C.2",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def mistral_thinking_changed(request: ChatBody) -> Iterator[Violation]:
     messages = request.messages("assistant")
     for pointer, message in messages if request.tokens.is_known else ():
@@ -328,11 +289,9 @@ def thinking_text(part: Fields) -> str:
 # --- Groq -------------------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-GROQ-04", "Some parameters of OpenAI are not supported.",
+@chat("OAC-GROQ-04", "Some parameters of OpenAI are not supported.",
     UnverifiedText("property '{p}' is unsupported"),
-    only=("groq",), remedy="Omit it.", source="protocols C.2", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    only=("groq",), remedy="Omit it.", source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
 def groq_unsupported(request: ChatBody) -> Iterator[Violation]:
     choices = request.setting("n")
     if isinstance(choices, int) and choices > 1:
@@ -346,27 +305,22 @@ def groq_unsupported(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/name", {"p": "name"})
 
 
-@chat(
-    "OAC-GROQ-01", "An assistant message has no reasoning_content.",
+@chat("OAC-GROQ-01", "An assistant message has no reasoning_content.",
     "'messages.{i}' : for 'role:assistant' the following must be satisfied[('messages.{i}' : property "
     "'reasoning_content' is unsupported)]",
-    only=("groq",),
-    remedy="Omit it; models that reason have the field reasoning.",
-    source="jan#8136; hermes#11089; freellmapi#1070; vellum#42635", as_of="2026-09",
-)  # fmt: skip
+    only=("groq",), remedy="Omit it; models that reason have the field reasoning.",
+    source="jan#8136; hermes#11089; freellmapi#1070; vellum#42635", as_of="2026-09")  # fmt: skip
 def groq_reasoning_content(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages("assistant"):
         if "reasoning_content" in message:
             yield Violation(f"{pointer}/reasoning_content")
 
 
-@chat(
-    "OAC-GROQ-02", "Models that do not reason accept no reasoning.",
+@chat("OAC-GROQ-02", "Models that do not reason accept no reasoning.",
     "messages[{i}].reasoning: reasoning is not supported with this model",
     "property 'reasoning' is unsupported",
-    applies=lambda request: "none" in request.traits.thinking, only=("groq",),
-    remedy="Omit it for these models.", source="vercel/ai#8057; gptel#774", as_of="2026-02",
-)  # fmt: skip
+    applies=lambda request: "none" in request.traits.thinking, only=("groq",), remedy="Omit it for these models.",
+    source="vercel/ai#8057; gptel#774", as_of="2026-02")  # fmt: skip
 def groq_reasoning_refused(request: ChatBody) -> Iterator[Violation]:
     if "reasoning" in request.body:
         yield Violation("/reasoning", message=1, certain=request.body["reasoning"] is not None)
@@ -375,28 +329,23 @@ def groq_reasoning_refused(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/reasoning", certain=message["reasoning"] is not None)
 
 
-chat(
-    "OAC-GROQ-03", "The call that the model writes fits its schema, and a forced call is made.",
-    "Tool call validation failed: tool call validation failed: parameters for tool {name} did not match schema: errors: "
-    "[{errors}]",
+chat("OAC-GROQ-03", "The call that the model writes fits its schema, and a forced call is made.",
+    "Tool call validation failed: tool call validation failed: parameters for tool {name} did not match schema: "
+    "errors: [{errors}]",
     "Tool choice is required, but model did not call a tool",
     only=("groq",), code="tool_use_failed", unchecked="it depends on the call that the model writes",
     remedy="Treat it as a bad generation: show failed_generation, and let the agent try again.",
     source="corpus pydantic-ai__groq.tool_use_failed_error-01, _with_text-01, _streaming-01", confidence="recorded",
-    as_of="2026",
-)  # fmt: skip
+    as_of="2026")  # fmt: skip
 
 
 # --- xAI --------------------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
+@chat("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
     "Model {model} does not support parameter {p}.",
-    only=("xai",), type="", code="invalid-argument",
-    remedy="Omit it, even if it is 0.",
-    source="NativeTavern#83; lobehub#13332; open-webui#21266; modelparams#330", as_of="2026-09",
-)  # fmt: skip
+    only=("xai",), type="", code="invalid-argument", remedy="Omit it, even if it is 0.",
+    source="NativeTavern#83; lobehub#13332; open-webui#21266; modelparams#330", as_of="2026-09")  # fmt: skip
 def grok_parameter_refused(request: ChatBody) -> Iterator[Violation]:
     names = {"presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty", "stop": "stop"}
     for name, spelling in names.items():
@@ -404,13 +353,10 @@ def grok_parameter_refused(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {"model": request.model, "p": spelling})
 
 
-@chat(
-    "OAC-XAI-02", "The reasoning effort is one that the model has.",
+@chat("OAC-XAI-02", "The reasoning effort is one that the model has.",
     "Model {model} does not support parameter reasoningEffort.",
-    only=("xai",), type="", code="invalid-argument",
-    remedy="Send an effort that the model has, or none at all.",
-    source="grok2api#814; hermes#23088; LinguaGacha#771,#926; cc-switch#7584", as_of="2026-08",
-)  # fmt: skip
+    only=("xai",), type="", code="invalid-argument", remedy="Send an effort that the model has, or none at all.",
+    source="grok2api#814; hermes#23088; LinguaGacha#771,#926; cc-switch#7584", as_of="2026-08")  # fmt: skip
 def grok_effort_refused(request: ChatBody) -> Iterator[Violation]:
     effort, efforts = request.setting("reasoning_effort"), request.traits.efforts
     if effort is not None and efforts is not None and effort not in efforts:
@@ -423,16 +369,14 @@ CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT = "anthropic-claude-v1", "openai-res
 _SIGNED_FORMATS = (CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT)
 
 
-@chat(
-    "OAC-OR-01", "A host of the model accepts tools, the tool choice and images.",
+@chat("OAC-OR-01", "A host of the model accepts tools, the tool choice and images.",
     "No endpoints found that support tool use. To learn more about provider routing, visit: "
     "https://openrouter.ai/docs/guides/routing/provider-selection",
     "No endpoints found that support the provided 'tool_choice' value.",
     "No endpoints found that support image input",
     only=("openrouter",), status=404, type="",
     remedy="Choose another model; this 404 does not say that the model is unknown.",
-    source="bobrchat#60; zed#36094; kilocode#9006", as_of="2026-04",
-)  # fmt: skip
+    source="bobrchat#60; zed#36094; kilocode#9006", as_of="2026-04")  # fmt: skip
 def no_endpoint(request: ChatBody) -> Iterator[Violation]:
     tools, traits = request.tools(), request.traits
     if tools and not traits.tools:
@@ -443,13 +387,11 @@ def no_endpoint(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/messages", message=2)
 
 
-@chat(
-    "OAC-OR-02", "The host of the model accepts the messages.",
+@chat("OAC-OR-02", "The host of the model accepts the messages.",
     "Provider returned error",
-    only=("openrouter",), type="",
-    remedy="Read metadata.raw, and follow the host's rule.",
-    source="corpus pydantic-ai__openrouter.openrouter_errors_raised-01; crush#279", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    only=("openrouter",), type="", remedy="Read metadata.raw, and follow the host's rule.",
+    source="corpus pydantic-ai__openrouter.openrouter_errors_raised-01; crush#279", confidence="recorded",
+    as_of="2026")  # fmt: skip
 def refused_by_host(request: ChatBody) -> Iterator[Violation]:
     is_claude = request.traits.reasoning_format == CLAUDE_FORMAT
     unanswered, stray = (_CLAUDE_CALL, _CLAUDE_RESULT) if is_claude else (UNANSWERED_CALL, STRAY_RESULT)
@@ -476,23 +418,19 @@ _CLAUDE_RESULT = (
 )
 
 
-@chat(
-    "OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
+@chat("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
     applies=lambda request: request.traits.reasoning_format == CLAUDE_FORMAT, only=("openrouter",), severity="lost",
-    remedy="Do not force tools on these models.", source="pydantic-ai#6957", as_of="2026-07",
-)  # fmt: skip
+    remedy="Do not force tools on these models.", source="pydantic-ai#6957", as_of="2026-07")  # fmt: skip
 def reasoning_dropped_for_forced_tool(request: ChatBody) -> Iterator[Violation]:
     if request.tools() and request.forces_tool() and request.setting("reasoning") and request.requested_thinking:
         yield Violation("/reasoning")
 
 
-@chat(
-    "OAC-OR-04", "Signed reasoning details are sent back as they were received.",
+@chat("OAC-OR-04", "Signed reasoning details are sent back as they were received.",
     "Provider returned error",
     only=("openrouter",), type="",
     remedy="Join the pieces of a stream by index and type, send the list unchanged, and omit details of other models.",
-    source="agno#8802; ai-sdk-provider#254; protocols E", as_of="2026-07",
-)  # fmt: skip
+    source="agno#8802; ai-sdk-provider#254; protocols E", as_of="2026-07")  # fmt: skip
 def reasoning_details_changed(request: ChatBody) -> Iterator[Violation]:
     current = {pointer for pointer, _ in request.current_turn()}
     seen: set[str] = set()
@@ -553,12 +491,10 @@ def detail_content(details: Sequence[Fields]) -> list[str]:
     return [text(detail, key) for detail in details for key in keys]
 
 
-chat(
-    "OAC-OR-05", "The credits cover max_tokens.",
+chat("OAC-OR-05", "The credits cover max_tokens.",
     "This request requires more credits, or fewer max_tokens. You requested up to {n} tokens, but can only afford {m}.",
     only=("openrouter",), status=402, type="", unchecked="only the account knows its credits",
-    remedy="Request fewer tokens; a retry does not help.", source="gpt_mobile#284", as_of="2026-06",
-)  # fmt: skip
+    remedy="Request fewer tokens; a retry does not help.", source="gpt_mobile#284", as_of="2026-06")  # fmt: skip
 
 
 # --- other hosts ------------------------------------------------------------------------------------------------------
@@ -576,11 +512,10 @@ _FIREWORKS_FIELDS = frozenset((
 _FIREWORKS_MESSAGE = ("role", "content", "name", "tool_calls", "tool_call_id", "function_call", "reasoning_content")
 
 
-@chat(
-    "OAC-FW-01", "The body and its messages have only known fields.",
+@chat("OAC-FW-01", "The body and its messages have only known fields.",
     "Extra inputs are not permitted, field: '{path}', value: {v}.",
-    only=("fireworks",), remedy="Send known fields only.", source="midscene#1322; Flowise#2866", as_of="2025-10",
-)  # fmt: skip
+    only=("fireworks",), remedy="Send known fields only.", source="midscene#1322; Flowise#2866",
+    as_of="2025-10")  # fmt: skip
 def unknown_field(request: ChatBody) -> Iterator[Violation]:
     fields = [
         (f"/{escape(name)}", name, value) for name, value in request.body.items() if name not in _FIREWORKS_FIELDS
@@ -595,12 +530,9 @@ def unknown_field(request: ChatBody) -> Iterator[Violation]:
         yield Violation(pointer, {"path": path, "v": shown[:200]})
 
 
-@chat(
-    "OAC-TOG-01", "Some parameters have other names and types.",
-    only=("together",), severity="warned",
-    remedy="Use the provider's names and types, and omit the others.",
-    source="protocols C.2", confidence="inferred", as_of="2026-11",
-)  # fmt: skip
+@chat("OAC-TOG-01", "Some parameters have other names and types.",
+    only=("together",), severity="warned", remedy="Use the provider's names and types, and omit the others.",
+    source="protocols C.2", confidence="inferred", as_of="2026-11")  # fmt: skip
 def together_parameter(request: ChatBody) -> Iterator[Violation]:
     others = {"logprobs": bool, "stop": str}
     for name in ("max_completion_tokens", "stream_options", "parallel_tool_calls", *others):
@@ -609,13 +541,11 @@ def together_parameter(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}")
 
 
-@chat(
-    "OAC-PPLX-01", "After the system messages, user (or tool) and assistant messages alternate.",
+@chat("OAC-PPLX-01", "After the system messages, user (or tool) and assistant messages alternate.",
     "After the (optional) system message(s), user and assistant roles should be alternating.",
     applies=lambda request: request.switches.alternate, type="invalid_message",
     remedy="Join adjacent messages of one role; put system messages first.",
-    source="perplexity api-discussion#265; OpenManus#580; smart-composer#305", as_of="2025-04",
-)  # fmt: skip
+    source="perplexity api-discussion#265; OpenManus#580; smart-composer#305", as_of="2025-04")  # fmt: skip
 def roles_do_not_alternate(request: ChatBody) -> Iterator[Violation]:
     after = {"system": ("system", "user"), "assistant": ("user", "tool"), "tool": ("assistant", "tool")}
     before = "system"
@@ -626,15 +556,12 @@ def roles_do_not_alternate(request: ChatBody) -> Iterator[Violation]:
         before = role
 
 
-@chat(
-    "OAC-PPLX-02", "The last message is the user's, and all messages fit into the window.",
+@chat("OAC-PPLX-02", "The last message is the user's, and all messages fit into the window.",
     UnverifiedText("Last message must have role `user`."),
     "The total length of all messages is too long.",
-    only=("perplexity",), type="invalid_message",
-    remedy="End with a user message; shorten.",
+    only=("perplexity",), type="invalid_message", remedy="End with a user message; shorten.",
     source="corpus ruby-llm__chat_real_error_scenarios_perplexity_sonar_handles_context_length_exceeded_errors",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
+    confidence="recorded", as_of="2026")  # fmt: skip
 def perplexity_end_or_length(request: ChatBody) -> Iterator[Violation]:
     pointer, message = request.last_message()
     if message.get("role") not in ("user", "tool"):
@@ -644,16 +571,14 @@ def perplexity_end_or_length(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/messages", {"type": "too_many_prompt_tokens"}, 1, certain=certain)
 
 
-@chat(
-    "OAC-COH-01", "All messages fit into the window, and calls have results.",
-    "too many tokens: size limit exceeded by {n} tokens. Try using shorter or fewer inputs. The limit for this model is "
-    "{max} tokens.",
+@chat("OAC-COH-01", "All messages fit into the window, and calls have results.",
+    "too many tokens: size limit exceeded by {n} tokens. Try using shorter or fewer inputs. The limit for this model "
+    "is {max} tokens.",
     UnverifiedText("tool call id not found in the previous messages, or a tool call has no result: {id}"),
-    only=("cohere",), type="",
-    remedy="Shorten; answer every call.",
-    source="corpus ruby-llm__chat_real_error_scenarios_cohere_command-a-03-2025_handles_context_length_exceeded_errors; "
-    "langchain-oracle#9", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    only=("cohere",), type="", remedy="Shorten; answer every call.",
+    source="corpus "
+    "ruby-llm__chat_real_error_scenarios_cohere_command-a-03-2025_handles_context_length_exceeded_errors; "
+    "langchain-oracle#9", confidence="recorded", as_of="2026")  # fmt: skip
 def cohere_length_or_pairs(request: ChatBody) -> Iterator[Violation]:
     excess, certain = excess_tokens(request)
     if excess:
@@ -665,23 +590,18 @@ def cohere_length_or_pairs(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/messages", {"id": id}, 1)
 
 
-@chat(
-    "OAC-OLL-01", "tool_choice has no effect.",
-    only=("ollama",), severity="warned",
-    remedy="Omit it; to prevent calls, omit the tools.", source="ollama#17921", as_of="2026-08",
-)  # fmt: skip
+@chat("OAC-OLL-01", "tool_choice has no effect.",
+    only=("ollama",), severity="warned", remedy="Omit it; to prevent calls, omit the tools.", source="ollama#17921",
+    as_of="2026-08")  # fmt: skip
 def ollama_choice_ignored(request: ChatBody) -> Iterator[Violation]:
     if request.tools() and request.setting("tool_choice") not in (None, "auto"):
         yield Violation("/tool_choice")
 
 
-@chat(
-    "OAC-OLL-02",
+@chat("OAC-OLL-02",
     "Fields of other servers are accepted and have no effect, such as reasoning next to reasoning_content.",
-    only=LOCAL_HOSTS, severity="warned",
-    remedy="None is needed: no such server refuses it.",
-    source="corpus ruby-llm__* (ollama, ollama-cloud)", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    only=LOCAL_HOSTS, severity="warned", remedy="None is needed: no such server refuses it.",
+    source="corpus ruby-llm__* (ollama, ollama-cloud)", confidence="recorded", as_of="2026")  # fmt: skip
 def two_reasoning_fields(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages("assistant"):
         if "reasoning" in message and "reasoning_content" in message:
@@ -691,13 +611,10 @@ def two_reasoning_fields(request: ChatBody) -> Iterator[Violation]:
 # --- Z.ai, Alibaba, MiniMax -------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-ZAI-01", "There is a user message; no message is empty; calls have results and different ids.",
+@chat("OAC-ZAI-01", "There is a user message; no message is empty; calls have results and different ids.",
     "The messages parameter is illegal. Please check the documentation.",
-    only=("zai",), type="", code="1214",
-    remedy="Have a user message and answered calls; the text names no place.",
-    source="continue#13260; opencode#2557; lobehub#11408", as_of="2026-09",
-)  # fmt: skip
+    only=("zai",), type="", code="1214", remedy="Have a user message and answered calls; the text names no place.",
+    source="continue#13260; opencode#2557; lobehub#11408", as_of="2026-09")  # fmt: skip
 def zai_illegal_messages(request: ChatBody) -> Iterator[Violation]:
     messages = [message for _, message in request.messages()]
     ids = [text(call, "id") for _, call in request.tool_calls()]
@@ -710,13 +627,10 @@ def zai_illegal_messages(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/messages", certain=False)
 
 
-@chat(
-    "OAC-ZAI-02", "Reasoning is sent back within a tool loop, and with clear_thinking off in every turn.",
-    only=("zai",), severity="lost",
-    remedy="Send it back.",
+@chat("OAC-ZAI-02", "Reasoning is sent back within a tool loop, and with clear_thinking off in every turn.",
+    only=("zai",), severity="lost", remedy="Send it back.",
     source="protocols C.5; corpus pydantic-ai__zai.zai_preserved_thinking_round_trip-02", confidence="recorded",
-    as_of="2026",
-)  # fmt: skip
+    as_of="2026")  # fmt: skip
 def zai_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
     thinking = request.setting("thinking")
     keeps = isinstance(thinking, dict) and thinking.get("clear_thinking") is False
@@ -729,36 +643,30 @@ def zai_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/reasoning_content")
 
 
-@chat(
-    "OAC-ALI-01", "Open Qwen models think in streamed replies only.",
+@chat("OAC-ALI-01", "Open Qwen models think in streamed replies only.",
     "parameter.enable_thinking must be set to false for non-streaming calls",
     applies=lambda request: request.traits.streamed_thinking_only, only=("alibaba",), code="invalid_parameter_error",
-    remedy="Stream, or set enable_thinking to false.",
-    source="langchain4j#3974; ragflow#8972; claude-code-router#948", as_of="2026-02",
-)  # fmt: skip
+    remedy="Stream, or set enable_thinking to false.", source="langchain4j#3974; ragflow#8972; claude-code-router#948",
+    as_of="2026-02")  # fmt: skip
 def thinking_not_streamed(request: ChatBody) -> Iterator[Violation]:
     if request.setting("stream") is not True and request.thinks():
         yield Violation("/stream")
 
 
-chat(
-    "OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
+chat("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
     "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or "
     "object in thinking mode",
-    only=("alibaba",), code="invalid_parameter_error",
-    remedy="Omit tool_choice.", source="eino#994; qwen-code#7659", as_of="2026-07",
-)(forced_tool_while_thinking)  # fmt: skip
+    only=("alibaba",), code="invalid_parameter_error", remedy="Omit tool_choice.", source="eino#994; qwen-code#7659",
+    as_of="2026-07")(forced_tool_while_thinking)  # fmt: skip
 
 
-@chat(
-    "OAC-ALI-03", "Calls and results match.",
-    '<400> InternalError.Algo.InvalidParameter: An assistant message with "tool_calls" must be followed by tool messages '
-    'responding to each "tool_call_id". The following tool_call_ids did not have response messages: {ids}',
+@chat("OAC-ALI-03", "Calls and results match.",
+    '<400> InternalError.Algo.InvalidParameter: An assistant message with "tool_calls" must be followed by tool '
+    'messages responding to each "tool_call_id". The following tool_call_ids did not have response messages: {ids}',
     '<400> InternalError.Algo.InvalidParameter: messages with role "tool" must be a response to a preceeding message '
     'with "tool_calls".',
-    only=("alibaba",), code="invalid_parameter_error",
-    remedy="Answer every call.", source="qwen-code#606,#2360", as_of="2026-03",
-)  # fmt: skip
+    only=("alibaba",), code="invalid_parameter_error", remedy="Answer every call.", source="qwen-code#606,#2360",
+    as_of="2026-03")  # fmt: skip
 def alibaba_unpaired(request: ChatBody) -> Iterator[Violation]:
     for pointer, ids in request.unanswered_calls():
         yield Violation(pointer, {"ids": ", ".join(ids)})
@@ -766,12 +674,10 @@ def alibaba_unpaired(request: ChatBody) -> Iterator[Violation]:
         yield Violation(pointer, message=1)
 
 
-@chat(
-    "OAC-MM-01", "The reasoning of a message with tool calls is sent back, as tags or reasoning_details.",
+@chat("OAC-MM-01", "The reasoning of a message with tool calls is sent back, as tags or reasoning_details.",
     only=("minimax",), severity="lost",
     remedy="Send the message back as it was received, with the parts that are not shown.",
-    source="protocols C.5; hermes#85251; kimchi#132", as_of="2026-07",
-)  # fmt: skip
+    source="protocols C.5; hermes#85251; kimchi#132", as_of="2026-07")  # fmt: skip
 def minimax_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
     callers = request.callers()
     for pointer, message in callers if request.tokens.is_known else ():

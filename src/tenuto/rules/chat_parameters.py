@@ -61,12 +61,10 @@ for _id, _providers, _message, _fields in _UNKNOWN_MODEL_HOSTS:
     )(unknown_model)
 
 
-@chat(
-    "OAC-MODEL-02", "The catalog has the model.",
+@chat("OAC-MODEL-02", "The catalog has the model.",
     applies=lambda request: bool(request.context.row.model_names) and not request.traits.known, severity="warned",
     remedy="Look up the id: nothing is known of the model, so no other rule for models is checked.",
-    source="tenuto.catalog", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    source="tenuto.catalog", confidence="documented", as_of="2026-11")  # fmt: skip
 def model_not_in_catalog(request: ChatBody) -> Iterator[Violation]:
     if request.model and re.fullmatch(request.context.row.model_names, request.model):
         yield Violation("/model")
@@ -75,16 +73,14 @@ def model_not_in_catalog(request: ChatBody) -> Iterator[Violation]:
 # --- numbers and sampling ---------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-OAI-18", "Numbers are in their range.",
+@chat("OAC-OAI-18", "Numbers are in their range.",
     "Invalid '{p}': {type} below minimum value. Expected a value >= {bound}, but got {v} instead.",
     "Invalid '{p}': {type} above maximum value. Expected a value <= {bound}, but got {v} instead.",
     UnverifiedText("Invalid type for '{p}': expected {wanted}, but got {v} instead."),
     refused_by=OPENAI_HOSTS, accepted_by=("ollama", "lmstudio", "llamacpp"), param="{p}", code="{code}",
     remedy="Send a value in the range of the API reference.",
     source="corpus pydantic-ai__openai_responses.openai_responses_model_http_error; auto_job__find__chatgpt__rpa#40",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
+    confidence="recorded", as_of="2026")  # fmt: skip
 def number_out_of_range(request: ChatBody) -> Iterator[Violation]:
     for name, (least, most) in _RANGES.items():
         value = request.setting(name)
@@ -101,32 +97,25 @@ def number_out_of_range(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {**fields, "bound": most, "code": f"{type}_above_max_value"}, 1)
 
 
-@chat(
-    "OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max_tokens.",
+@chat("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max_tokens.",
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
     applies=lambda request: request.is_reasoning_model, only=OPENAI_HOSTS, param="max_tokens",
-    code="unsupported_parameter",
-    remedy="Send max_completion_tokens to these models.",
-    source="corpus vercel-ai__reasoning-model-legacy-parameter-error", as_of="2026",
-)  # fmt: skip
+    code="unsupported_parameter", remedy="Send max_completion_tokens to these models.",
+    source="corpus vercel-ai__reasoning-model-legacy-parameter-error", as_of="2026")  # fmt: skip
 def max_tokens_refused(request: ChatBody) -> Iterator[Violation]:
     request.setting("max_completion_tokens")
     if request.setting("max_tokens") is not None:
         yield Violation("/max_tokens")
 
 
-@chat(
-    "OAC-OAI-06", "A model that reasons accepts no sampling parameters.",
-    UnverifiedText(
-        "Unsupported value: '{p}' does not support {v} with this model. Only the default (1) value is supported."
-    ),
+@chat("OAC-OAI-06", "A model that reasons accepts no sampling parameters.",
+    UnverifiedText("Unsupported value: '{p}' does not support {v} with this model. Only the default (1) value is "
+    "supported."),
     "Unsupported parameter: '{p}' is not supported with this model.",
     applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), only=OPENAI_HOSTS,
-    param="{p}", code="{code}",
-    remedy="Omit sampling parameters for models that reason.",
-    source="ccgate#113; cvdp#29; OpenHands#4131; corpus mirascope__input.call_with_params.openai_gpt_5_mini_completions-01",
-    as_of="2026-07",
-)  # fmt: skip
+    param="{p}", code="{code}", remedy="Omit sampling parameters for models that reason.",
+    source="ccgate#113; cvdp#29; OpenHands#4131; corpus "
+    "mirascope__input.call_with_params.openai_gpt_5_mini_completions-01", as_of="2026-07")  # fmt: skip
 def sampling_refused(request: ChatBody) -> Iterator[Violation]:
     names = ("temperature", "top_p", *PENALTIES, "logprobs", "top_logprobs", "logit_bias", "stop")
     given = {name: value for name in names if (value := request.setting(name)) is not None}
@@ -145,21 +134,14 @@ def sampling_refused(request: ChatBody) -> Iterator[Violation]:
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-OAI-09",
+@chat("OAC-OAI-09",
     "Function names have at most 64 letters, digits, _ and -; there are at most 128 tools and 4 stop sequences.",
-    UnverifiedText(
-        "Invalid 'tools[{i}].function.name': string does not match pattern. Expected a string that matches the pattern "
-        "'^[a-zA-Z0-9_-]+$'."
-    ),
-    UnverifiedText(
-        "Invalid '{p}': array too long. Expected an array with maximum length {max}, but got an array with length {n} "
-        "instead."
-    ),
-    only=OPENAI_HOSTS, code="{code}",
-    remedy="Map names to allowed ones; send fewer.",
-    source="protocols C.1; Tools4AI#16", confidence="documented", as_of="2026",
-)  # fmt: skip
+    UnverifiedText("Invalid 'tools[{i}].function.name': string does not match pattern. Expected a string that matches "
+    "the pattern '^[a-zA-Z0-9_-]+$'."),
+    UnverifiedText("Invalid '{p}': array too long. Expected an array with maximum length {max}, but got an array with "
+    "length {n} instead."),
+    only=OPENAI_HOSTS, code="{code}", remedy="Map names to allowed ones; send fewer.",
+    source="protocols C.1; Tools4AI#16", confidence="documented", as_of="2026")  # fmt: skip
 def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
     for name, most in _MAX_LENGTHS.items():
         value = request.setting(name)
@@ -172,16 +154,12 @@ def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/function/name", {"code": "invalid_value"})
 
 
-@chat(
-    "OAC-OAI-12", "A list of tools is not empty; without tools nothing chooses among them.",
+@chat("OAC-OAI-12", "A list of tools is not empty; without tools nothing chooses among them.",
     UnverifiedText("Invalid value for '{p}': '{p}' is only allowed when 'tools' are specified."),
-    UnverifiedText(
-        "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead."
-    ),
-    only=OPENAI_HOSTS, certain=False, param="{p}",
-    remedy="Omit tools, tool_choice and parallel_tool_calls together.",
-    source="text from memory", confidence="inferred", as_of="2026",
-)  # fmt: skip
+    UnverifiedText("Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array "
+    "instead."),
+    only=OPENAI_HOSTS, certain=False, param="{p}", remedy="Omit tools, tool_choice and parallel_tool_calls together.",
+    source="text from memory", confidence="inferred", as_of="2026")  # fmt: skip
 def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
     if request.body.get("tools") == []:
         yield Violation("/tools", {"p": "tools"}, 1)
@@ -191,17 +169,14 @@ def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {"p": name})
 
 
-@chat(
-    "OAC-OAI-20", "In a strict schema every object is closed and requires all of its properties.",
+@chat("OAC-OAI-20", "In a strict schema every object is closed and requires all of its properties.",
     "Invalid schema for {use} '{name}': In context=({path}), 'additionalProperties' is required to be supplied and to "
     "be false.",
     "Invalid schema for {use} '{name}': In context=({path}), 'required' is required to be supplied and to be an array "
     "including every key in properties. Missing '{missing}'.",
-    only=OPENAI_HOSTS, param="{field}", code="{code}",
-    remedy="Rewrite the schema, or send strict false.",
+    only=OPENAI_HOSTS, param="{field}", code="{code}", remedy="Rewrite the schema, or send strict false.",
     source="corpus mirascope-ts__input.strict-tool.openai_completions.handles-optional-properties-in-strict-mode; "
-    "openai-agents#1023; opencode#13737", confidence="recorded", as_of="2026-08",
-)  # fmt: skip
+    "openai-agents#1023; opencode#13737", confidence="recorded", as_of="2026-08")  # fmt: skip
 def strict_schema_is_open(request: ChatBody) -> Iterator[Violation]:
     for pointer, tool in request.tools():
         function = tool.get("function")
@@ -222,14 +197,12 @@ def _open_objects(schema: Any, pointer: str, fields: dict[str, Any]) -> Iterator
         yield Violation(place, {**fields, "path": path, "missing": missing}, 1 if missing else 0)
 
 
-@chat(
-    "OAC-OAI-07", "Function tools exclude reasoning on newer models.",
-    "Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. To use function tools, "
-    "use /v1/responses or set reasoning_effort to 'none'.",
+@chat("OAC-OAI-07", "Function tools exclude reasoning on newer models.",
+    "Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. To use function "
+    "tools, use /v1/responses or set reasoning_effort to 'none'.",
     applies=lambda request: request.traits.chat_tools != "ok", only=("openai",), param="reasoning_effort",
     remedy="Use Responses, or set the effort to none; on Azure Foundry omit the field.",
-    source="webmcp-tools#417; joplin#16451; openai-openapi#541; agentgateway#2894", as_of="2026-09",
-)  # fmt: skip
+    source="webmcp-tools#417; joplin#16451; openai-openapi#541; agentgateway#2894", as_of="2026-09")  # fmt: skip
 def tools_with_reasoning(request: ChatBody) -> Iterator[Violation]:
     tools, traits = request.tools(), request.traits
     unset = request.body.get("reasoning_effort") is None
@@ -243,14 +216,11 @@ def tools_with_reasoning(request: ChatBody) -> Iterator[Violation]:
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
-@chat(
-    "OAC-OAI-11", "JSON mode needs the word json in a message.",
-    UnverifiedText(
-        "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
-    ),
-    only=(*OPENAI_HOSTS, "deepseek", "groq"), param="messages",
-    remedy="Use a schema, or write json in a message.", source="protocols B.1, C.4", as_of="2026",
-)  # fmt: skip
+@chat("OAC-OAI-11", "JSON mode needs the word json in a message.",
+    UnverifiedText("'messages' must contain the word 'json' in some form, to use 'response_format' of type "
+    "'json_object'."),
+    only=(*OPENAI_HOSTS, "deepseek", "groq"), param="messages", remedy="Use a schema, or write json in a message.",
+    source="protocols B.1, C.4", as_of="2026")  # fmt: skip
 def json_mode_without_word(request: ChatBody) -> Iterator[Violation]:
     format = request.setting("response_format")
     if not isinstance(format, dict) or format.get("type") != "json_object":
@@ -259,26 +229,23 @@ def json_mode_without_word(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/response_format")
 
 
-@chat(
-    "OAC-OAI-13", "Only search models accept web_search_options.",
+@chat("OAC-OAI-13", "Only search models accept web_search_options.",
     "Web search options not supported with this model.",
     applies=lambda request: request.model and request.traits.known and not request.traits.chat_search, only=("openai",),
-    param="web_search_options",
-    remedy="Use a search model.",
-    source="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    param="web_search_options", remedy="Use a search model.",
+    source="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported", confidence="recorded",
+    as_of="2026")  # fmt: skip
 def search_refused(request: ChatBody) -> Iterator[Violation]:
     if request.setting("web_search_options") is not None:
         yield Violation("/web_search_options")
 
 
-chat(
-    "OAC-AZ-01", "The content filter accepts the prompt.",
+chat("OAC-AZ-01", "The content filter accepts the prompt.",
     "The response was filtered due to the prompt triggering Azure Content management policy. Please modify your prompt "
     "and retry. To learn more about our content filtering policies please read our documentation: "
     "https://go.microsoft.com/fwlink/?linkid=21298766",
     only=("azure",), type="", param="prompt", code="content_filter",
     unchecked="only the filter knows; a script of the simulator can deny a request like this",
     remedy="Look for an error before the choices, at any status.",
-    source="corpus openllmetry__openai.azure.prompt_content_filtering-01", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    source="corpus openllmetry__openai.azure.prompt_content_filtering-01", confidence="recorded",
+    as_of="2026")  # fmt: skip

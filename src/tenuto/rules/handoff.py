@@ -124,11 +124,9 @@ _FACTS: dict[Dialect, _DialectFacts] = {
 }
 
 
-@cross(
-    "XP-01", "Call ids of another provider have characters or a length that this provider does not accept.",
+@cross("XP-01", "Call ids of another provider have characters or a length that this provider does not accept.",
     remedy="Map the ids of calls and results in the same way for each request; leave the stored history unchanged.",
-    source="opencodex#1767", as_of="2026-08",
-)  # fmt: skip
+    source="opencodex#1767", as_of="2026-08")  # fmt: skip
 def foreign_call_id(request: RequestBody) -> Iterator[Violation]:
     theirs = _calls(_replies(request, foreign=True))
     if theirs:
@@ -138,12 +136,10 @@ def foreign_call_id(request: RequestBody) -> Iterator[Violation]:
                 yield Violation(pointer)
 
 
-@cross(
-    "XP-02",
+@cross("XP-02",
     "A reasoning token goes only to its issuer: the same provider, platform, endpoint, account and set of models.",
     remedy="Leave the token out and report the loss; the same dialect does not mean the same issuer.",
-    source="oh-my-pi#6379,#12006; openclaw#91205", as_of="2026-09",
-)  # fmt: skip
+    source="oh-my-pi#6379,#12006; openclaw#91205", as_of="2026-09")  # fmt: skip
 def foreign_token(request: RequestBody) -> Iterator[Violation]:
     theirs = _issued_tokens(_replies(request, foreign=True))
     if theirs:
@@ -160,12 +156,10 @@ def _wants_reasoning(request: RequestBody) -> bool:
     )
 
 
-@cross(
-    "XP-03",
+@cross("XP-03",
     "DeepSeek and Kimi need `reasoning_content` on assistant messages with calls, also on those of another provider.",
-    applies=_wants_reasoning,
-    remedy="Give each of these messages an empty `reasoning_content`.", source="hermes#34519", as_of="2026-07",
-)  # fmt: skip
+    applies=_wants_reasoning, remedy="Give each of these messages an empty `reasoning_content`.", source="hermes#34519",
+    as_of="2026-07")  # fmt: skip
 def foreign_call_without_reasoning(request: RequestBody) -> Iterator[Violation]:
     toggle = request.body.get("thinking")
     if isinstance(toggle, dict) and toggle.get("type") == "disabled":
@@ -176,13 +170,11 @@ def foreign_call_without_reasoning(request: RequestBody) -> Iterator[Violation]:
             yield Violation(pointer)
 
 
-@cross(
-    "XP-04",
+@cross("XP-04",
     "Gemini 3 needs a signature on the first call of each step of the current turn, also on calls of another provider.",
     applies=lambda request: _FACTS[request.dialect].signs_calls and "budget" not in request.traits.thinking,
     remedy="Set the documented placeholder on the first call of each step, and report the loss.",
-    source="17 recorded parts", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    source="17 recorded parts", confidence="recorded", as_of="2026")  # fmt: skip
 def foreign_call_without_signature(request: RequestBody) -> Iterator[Violation]:
     foreign = {"/".join(call.pointer.split("/")[:3]) for call in _foreign_calls(request)}
     if not foreign or not request.model or "level" not in request.traits.thinking:
@@ -208,11 +200,9 @@ def _is_prompt(parts: list[Fields]) -> bool:
     return any("text" in part for part in parts) and not any("functionResponse" in part for part in parts)
 
 
-@cross(
-    "XP-05", "A body that was written for one provider is sent to another one.",
-    remedy="Write the request again for each provider that is tried.",
-    source="pydantic-ai#4882; hermes#33795", as_of="2026-06",
-)  # fmt: skip
+@cross("XP-05", "A body that was written for one provider is sent to another one.",
+    remedy="Write the request again for each provider that is tried.", source="pydantic-ai#4882; hermes#33795",
+    as_of="2026-06")  # fmt: skip
 def body_of_another_dialect(request: RequestBody) -> Iterator[Violation]:
     fields = {facts.conversation for facts in _FACTS.values()}
     if _FACTS[request.dialect].conversation not in request.body and not fields.isdisjoint(request.body):
@@ -222,10 +212,8 @@ def body_of_another_dialect(request: RequestBody) -> Iterator[Violation]:
 # --- an altered or shortened history ----------------------------------------------------------------------------------
 
 
-@cross(
-    "XP-06", "A filter for secrets changed a token; the provider refuses it from then on.",
-    remedy="Exclude tokens from such filters.", source="openclaw#102244,#90093", as_of="2026-07",
-)  # fmt: skip
+@cross("XP-06", "A filter for secrets changed a token; the provider refuses it from then on.",
+    remedy="Exclude tokens from such filters.", source="openclaw#102244,#90093", as_of="2026-07")  # fmt: skip
 def redacted_token(request: RequestBody) -> Iterator[Violation]:
     issued = _issued_tokens(request.context.replies)
     if not issued:
@@ -238,11 +226,10 @@ def redacted_token(request: RequestBody) -> Iterator[Violation]:
         yield from map(Violation, _pointers(request, similar))
 
 
-@cross(
-    "XP-07", "An interrupted turn is sent back as it is: with open calls, half of the arguments, or unsigned thinking.",
-    remedy="Mark the turn as incomplete, then leave it out or complete it.",
-    source="pydantic-ai#5532,#7597", as_of="2026-07",
-)  # fmt: skip
+@cross("XP-07",
+    "An interrupted turn is sent back as it is: with open calls, half of the arguments, or unsigned thinking.",
+    remedy="Mark the turn as incomplete, then leave it out or complete it.", source="pydantic-ai#5532,#7597",
+    as_of="2026-07")  # fmt: skip
 def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
     interrupted = [reply for reply in request.context.replies if reply.incomplete]
     if not interrupted:
@@ -261,10 +248,8 @@ def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
                 yield Violation(place)
 
 
-@cross(
-    "XP-08", "The history was cut between a call and its result.",
-    remedy="Cut a history only between complete turns.", source="openclaw#90108; pi#8667", as_of="2026-09",
-)  # fmt: skip
+@cross("XP-08", "The history was cut between a call and its result.",
+    remedy="Cut a history only between complete turns.", source="openclaw#90108; pi#8667", as_of="2026-09")  # fmt: skip
 def result_without_call(request: RequestBody) -> Iterator[Violation]:
     if request.has_stored_history:
         return
@@ -272,11 +257,11 @@ def result_without_call(request: RequestBody) -> Iterator[Violation]:
     yield from (Violation(pointer) for pointer, id in request.results() if id in issued and id not in sent)
 
 
-@cross(
-    "XP-09",
-    "Arguments were serialized again, with other whitespace or another order. Prompt caches and bound tokens do not match.",
-    severity="warned", remedy="Keep the text as it was received.", source="unsloth#10845; dspy#10216", as_of="2026-07",
-)  # fmt: skip
+@cross("XP-09",
+    "Arguments were serialized again, with other whitespace or another order. Prompt caches and bound tokens do not "
+    "match.",
+    severity="warned", remedy="Keep the text as it was received.", source="unsloth#10845; dspy#10216",
+    as_of="2026-07")  # fmt: skip
 def arguments_rewritten(request: RequestBody) -> Iterator[Violation]:
     issued = _calls(request.context.replies)
     for call in request.calls() if issued else ():

@@ -26,26 +26,22 @@ _OTHER_OUTPUTS = ("computer_call_output", "local_shell_call_output", "shell_call
 # --- the shape of items -----------------------------------------------------------------------------------------------
 
 
-@responses(
-    "OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
+@responses("OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
     UnverifiedText("Missing required parameter: 'input'."),
-    refused_by=OPENAI_HOSTS, param="input", code="missing_required_parameter",
-    remedy="Send an empty user message.",
-    source="protocols B.1; an empty list after a stored response is accepted (recorded)", as_of="2026",
-)  # fmt: skip
+    refused_by=OPENAI_HOSTS, param="input", code="missing_required_parameter", remedy="Send an empty user message.",
+    source="protocols B.1; an empty list after a stored response is accepted (recorded)", as_of="2026")  # fmt: skip
 def no_input(request: ResponsesBody) -> Iterator[Violation]:
     if request.setting("input") in (None, []) and not request.continues_stored and not request.body.get("prompt"):
         yield Violation("/input")
 
 
-@responses(
-    "OAR-ITEM-10", "`compaction_trigger` is the last item; models before GPT-6 accept no `configuration_update`.",
+@responses("OAR-ITEM-10",
+    "`compaction_trigger` is the last item; models before GPT-6 accept no `configuration_update`.",
     UnverifiedText("Invalid value: '{type}'."),
     UnverifiedText("Item of type '{type}' is not supported with this model."),
     only=OPENAI_HOSTS, param="input[{i}]", code="invalid_value",
-    remedy="Send the items that compaction returned unchanged.",
-    source="protocols B.2, B.5", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    remedy="Send the items that compaction returned unchanged.", source="protocols B.2, B.5", confidence="documented",
+    as_of="2026-11")  # fmt: skip
 def misplaced_special_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("compaction_trigger"):
         if request.item_after(item) is not None:
@@ -55,26 +51,22 @@ def misplaced_special_item(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(item.pointer, {"type": item.kind}, message=1)
 
 
-@responses(
-    "OAR-REAS-06", "A reasoning item has a `summary`.",
+@responses("OAR-REAS-06", "A reasoning item has a `summary`.",
     "Missing required parameter: 'input[{i}].summary'.",
     only=(*OPENAI_HOSTS, "meta"), param="input[{i}].summary", code="missing_required_parameter",
-    remedy="Always send `summary`, at least an empty list.",
-    source="Operit#797; WaLiAPI#61; Agora#141", as_of="2026-09",
-)  # fmt: skip
+    remedy="Always send `summary`, at least an empty list.", source="Operit#797; WaLiAPI#61; Agora#141",
+    as_of="2026-09")  # fmt: skip
 def reasoning_without_summary(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning"):
         if "summary" not in item.fields:
             yield Violation(f"{item.pointer}/summary")
 
 
-@responses(
-    "OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
+@responses("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
     "Unknown parameter: 'input[{i}].status'.",
     applies=lambda request: not request.context.row.responses.reasoning_status, only=OPENAI_HOSTS,
-    param="input[{i}].status", code="unknown_parameter",
-    remedy="Leave `status` out of reasoning items.", source="jcode#1028; litellm#13420; LiveAgent#334", as_of="2026-08",
-)  # fmt: skip
+    param="input[{i}].status", code="unknown_parameter", remedy="Leave `status` out of reasoning items.",
+    source="jcode#1028; litellm#13420; LiveAgent#334", as_of="2026-08")  # fmt: skip
 def reasoning_with_status(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning"):
         if "status" in item.fields:
@@ -85,13 +77,11 @@ _ASSISTANT_PARTS = ("output_text", "refusal")
 _INPUT_PARTS = ("input_text", "input_image", "input_file")
 
 
-@responses(
-    "OAR-ITEM-05", "An assistant message has output parts, every other message has input parts.",
+@responses("OAR-ITEM-05", "An assistant message has output parts, every other message has input parts.",
     UnverifiedText("Invalid value: '{type}'. Supported values are: {allowed}."),
     only=OPENAI_HOSTS, certain=False, param="input[{i}].content[{j}]", code="invalid_value",
     remedy="Use `output_text` and `refusal` for the assistant, `input_*` for all others.",
-    source="common in threads, not seen again", confidence="inferred", as_of="2026",
-)  # fmt: skip
+    source="common in threads, not seen again", confidence="inferred", as_of="2026")  # fmt: skip
 def part_of_another_role(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("message"):
         allowed = _ASSISTANT_PARTS if item.role == "assistant" else _INPUT_PARTS
@@ -101,12 +91,10 @@ def part_of_another_role(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/type", {"type": kind, "allowed": quote_names(allowed)})
 
 
-@responses(
-    "OAR-ITEM-06", "The arguments of a function call are text.",
+@responses("OAR-ITEM-06", "The arguments of a function call are text.",
     UnverifiedText("Invalid type for 'input[{i}].arguments': expected a string, but got {got} instead."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input[{i}].arguments", code="invalid_type",
-    remedy="Send the exact text that the model wrote.", source="P21, P56", as_of="2026-05",
-)  # fmt: skip
+    remedy="Send the exact text that the model wrote.", source="P21, P56", as_of="2026-05")  # fmt: skip
 def arguments_not_text(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("function_call"):
         if not isinstance(item.fields.get("arguments"), str):
@@ -120,29 +108,25 @@ _SERVER_PREFIXES = {"web_search_call": "ws_", "code_interpreter_call": "ci_", "i
 _ANTHROPIC_IDS = ("toolu_", "srvtoolu_")
 
 
-@responses(
-    "OAR-REAS-08", "The id of an item is not empty.",
-    "Invalid 'input[{i}].id': ''. Expected an ID that contains letters, numbers, underscores, or dashes, but this value "
-    "contained additional characters.",
+@responses("OAR-REAS-08", "The id of an item is not empty.",
+    "Invalid 'input[{i}].id': ''. Expected an ID that contains letters, numbers, underscores, or dashes, but this "
+    "value contained additional characters.",
     only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value",
-    remedy="Remove the key instead of sending an empty id.",
-    source="langchainjs#11044; opencode#25065", as_of="2026-04",
-)  # fmt: skip
+    remedy="Remove the key instead of sending an empty id.", source="langchainjs#11044; opencode#25065",
+    as_of="2026-04")  # fmt: skip
 def empty_id(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         if item.fields.get("id") == "":
             yield Violation(f"{item.pointer}/id")
 
 
-@responses(
-    "OAR-ITEM-03", "Call ids and item ids have at most 64 characters.",
-    "Invalid 'input[{i}].{key}': string too long. Expected a string with maximum length 64, but got a string with length "
-    "{n} instead.",
+@responses("OAR-ITEM-03", "Call ids and item ids have at most 64 characters.",
+    "Invalid 'input[{i}].{key}': string too long. Expected a string with maximum length 64, but got a string with "
+    "length {n} instead.",
     applies=lambda request: request.context.row.responses.call_id_max > 0, refused_by=OPENAI_HOSTS,
     accepted_by=LOCAL_HOSTS, param="input[{i}].{key}", code="string_above_max_length",
     remedy="Shorten the id of the call and of its output in the same way; even an id of this provider can be too long.",
-    source="ungate#26; fastllm#45; dsh-plugin-subscriptions#29", as_of="2026-08",
-)  # fmt: skip
+    source="ungate#26; fastllm#45; dsh-plugin-subscriptions#29", as_of="2026-08")  # fmt: skip
 def id_too_long(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         for key, id in (("call_id", item.call_id), ("id", item.id)):
@@ -150,26 +134,20 @@ def id_too_long(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{item.pointer}/{key}", {"key": key, "n": len(id)})
 
 
-@responses(
-    "OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
+@responses("OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
     "Invalid 'input[{i}].id': '{id}'. Expected an ID that begins with '{prefix}'.",
-    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value",
-    remedy="Leave out ids of another provider.",
-    source="codex#33176; sub2api#3981; free-claude-code#1826", as_of="2026-09",
-)  # fmt: skip
+    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value", remedy="Leave out ids of another provider.",
+    source="codex#33176; sub2api#3981; free-claude-code#1826", as_of="2026-09")  # fmt: skip
 def wrong_id_prefix(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items(*_PREFIXES):
         if item.id and not item.id.startswith(_PREFIXES[item.kind]):
             yield Violation(f"{item.pointer}/id", {"id": item.id, "prefix": _PREFIXES[item.kind]})
 
 
-@responses(
-    "OAR-ITEM-01", "An item id occurs once, in the input and the stored responses before it.",
+@responses("OAR-ITEM-01", "An item id occurs once, in the input and the stored responses before it.",
     "Duplicate item found with id {id}. Remove duplicate items from your input and try again.",
-    only=OPENAI_HOSTS, param="input",
-    remedy="Send each item once, and never invent ids.",
-    source="continue#10200; pi#5149,#5151; vercel/ai#7883", as_of="2026-05",
-)  # fmt: skip
+    only=OPENAI_HOSTS, param="input", remedy="Send each item once, and never invent ids.",
+    source="continue#10200; pi#5149,#5151; vercel/ai#7883", as_of="2026-05")  # fmt: skip
 def duplicate_id(request: ResponsesBody) -> Iterator[Violation]:
     seen = {text(item, "id") for item in request.chain}
     # Without access to the storage, the replies of the transcript are what the response before it holds.
@@ -181,12 +159,10 @@ def duplicate_id(request: ResponsesBody) -> Iterator[Violation]:
         seen.add(item.id)
 
 
-@responses(
-    "OAR-ITEM-04", "References and items of server tools have ids that this provider issued.",
+@responses("OAR-ITEM-04", "References and items of server tools have ids that this provider issued.",
     "Item with id '{id}' not found.",
     only=OPENAI_HOSTS, certain=False, status=404, param="input",
-    remedy="Refer only to items that this provider stored.", source="mastra#15729", as_of="2026-04",
-)  # fmt: skip
+    remedy="Refer only to items that this provider stored.", source="mastra#15729", as_of="2026-04")  # fmt: skip
 def reference_to_foreign_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         if not item.id or not (
@@ -201,14 +177,12 @@ def reference_to_foreign_item(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/id", {"id": item.id})
 
 
-@responses(
-    "OAR-REAS-04", "A reasoning item without encrypted content, or a reference, has an id that is stored.",
-    "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with `store` set to "
-    "true, or remove this item from your input.",
+@responses("OAR-REAS-04", "A reasoning item without encrypted content, or a reference, has an id that is stored.",
+    "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with `store` set "
+    "to true, or remove this item from your input.",
     only=(*OPENAI_HOSTS, "xai"), status=404, param="input",
     remedy="Without storage, send back only reasoning with its encrypted content.",
-    source="vercel/ai#7543; openai-agents#919; opencode#7724", as_of="2026-06",
-)  # fmt: skip
+    source="vercel/ai#7543; openai-agents#919; opencode#7724", as_of="2026-06")  # fmt: skip
 def item_not_stored(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning", "item_reference"):
         if not item.id or (item.kind == "reasoning" and item.fields.get("encrypted_content")):
@@ -228,11 +202,9 @@ def _is_surely_not_stored(request: ResponsesBody, item: Item) -> bool:
     return request.body.get("store") is False and (item.kind == "reasoning" or issued is not None)
 
 
-@responses(
-    "OAR-ITEM-07", "An assistant message keeps its `phase`.",
-    severity="lost", only=OPENAI_HOSTS,
-    remedy="Send the item as it was received.", source="protocols B.2", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@responses("OAR-ITEM-07", "An assistant message keeps its `phase`.",
+    severity="lost", only=OPENAI_HOSTS, remedy="Send the item as it was received.", source="protocols B.2",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("message"):
         issued = request.tokens.item(item.id) if item.id and not item.fields.get("phase") else None
@@ -243,12 +215,10 @@ def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
 # --- calls and outputs ------------------------------------------------------------------------------------------------
 
 
-@responses(
-    "OAR-TOOL-08", "The type of an output is that of its call.",
+@responses("OAR-TOOL-08", "The type of an output is that of its call.",
     UnverifiedText("No tool call found for {kind} output with call_id {call_id}."),
-    only=OPENAI_HOSTS, certain=False, param="input",
-    remedy="Choose the type of the output by the type of the call.", source="free-claude-code#1826", as_of="2026-09",
-)  # fmt: skip
+    only=OPENAI_HOSTS, certain=False, param="input", remedy="Choose the type of the output by the type of the call.",
+    source="free-claude-code#1826", as_of="2026-09")  # fmt: skip
 def output_of_another_type(request: ResponsesBody) -> Iterator[Violation]:
     calls = _call_kinds(request)
     for item in request.items(*_OUTPUTS, *_OTHER_OUTPUTS):
@@ -265,14 +235,12 @@ def _call_kinds(request: ResponsesBody) -> dict[str, str]:
     return {id: kind for id, kind in (stored | new).items() if id and kind in CALLS}
 
 
-@responses(
-    "OAR-TOOL-02", "Every tool output answers an earlier call: in the input, referenced, or stored.",
+@responses("OAR-TOOL-02", "Every tool output answers an earlier call: in the input, referenced, or stored.",
     "No tool call found for function call output with call_id {call_id}.",
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input",
     remedy="Send the call before its output, or refer to a response that has it.",
     source="vscode#320060; continue#10092; cursor-byok#307; calls by item_reference accepted (64 recorded)",
-    as_of="2026-08",
-)  # fmt: skip
+    as_of="2026-08")  # fmt: skip
 def output_without_call(request: ResponsesBody) -> Iterator[Violation]:
     stored_is_known = request.context.stored is not None
     from_transcript = request.continues_stored and not stored_is_known
@@ -292,13 +260,12 @@ def output_without_call(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{item.pointer}/call_id", {"call_id": item.call_id})
 
 
-@responses(
-    "OAR-TOOL-01", "Every function or custom call has an output, in the input or in the stored responses before it.",
+@responses("OAR-TOOL-01",
+    "Every function or custom call has an output, in the input or in the stored responses before it.",
     "No tool output found for function call {call_id}.",
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input",
-    remedy="Answer every call; only calls marked `async` may wait.",
-    source="GhidrAssist#78; trae-agent#245", as_of="2026-03",
-)  # fmt: skip
+    remedy="Answer every call; only calls marked `async` may wait.", source="GhidrAssist#78; trae-agent#245",
+    as_of="2026-03")  # fmt: skip
 def call_without_output(request: ResponsesBody) -> Iterator[Violation]:
     answered = {item.call_id for item in request.all_items if item.kind.endswith("_output")}
     for item in request.items(*CALLS):
@@ -323,12 +290,10 @@ def _open_stored_calls(request: ResponsesBody) -> list[str]:
     return [id for id, item in issued.items() if item.kind in CALLS and "async" not in item.fields]
 
 
-@responses(
-    "OAR-TOOL-07", "The output of a tool with an `output_schema` is JSON.",
+@responses("OAR-TOOL-07", "The output of a tool with an `output_schema` is JSON.",
     UnverifiedText("Invalid 'input[{i}].output': expected valid JSON for a tool with an output schema."),
     only=OPENAI_HOSTS, certain=False, param="input[{i}].output", code="invalid_value",
-    remedy="Encode the result of the tool as JSON.", source="protocols B.2", as_of="2026-08",
-)  # fmt: skip
+    remedy="Encode the result of the tool as JSON.", source="protocols B.2", as_of="2026-08")  # fmt: skip
 def output_not_json(request: ResponsesBody) -> Iterator[Violation]:
     typed = {tool.name for tool in request.tools if isinstance(tool.fields.get("output_schema"), dict)}
     if not typed:
@@ -341,12 +306,11 @@ def output_not_json(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/output")
 
 
-@responses(
-    "OAR-ITEM-08", "A call of a tool in a namespace names the namespace.",
+@responses("OAR-ITEM-08", "A call of a tool in a namespace names the namespace.",
     UnverifiedText("Missing required parameter: 'input[{i}].namespace'."),
     only=OPENAI_HOSTS, param="input[{i}].namespace", code="missing_required_parameter",
-    remedy="Send the item as it was received.", source="protocols B.2", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    remedy="Send the item as it was received.", source="protocols B.2", confidence="documented",
+    as_of="2026-11")  # fmt: skip
 def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
     in_namespace = {tool.name for tool in request.tools if tool.namespace}
     plain = {tool.name for tool in request.tools if not tool.namespace}
@@ -392,14 +356,11 @@ def _is_directly_after(request: ResponsesBody, issued: IssuedItem) -> bool:
     return reasoning is None or reasoning.index == issued.index - 1
 
 
-@responses(
-    "OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
+@responses("OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
     "Item '{id}' of type '{type}' was provided without its required 'reasoning' item: '{reasoning}'.",
-    only=OPENAI_HOSTS, param="input",
-    remedy="Send both, or leave the id out of the call; its call_id is enough.",
+    only=OPENAI_HOSTS, param="input", remedy="Send both, or leave the id out of the call; its call_id is enough.",
     source="cline#12242; continue#10018,#10880; rig#751; id-less calls accepted in 88 recorded requests",
-    as_of="2026-07",
-)  # fmt: skip
+    as_of="2026-07")  # fmt: skip
 def call_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
     for item, issued in _without_reasoning(request):
         if item.kind != "message":
@@ -407,13 +368,10 @@ def call_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
 
 
-@responses(
-    "OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
+@responses("OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
     "Item '{id}' of type 'message' was provided without its required 'reasoning' item: '{reasoning}'.",
-    only=OPENAI_HOSTS, param="input",
-    remedy="Send both in their order, or leave the id out of the message.",
-    source="continue#11466,#11994", as_of="2026-03",
-)  # fmt: skip
+    only=OPENAI_HOSTS, param="input", remedy="Send both in their order, or leave the id out of the message.",
+    source="continue#11466,#11994", as_of="2026-03")  # fmt: skip
 def message_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
     for item, issued in _without_reasoning(request):
         if item.kind == "message":
@@ -421,14 +379,12 @@ def message_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
 
 
-@responses(
-    "OAR-REAS-03", "A reasoning item with an id is followed by the item that followed it in its response.",
+@responses("OAR-REAS-03", "A reasoning item with an id is followed by the item that followed it in its response.",
     "Item '{id}' of type 'reasoning' was provided without its required following item.",
     only=OPENAI_HOSTS, param="input",
     remedy="Leave out the reasoning of an interrupted turn; keep consecutive reasoning items as they were received.",
-    source="continue#8933; openai-agents#1611; inspect_ai#1990; id-less items after it accepted if it has its encrypted "
-    "content (recorded)", as_of="2026-02",
-)  # fmt: skip
+    source="continue#8933; openai-agents#1611; inspect_ai#1990; id-less items after it accepted if it has its "
+    "encrypted content (recorded)", as_of="2026-02")  # fmt: skip
 def reasoning_without_next_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning"):
         if not item.id:
@@ -473,76 +429,63 @@ def _invalid_blobs(request: ResponsesBody) -> Iterator[Item]:
                 yield item
 
 
-@responses(
-    "OAR-REAS-05",
-    "Encrypted content is exactly as it was issued, to this organization and on this route. The summary may be emptied.",
-    "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
+@responses("OAR-REAS-05",
+    "Encrypted content is exactly as it was issued, to this organization and on this route. The summary may be "
+    "emptied.",
+    "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be decrypted or "
+    "parsed.",
     "The encrypted content {first}...{last} could not be verified.",
     only=OPENAI_HOSTS, code="invalid_encrypted_content",
     remedy="Leave out the named item (all reasoning if none is named) and the ids that depend on it, then retry.",
-    source="codex#8119,#8145; new-api#4662; experiential#965; sub2api#3138", as_of="2026-09",
-)  # fmt: skip
+    source="codex#8119,#8145; new-api#4662; experiential#965; sub2api#3138", as_of="2026-09")  # fmt: skip
 def encrypted_content_invalid(request: ResponsesBody) -> Iterator[Violation]:
     for item in _invalid_blobs(request):
         fields = {"id": item.id, "first": item.blob[:4], "last": item.blob[-4:]}
         yield Violation(f"{item.pointer}/encrypted_content", fields, message=0 if item.id else 1)
 
 
-responses(
-    "OAR-REAS-10",
+responses("OAR-REAS-10",
     "Encrypted content is taken from the event that finished the item, not from the one that started it.",
     only=OPENAI_HOSTS, code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
     remedy="Store the item of `response.output_item.done` or of the finished response.",
-    source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08",
-)  # fmt: skip
+    source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08")  # fmt: skip
 
 
-@responses(
-    "OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
+@responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
     "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
     only=("xai",), code="invalid-argument",
     remedy="Send `summary`, at least an empty list, and leave out fields that are null.",
-    source="grok2api#688,#689,#1025", as_of="2026-08",
-)  # fmt: skip
+    source="grok2api#688,#689,#1025", as_of="2026-08")  # fmt: skip
 def incomplete_reasoning_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning"):
         if item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None):
             yield Violation(item.pointer)
 
 
-@responses(
-    "OAR-XAI-01", "Encrypted content is exactly as it was issued.",
-    "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a previous "
-    "response.",
-    only=("xai",), code="invalid-argument",
-    remedy="Remove `encrypted_content`, keep the summary, and retry.",
-    source="opencodex#2229; openclaw#97926", as_of="2026-08",
-)  # fmt: skip
+@responses("OAR-XAI-01", "Encrypted content is exactly as it was issued.",
+    "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a "
+    "previous response.",
+    only=("xai",), code="invalid-argument", remedy="Remove `encrypted_content`, keep the summary, and retry.",
+    source="opencodex#2229; openclaw#97926", as_of="2026-08")  # fmt: skip
 def encrypted_content_not_decrypted(request: ResponsesBody) -> Iterator[Violation]:
     for item in _invalid_blobs(request):
         yield Violation(f"{item.pointer}/encrypted_content")
 
 
-@responses(
-    "OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
-    severity="warned", only=(*OPENAI_HOSTS, "xai"),
-    remedy="Nothing to do.",
+@responses("OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
+    severity="warned", only=(*OPENAI_HOSTS, "xai"), remedy="Nothing to do.",
     source="C/openai-responses/openai/ruby-llm__chat_basic_chat_functionality_openai_gpt-5-nano_*; Azure and xAI, too",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
+    confidence="recorded", as_of="2026")  # fmt: skip
 def reasoning_without_id(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning"):
         if item.blob and item.fields.get("id") is None:
             yield Violation(item.pointer)
 
 
-@responses(
-    "OAR-REAS-11",
+@responses("OAR-REAS-11",
     "Reasoning of earlier turns is ignored if `reasoning.context` is `current_turn`, the default before GPT-5.6.",
-    severity="warned", only=OPENAI_HOSTS,
-    remedy="Harmless: it only makes the request longer.",
-    source="protocols B.1", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    severity="warned", only=OPENAI_HOSTS, remedy="Harmless: it only makes the request longer.", source="protocols B.1",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def reasoning_of_earlier_turns(request: ResponsesBody) -> Iterator[Violation]:
     context = text(request.reasoning, "context")
     if context in ("", "auto"):
@@ -552,14 +495,11 @@ def reasoning_of_earlier_turns(request: ResponsesBody) -> Iterator[Violation]:
         yield from (Violation(item.pointer) for item in request.items("reasoning") if item.index < last)
 
 
-@responses(
-    "OAR-DS-01",
+@responses("OAR-DS-01",
     "The calls of a turn come after its messages and reasoning: an assistant item closes the calls before it.",
     UnverifiedText("No tool output found for tool call {call_id}."),
-    applies=lambda request: request.context.row.responses.calls_last,
-    remedy="Move the calls to the end of their turn.",
-    source="pydantic-ai#7448 (verified live); protocols B.4.8", confidence="recorded", as_of="2026-08",
-)  # fmt: skip
+    applies=lambda request: request.context.row.responses.calls_last, remedy="Move the calls to the end of their turn.",
+    source="pydantic-ai#7448 (verified live); protocols B.4.8", confidence="recorded", as_of="2026-08")  # fmt: skip
 def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
     calls: list[Item] = []
     for item in request.items():
@@ -574,15 +514,12 @@ def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
 # --- length -----------------------------------------------------------------------------------------------------------
 
 
-@responses(
-    "OAR-PARAM-09", "The input fits into the context window of the model.",
+@responses("OAR-PARAM-09", "The input fits into the context window of the model.",
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
     applies=lambda request: bool(request.traits.context_window), only=OPENAI_HOSTS, param="input",
-    code="context_length_exceeded",
-    remedy="Compact the conversation.",
+    code="context_length_exceeded", remedy="Compact the conversation.",
     source="C/openai-responses/openai/ruby-llm__chat_real_error_scenarios_openai_gpt-5-nano_handles_context_length_*",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
+    confidence="recorded", as_of="2026")  # fmt: skip
 def input_too_long(request: ResponsesBody) -> Iterator[Violation]:
     window = request.traits.context_window or 0
     request.setting("input")

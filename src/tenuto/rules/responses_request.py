@@ -298,16 +298,14 @@ _SHAPES = shapes({
 })  # fmt: skip
 
 
-@responses(
-    "OAR-SHAPE", "The body has the JSON types and required fields of a Responses request.",
+@responses("OAR-SHAPE", "The body has the JSON types and required fields of a Responses request.",
     UnverifiedText(OPENAI_MISSING),
     UnverifiedText(OPENAI_WRONG_TYPE),
     UnverifiedText("Invalid '{field}': integer below minimum value. Expected a value >= 1, but got {value} instead."),
     UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
-    param="{field}", code="{code}", final=True,
-    remedy="Write the body as the API reference describes it.",
-    source="OpenAI API reference; wording of the types seen in traffic", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    param="{field}", code="{code}", final=True, remedy="Write the body as the API reference describes it.",
+    source="OpenAI API reference; wording of the types seen in traffic", confidence="documented",
+    as_of="2026-11")  # fmt: skip
 def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
     request.see(list(request.body))
     yield from map(openai_violation, wrong_values(request.body, "Request", _SHAPES))
@@ -321,13 +319,11 @@ def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/role", {**fields, "field": f"input[{item.index}].role"}, 3)
 
 
-@responses(
-    "OAR-ITEM-11", "Items and the parts of messages have types that the API knows.",
+@responses("OAR-ITEM-11", "Items and the parts of messages have types that the API knows.",
     UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
     only=OPENAI_HOSTS, final=True, param="{param}", code="invalid_value",
     remedy="Use the item and part types of this API; text is `input_text` or `output_text`.",
-    source="OpenAI API reference", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    source="OpenAI API reference", confidence="documented", as_of="2026-11")  # fmt: skip
 def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         if item.kind not in _ITEM_TYPES:
@@ -367,14 +363,12 @@ _NOT_A_RESPONSE = ("chatcmpl-", "cmpl-", "gen-", "msg_", "rs_", "fc_", "ctc_", "
 _LOGPROBS = "message.output_text.logprobs"
 
 
-@responses(
-    "OAR-PARAM-08", "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
+@responses("OAR-PARAM-08",
+    "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
     "The requested model '{model}' does not exist.",
-    only=("openai",), param="model", code="model_not_found",
-    remedy="Use a model of the provider's list.",
+    only=("openai",), param="model", code="model_not_found", remedy="Use a model of the provider's list.",
     source="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
+    confidence="recorded", as_of="2026")  # fmt: skip
 def unknown_model(request: ResponsesBody) -> Iterator[Violation]:
     row = request.context.row
     request.setting("model")
@@ -383,26 +377,22 @@ def unknown_model(request: ResponsesBody) -> Iterator[Violation]:
         yield Violation("/model", {"model": request.model})
 
 
-@responses(
-    "OAR-PARAM-13",
+@responses("OAR-PARAM-13",
     "The model name fits the provider's naming pattern, but the catalog can only guess what the model accepts.",
-    severity="warned", only=("openai",),
-    remedy="Check the name against the provider's list of models.",
-    source="decision: an unknown name that fits is played by the simulator", confidence="inferred", as_of="2026-11",
-)  # fmt: skip
+    severity="warned", only=("openai",), remedy="Check the name against the provider's list of models.",
+    source="decision: an unknown name that fits is played by the simulator", confidence="inferred",
+    as_of="2026-11")  # fmt: skip
 def guessed_model(request: ResponsesBody) -> Iterator[Violation]:
     is_guessed = not request.traits.known or request.traits.confidence == "low"
     if is_guessed and re.fullmatch(request.context.row.model_names, request.model):
         yield Violation("/model", {"model": request.model})
 
 
-@responses(
-    "OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
+@responses("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
     UnverifiedText("Unknown parameter: '{name}'."),
-    only=OPENAI_HOSTS, param="{name}", code="unknown_parameter",
-    remedy="Write the request in this dialect.",
-    source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs", as_of="2026",
-)  # fmt: skip
+    only=OPENAI_HOSTS, param="{name}", code="unknown_parameter", remedy="Write the request in this dialect.",
+    source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs",
+    as_of="2026")  # fmt: skip
 def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
     known = _COMPACT_PARAMETERS if request.context.method == "compact" else _PARAMETERS
     for name in request.see(list(request.body)):
@@ -410,17 +400,13 @@ def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"/{escape(name)}", {"name": name})
 
 
-@responses(
-    "OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
+@responses("OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
     "Invalid '{name}': decimal below minimum value. Expected a value >= 0, but got {value} instead.",
-    UnverifiedText(
-        "Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} instead."
-    ),
-    refused_by=OPENAI_HOSTS, param="{name}", code="{code}",
-    remedy="Keep the value in its range.",
+    UnverifiedText("Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} "
+    "instead."),
+    refused_by=OPENAI_HOSTS, param="{name}", code="{code}", remedy="Keep the value in its range.",
     source="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
+    confidence="recorded", as_of="2026")  # fmt: skip
 def sampling_out_of_range(request: ResponsesBody) -> Iterator[Violation]:
     for name, most in (("temperature", 2), ("top_p", 1)):
         value = request.setting(name)
@@ -438,13 +424,11 @@ def number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@responses(
-    "OAR-PARAM-12", "`max_output_tokens` is at least 16.",
+@responses("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {value} instead.",
     only=OPENAI_HOSTS, param="max_output_tokens", code="integer_below_min_value",
-    remedy="Send 16 or more, or leave the limit out.",
-    source="pi#6265; hindsight#58; inspect_evals#694", as_of="2026-07",
-)  # fmt: skip
+    remedy="Send 16 or more, or leave the limit out.", source="pi#6265; hindsight#58; inspect_evals#694",
+    as_of="2026-07")  # fmt: skip
 def too_few_output_tokens(request: ResponsesBody) -> Iterator[Violation]:
     value = request.setting("max_output_tokens")
     if isinstance(value, int) and value < 16:
@@ -455,15 +439,12 @@ def _reasons(request: ResponsesBody) -> bool:
     return request.traits.thinking != ("none",)
 
 
-@responses(
-    "OAR-PARAM-02", "The reasoning effort is one that the model has.",
+@responses("OAR-PARAM-02", "The reasoning effort is one that the model has.",
     "Unsupported value: '{effort}' is not supported with the '{model}' model. Supported values are: {allowed}.",
     applies=lambda request: bool(request.traits.efforts) and _reasons(request), refused_by=OPENAI_HOSTS,
-    param="reasoning.effort", code="unsupported_value",
-    remedy="Use an effort of the model; see `tenuto models`.",
+    param="reasoning.effort", code="unsupported_value", remedy="Use an effort of the model; see `tenuto models`.",
     source="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols B.1",
-    confidence="recorded", as_of="2026-09",
-)  # fmt: skip
+    confidence="recorded", as_of="2026-09")  # fmt: skip
 def unsupported_effort(request: ResponsesBody) -> Iterator[Violation]:
     efforts, effort = request.traits.efforts or (), text(request.reasoning, "effort")
     if effort and effort not in efforts:
@@ -479,16 +460,13 @@ def _rejects_sampling(request: ResponsesBody) -> bool:
     return request.effort != "none" and not (not request.effort and traits.thinking_default == "no")
 
 
-@responses(
-    "OAR-PARAM-01",
+@responses("OAR-PARAM-01",
     "Models that reason accept no sampling parameters and no log probabilities, unless the effort is `none`.",
     "Unsupported parameter: '{name}' is not supported with this model.",
     applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), only=OPENAI_HOSTS,
-    param="{name}",
-    remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).",
+    param="{name}", remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).",
     source="C/openai-responses/openai/vercel-ai__reasoning-model-temperature-error (recorded:false); incidentfox#111",
-    as_of="2026",
-)  # fmt: skip
+    as_of="2026")  # fmt: skip
 def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
     rejected = _rejects_sampling(request)
     for name in ("temperature", "top_p", "top_logprobs"):
@@ -498,14 +476,12 @@ def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
         yield Violation("/include", {"name": "include"})
 
 
-@responses(
-    "OAR-REAS-12", "Models that do not reason accept no reasoning options.",
+@responses("OAR-REAS-12", "Models that do not reason accept no reasoning options.",
     "Encrypted content is not supported with this model.",
     UnverifiedText("Unsupported parameter: '{name}' is not supported with this model."),
     only=OPENAI_HOSTS, param="{name}", code="unsupported_parameter",
-    remedy="Set reasoning options only for models that reason.",
-    source="cairn#127; second text from memory", as_of="2026-08",
-)  # fmt: skip
+    remedy="Set reasoning options only for models that reason.", source="cairn#127; second text from memory",
+    as_of="2026-08")  # fmt: skip
 def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
     reasons = _reasons(request)
     if request.includes("reasoning.encrypted_content") and not reasons:
@@ -515,15 +491,11 @@ def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"/reasoning/{key}", {"name": f"reasoning.{key}"}, message=1)
 
 
-@responses(
-    "OAR-PARAM-04", "JSON mode needs the word JSON in a message.",
-    UnverifiedText(
-        "Response input messages must contain the word 'json' in some form to use 'text.format' of type 'json_object'."
-    ),
-    only=OPENAI_HOSTS, param="input",
-    remedy="Use a `json_schema` format, or ask for JSON in a message.",
-    source="protocols B.1; text from memory", as_of="2026",
-)  # fmt: skip
+@responses("OAR-PARAM-04", "JSON mode needs the word JSON in a message.",
+    UnverifiedText("Response input messages must contain the word 'json' in some form to use 'text.format' of type "
+    "'json_object'."),
+    only=OPENAI_HOSTS, param="input", remedy="Use a `json_schema` format, or ask for JSON in a message.",
+    source="protocols B.1; text from memory", as_of="2026")  # fmt: skip
 def json_mode_without_the_word(request: ResponsesBody) -> Iterator[Violation]:
     if _text_format(request).get("type") != "json_object":
         return
@@ -543,24 +515,20 @@ def _text_format(request: ResponsesBody) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-@responses(
-    "OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
+@responses("OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
     UnverifiedText("Mutually exclusive parameters: 'previous_response_id' and 'conversation'."),
-    only=OPENAI_HOSTS, param="previous_response_id", code="mutually_exclusive_parameters",
-    remedy="Send one of them.", source="protocols B.1", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    only=OPENAI_HOSTS, param="previous_response_id", code="mutually_exclusive_parameters", remedy="Send one of them.",
+    source="protocols B.1", confidence="documented", as_of="2026-11")  # fmt: skip
 def two_histories(request: ResponsesBody) -> Iterator[Violation]:
     previous, conversation = request.setting("previous_response_id"), request.setting("conversation")
     if previous is not None and conversation is not None:
         yield Violation("/previous_response_id", certain=bool(previous and conversation))
 
 
-@responses(
-    "OAR-PARAM-06", "The previous response is stored.",
+@responses("OAR-PARAM-06", "The previous response is stored.",
     "Previous response with id '{id}' not found.",
     only=(*OPENAI_HOSTS, "xai"), param="previous_response_id", code="previous_response_not_found",
-    remedy="Send the whole conversation.", source="bifrost#2441; protocols B.4.1; P27", as_of="2026-03",
-)  # fmt: skip
+    remedy="Send the whole conversation.", source="bifrost#2441; protocols B.4.1; P27", as_of="2026-03")  # fmt: skip
 def previous_response_unknown(request: ResponsesBody) -> Iterator[Violation]:
     id = request.setting("previous_response_id")
     if id is None:
@@ -574,20 +542,16 @@ def previous_response_unknown(request: ResponsesBody) -> Iterator[Violation]:
         yield Violation("/previous_response_id", {"id": id}, certain=bool(id))
 
 
-responses(
-    "OAR-PARAM-07", "Organizations with zero data retention cannot continue a stored response.",
+responses("OAR-PARAM-07", "Organizations with zero data retention cannot continue a stored response.",
     "Previous response cannot be used for this organization due to Zero Data Retention.",
     param="previous_response_id", unchecked="a request does not show whether its organization has zero data retention",
-    remedy="Send `store: false` and the whole conversation.", source="oh-my-pi#2341; vscode#317158", as_of="2026-06",
-)  # fmt: skip
+    remedy="Send `store: false` and the whole conversation.", source="oh-my-pi#2341; vscode#317158",
+    as_of="2026-06")  # fmt: skip
 
 
-@responses(
-    "OAR-PARAM-11", "Instructions are not carried over from the previous response.",
-    severity="lost", only=OPENAI_HOSTS,
-    remedy="Send the instructions with every request.",
-    source="protocols B.1", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@responses("OAR-PARAM-11", "Instructions are not carried over from the previous response.",
+    severity="lost", only=OPENAI_HOSTS, remedy="Send the instructions with every request.", source="protocols B.1",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
     before = request.previous.request.get("instructions") if request.previous is not None else None
     if before and not request.setting("instructions"):
@@ -599,31 +563,24 @@ def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
 _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
 
 
-@responses(
-    "OAR-TOOL-06", "A request has at most 128 tools.",
-    "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} instead.",
-    only=OPENAI_HOSTS, param="tools", code="array_above_max_length",
-    remedy="Send fewer tools, or use tool_search.",
-    source="Tools4AI#16; opencode#4909; claude-code-router#686", as_of="2025-11",
-)  # fmt: skip
+@responses("OAR-TOOL-06", "A request has at most 128 tools.",
+    "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} "
+    "instead.",
+    only=OPENAI_HOSTS, param="tools", code="array_above_max_length", remedy="Send fewer tools, or use tool_search.",
+    source="Tools4AI#16; opencode#4909; claude-code-router#686", as_of="2025-11")  # fmt: skip
 def too_many_tools(request: ResponsesBody) -> Iterator[Violation]:
     tools = request.list("tools")
     if len(tools) > 128:
         yield Violation("/tools", {"n": len(tools)})
 
 
-@responses(
-    "OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
-    UnverifiedText(
-        "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
-    ),
-    UnverifiedText(
-        "Invalid '{param}': string too long. Expected a string with maximum length 64, but got a string with length {n} "
-        "instead."
-    ),
-    only=OPENAI_HOSTS, param="{param}", code="invalid_value",
-    remedy="Map tool names to valid ones and back.", source="protocols F", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@responses("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
+    UnverifiedText("Invalid '{param}': string does not match pattern. Expected a string that matches the pattern "
+    "'^[a-zA-Z0-9_-]+$'."),
+    UnverifiedText("Invalid '{param}': string too long. Expected a string with maximum length 64, but got a string "
+    "with length {n} instead."),
+    only=OPENAI_HOSTS, param="{param}", code="invalid_value", remedy="Map tool names to valid ones and back.",
+    source="protocols F", confidence="documented", as_of="2026-11")  # fmt: skip
 def invalid_tool_name(request: ResponsesBody) -> Iterator[Violation]:
     for tool in request.client_tools():
         fields = {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)}
@@ -633,12 +590,10 @@ def invalid_tool_name(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{tool.pointer}/name", fields, message=1)
 
 
-@responses(
-    "OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
+@responses("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
     "Deferred tools require tools.tool_search",
-    only=OPENAI_HOSTS, certain=False, param="tools",
-    remedy="Add the tool_search tool.", source="protocols B.2", as_of="2026-08",
-)  # fmt: skip
+    only=OPENAI_HOSTS, certain=False, param="tools", remedy="Add the tool_search tool.", source="protocols B.2",
+    as_of="2026-08")  # fmt: skip
 def deferred_tool_without_search(request: ResponsesBody) -> Iterator[Violation]:
     deferred = [tool for tool in request.tools if tool.fields.get("defer_loading") is True]
     searchable = any(tool.fields.get("type") == "tool_search" for tool in request.tools)
@@ -654,14 +609,12 @@ _NOT_REQUIRED = (
 )
 
 
-@responses(
-    "OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
+@responses("OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
     f"Invalid schema for function '{{name}}': {_NOT_CLOSED}",
     f"Invalid schema for function '{{name}}': {_NOT_REQUIRED}",
     only=OPENAI_HOSTS, param="{param}", code="invalid_function_parameters",
-    remedy="Rewrite the schema, or send `strict: false`.",
-    source="openai-agents#1023; opencode#13737; laravel/ai#506", as_of="2026-08",
-)  # fmt: skip
+    remedy="Rewrite the schema, or send `strict: false`.", source="openai-agents#1023; opencode#13737; laravel/ai#506",
+    as_of="2026-08")  # fmt: skip
 def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
     for tool in request.client_tools():
         if tool.fields.get("type") == "function" and tool.fields.get("strict") is True:
@@ -669,14 +622,12 @@ def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
             yield from _open_schema(pointer, tool.name, tool.fields.get("parameters"))
 
 
-@responses(
-    "OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
+@responses("OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
     f"Invalid schema for response_format '{{name}}': {_NOT_CLOSED}",
     f"Invalid schema for response_format '{{name}}': {_NOT_REQUIRED}",
     only=OPENAI_HOSTS, param="text.format.schema", code="invalid_json_schema",
-    remedy="Rewrite the schema, or send `strict: false`.",
-    source="adk-python#4039; xsai#202 (both Chat Completions)", as_of="2026-08",
-)  # fmt: skip
+    remedy="Rewrite the schema, or send `strict: false`.", source="adk-python#4039; xsai#202 (both Chat Completions)",
+    as_of="2026-08")  # fmt: skip
 def open_schema_of_strict_format(request: ResponsesBody) -> Iterator[Violation]:
     options = _text_format(request)
     if options.get("type") == "json_schema" and options.get("strict") is True:
