@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +10,7 @@ import msgspec
 from tenuto.audit.journal import compare_requests
 from tenuto.audit.placement import PointerIndex, block_outcomes
 from tenuto.audit.report import BlockOutcome, Finding, Report
+from tenuto.audit.tokens import ChatTokens, GeminiTokens, MessagesTokens, ResponsesTokens, TranscriptTokens, parse_value
 from tenuto.catalog import resolve
 from tenuto.catalog.providers import provider_or_default
 from tenuto.core import jsonio
@@ -23,7 +23,7 @@ from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.rules.body import RequestContext
 from tenuto.rules.book import RuleFinding, findings, open_body
-from tenuto.rules.issued_tokens import IssuedTokens, NoTokens
+from tenuto.rules.issued_tokens import NoTokens
 from tenuto.wire.token_scope import foreign_replies
 from tenuto.wire.write import write_request
 
@@ -32,13 +32,12 @@ Auditable: TypeAlias = Transcript | ChatRequest | Sequence[Message] | Sequence[E
 
 _PLACEHOLDER_USER_TEXT = "Continue."
 """The next user message of a conversation that ends with a reply."""
-_TOKENS: dict[Dialect, tuple[str, str]] = {
-    "anthropic-messages": ("anthropic_tokens", "MessagesTokens"),
-    "openai-responses": ("responses_tokens", "ResponsesTokens"),
-    "openai-chat": ("chat_tokens", "ChatTokens"),
-    "gemini": ("gemini_tokens", "GeminiTokens"),
+_TOKENS: dict[Dialect, type[TranscriptTokens]] = {
+    "anthropic-messages": MessagesTokens,
+    "openai-responses": ResponsesTokens,
+    "openai-chat": ChatTokens,
+    "gemini": GeminiTokens,
 }
-"""The module and the class with the tokens of a transcript."""
 
 
 def audit(
@@ -61,8 +60,6 @@ def audit(
     request, entries = _to_request(conversation, target, tools)
     resolved = target if isinstance(target, Target) else find(target or request.model)
     report = _audit_request(request, resolved, is_final=isinstance(conversation, ChatRequest))
-    if not entries:
-        return report
     compared = compare_requests(entries, find)
     changed = [finding for finding in compared if finding is not None]
     return msgspec.structs.replace(report, findings=(*report.findings, *changed), compared=len(compared))
@@ -107,7 +104,7 @@ def report_of(request: ChatRequest, target: Target, wire: WireRequest) -> Report
         wire = write_request(request, target, trace=True)
     outcomes = block_outcomes(request.transcript, wire.placements)
     replies = tuple(message for message in request.transcript if isinstance(message, AssistantMessage))
-    found = _findings(_parse(wire.body), target, wire.headers, replies, len(wire.body))
+    found = _findings(parse_value(wire.body), target, wire.headers, replies, len(wire.body))
     if found:
         index = PointerIndex(outcomes)
         found = tuple(msgspec.structs.replace(finding, location=index.find(finding.pointer)) for finding in found)
@@ -140,20 +137,12 @@ def _findings(
         headers_known=headers is not None,
         account=target.account,
         platform=target.platform,
-        tokens=_issued_tokens(replies, target),
+        tokens=_TOKENS[target.dialect](replies, target) if replies else NoTokens(),
         replies=replies,
         foreign=foreign_replies(replies, target),
         size=size,
     )
     return tuple(_to_finding(finding) for finding in findings(open_body(target.dialect, body, context)))
-
-
-def _issued_tokens(replies: tuple[AssistantMessage, ...], target: Target) -> IssuedTokens:
-    if not replies:
-        return NoTokens()
-    module, name = _TOKENS[target.dialect]
-    tokens: IssuedTokens = getattr(importlib.import_module(f"tenuto.audit.{module}"), name)(replies, target)
-    return tokens
 
 
 def _to_finding(finding: RuleFinding) -> Finding:
@@ -171,19 +160,12 @@ def _to_finding(finding: RuleFinding) -> Finding:
     )
 
 
-def _parse(body: bytes) -> dict[str, Any]:
-    """Parse a body that an encoder wrote, without the check of its depth (nine tenths of the time, measured)."""
-    try:
-        parsed: dict[str, Any] = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        parsed = jsonio.parse(body)
-    return parsed
-
-
 def _mark_refused(outcomes: tuple[BlockOutcome, ...], found: tuple[Finding, ...]) -> tuple[BlockOutcome, ...]:
     refused = {finding.location: finding for finding in reversed(found) if finding.severity == "refused"}
     return tuple(
-        msgspec.structs.replace(
+        block
+        if (finding := refused.get(block.location)) is None
+        else msgspec.structs.replace(
             block,
             outcome="refused",
             rule=finding.rule,
@@ -191,8 +173,6 @@ def _mark_refused(outcomes: tuple[BlockOutcome, ...], found: tuple[Finding, ...]
             remedy=finding.remedy,
             source=finding.source,
         )
-        if (finding := refused.get(block.location)) is not None
-        else block
         for block in outcomes
     )
 

@@ -19,9 +19,9 @@ Confidence: TypeAlias = Literal["recorded", "documented", "practice", "inferred"
 _NAME = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"/(\d+)(?=/|$)")
 _MODULES: dict[RuleDialect, tuple[str, ...]] = {
-    "anthropic-messages": ("anthropic_request", "anthropic_compaction", "anthropic_messages", "anthropic_thinking"),
+    "anthropic-messages": ("anthropic_request", "anthropic_messages", "anthropic_thinking"),
     "openai-responses": ("responses_request", "responses_items"),
-    "openai-chat": ("chat", "chat_parameters", "chat_hosts"),
+    "openai-chat": ("chat", "chat_hosts"),
     "gemini": ("gemini", "gemini_turns"),
     "cross": ("handoff",),
 }

@@ -11,6 +11,7 @@ from tenuto.rules.body import Fields, escape, objects, text
 from tenuto.rules.book import UnverifiedText, Violation
 from tenuto.rules.chat import (
     LOCAL_HOSTS,
+    PENALTIES,
     REASONING_FIELDS,
     STRAY_RESULT,
     UNANSWERED_CALL,
@@ -22,7 +23,6 @@ from tenuto.rules.chat import (
     message_text,
     result_without_call,
 )
-from tenuto.rules.chat_parameters import PENALTIES
 from tenuto.rules.issued_tokens import has_content, matches
 
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
