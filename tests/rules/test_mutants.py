@@ -12,6 +12,7 @@ import pytest
 
 from rules.runner import Case, audit_problems, cases, sim_problems
 from tenuto.rules import Rule, Violation, all_rules, book
+from tenuto.rules.book import Condition
 
 
 def mutants() -> Iterator[tuple[str, Rule, Rule | None]]:
@@ -29,7 +30,10 @@ def mutants() -> Iterator[tuple[str, Rule, Rule | None]]:
             yield f"{rule.id} certain", rule, replace(rule, certain=True)
         elif rule.refused_by:
             yield f"{rule.id} certain for all targets", rule, replace(rule, refused_by=())
-        if rule.certain and "certain=" in inspect.getsource(rule.check):
+        if isinstance(rule.check, Condition):
+            inverted = rule.check._replace(when=lambda item, when=rule.check.when: not when(item))
+            yield f"{rule.id} under the opposite condition", rule, replace(rule, check=inverted)
+        elif rule.certain and "certain=" in inspect.getsource(rule.check):
             yield f"{rule.id} certain in every place", rule, replace(rule, check=_certain(rule))
 
 

@@ -68,6 +68,10 @@ class BodyMessage(msgspec.Struct, frozen=True):
     content: Any
 
     @property
+    def pointer(self) -> str:
+        return f"/messages/{self.i}"
+
+    @property
     def is_compaction(self) -> bool:
         """Whether it has only a compaction block, which belongs to no turn."""
         return bool(self.blocks) and all(block.is_compaction for block in self.blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from tenuto.rules.anthropic_body import (
     SERVER_CALLS,
@@ -111,15 +112,12 @@ def same_role_twice(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"/messages/{message.i}/role", {"role": message.role})
 
 
-@claude("ANT-MSG-08", "The model has a system role among the messages.",
+claude("ANT-MSG-08", "The model has a system role among the messages.",
     "role 'system' is not supported on this model",
     applies=lambda request: request.is_claude and request.traits.system_mid == "rejected",
+    each=lambda request: request.messages, at="/role", when=lambda message: message.role == "system",
     remedy="Send it as marked text of the user, or in `system`, which changes the prefix.",
     source="claude-code#61412; pydantic-ai#6765", as_of="2026-07")  # fmt: skip
-def system_message_refused(request: MessagesBody) -> Iterator[Violation]:
-    for message in request.messages:
-        if message.role == "system":
-            yield Violation(f"/messages/{message.i}/role")
 
 
 @claude("ANT-MSG-09", "A system message follows a user message.",
@@ -150,13 +148,12 @@ def message_empty(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"/messages/{message.i}/content")
 
 
-@claude("ANT-CACHE-03", "An empty text block has no cache_control.",
+claude("ANT-CACHE-03", "An empty text block has no cache_control.",
     "{path}.text: cache_control cannot be set for empty text blocks",
-    remedy="Omit the empty text.", source="ad4m#996; error texts quoted by clients", as_of="2026-03")  # fmt: skip
-def empty_text_cached(request: MessagesBody) -> Iterator[Violation]:
-    for item in request.content("text"):
-        if item.raw.get("cache_control") is not None and item.raw.get("text") == "":
-            yield Violation(item.pointer, {"path": item.path})
+    each=lambda request: request.content("text"),
+    when=lambda item: item.raw.get("cache_control") is not None and item.raw.get("text") == "",
+    values=lambda item: {"path": item.path}, remedy="Omit the empty text.",
+    source="ad4m#996; error texts quoted by clients", as_of="2026-03")  # fmt: skip
 
 
 @anthropic("ANT-MSG-01", "Text blocks are not empty.",
@@ -221,6 +218,30 @@ _MAX_IMAGE_BYTES, _SURE_IMAGE_BYTES = 5 * 1024 * 1024, 10 * 1024 * 1024
 _MAX_SIDE, _MAX_SIDE_OF_MANY, _MANY_IMAGES = 8000, 2000, 20
 
 
+class _Image(NamedTuple):
+    """An image that is sent as base64."""
+
+    pointer: str
+    path: str
+    raw: Fields
+    data: str
+
+    @property
+    def side(self) -> int:
+        """The longer side in pixels; 0 if it is not known, or if the request has the image scaled down."""
+        change = self.raw.get("transformations")
+        if isinstance(change, dict) and change.get("oversized_image") == "downsize":
+            return 0
+        return max(read_head(decode_head(self.data))[1:])
+
+
+def _images(request: MessagesBody) -> Iterator[_Image]:
+    for item in request.content("image"):
+        data = text(item.raw["source"], "data") if item.raw["source"].get("type") == "base64" else ""
+        if data:
+            yield _Image(*item, data)
+
+
 @claude("ANT-MEDIA-04", "An image is a JPEG, PNG, GIF or WebP, and has the media type that it names.",
     "{path}.image.source.base64: The image was specified using the {t} media type, but the image appears to be a "
     "{actual} image",
@@ -231,8 +252,8 @@ _MAX_SIDE, _MAX_SIDE_OF_MANY, _MANY_IMAGES = 8000, 2000, 20
 def image_type_wrong(request: MessagesBody) -> Iterator[Violation]:
     modes = request.traits.thinking
     compared = bool(request.model and modes) and "none" not in modes  # older models accepted any name
-    for item, data in _images(request):
-        named, actual = text(item.raw["source"], "media_type"), read_head(decode_head(data)).media_type
+    for item in _images(request):
+        named, actual = text(item.raw["source"], "media_type"), read_head(decode_head(item.data)).media_type
         fields: dict[str, object] = {"path": item.path, "t": named, "actual": actual}
         if named not in _IMAGE_TYPES:
             yield Violation(f"{item.pointer}/source/media_type", fields, 1)
@@ -245,49 +266,26 @@ def image_type_wrong(request: MessagesBody) -> Iterator[Violation]:
     remedy="Compress the image.", source="error texts quoted by clients; oh-my-pi#10633 (10 MB)",
     as_of="2026-09")  # fmt: skip
 def image_too_heavy(request: MessagesBody) -> Iterator[Violation]:
-    for item, data in _images(request):
-        size = decoded_size(data)
+    for item in _images(request):
+        size = decoded_size(item.data)
         if size > _MAX_IMAGE_BYTES:
             fields = {"path": item.path, "n": size}
             yield Violation(f"{item.pointer}/source", fields, certain=size > _SURE_IMAGE_BYTES)
 
 
-@claude("ANT-MEDIA-01", "An image is at most 8000 pixels wide and high.",
+claude("ANT-MEDIA-01", "An image is at most 8000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels",
+    each=_images, at="/source", when=lambda image: image.side > _MAX_SIDE, values=lambda image: {"path": image.path},
     remedy="Scale it down before storing it, or request that with `transformations`.",
     source="claude-code#4778,#5147; oh-my-pi#10633", as_of="2026-09")  # fmt: skip
-def image_too_large(request: MessagesBody) -> Iterator[Violation]:
-    for item, data in _images(request):
-        if _side(item.raw, data) > _MAX_SIDE:
-            yield Violation(f"{item.pointer}/source", {"path": item.path})
 
-
-@claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels wide and high.",
+claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image "
     "requests: 2000 pixels",
+    each=lambda request: _images(request) if len(request.content("image")) > _MANY_IMAGES else (), at="/source",
+    when=lambda image: image.side > _MAX_SIDE_OF_MANY, values=lambda image: {"path": image.path},
     remedy="Scale all of them down, or remove old ones where a turn is complete.",
     source="claude-code#49537,#9375; oh-my-pi#10633", as_of="2026-04")  # fmt: skip
-def image_too_large_among_many(request: MessagesBody) -> Iterator[Violation]:
-    if len(request.content("image")) > _MANY_IMAGES:
-        for item, data in _images(request):
-            if _side(item.raw, data) > _MAX_SIDE_OF_MANY:
-                yield Violation(f"{item.pointer}/source", {"path": item.path})
-
-
-def _images(request: MessagesBody) -> Iterator[tuple[ContentItem, str]]:
-    """Yield the images that are sent as base64, with their data."""
-    for item in request.content("image"):
-        source = item.raw["source"]
-        data = text(source, "data") if source.get("type") == "base64" else ""
-        if data:
-            yield item, data
-
-
-def _side(image: Fields, data: str) -> int:
-    change = image.get("transformations")
-    if isinstance(change, dict) and change.get("oversized_image") == "downsize":
-        return 0
-    return max(read_head(decode_head(data))[1:])
 
 
 # --- calls and results ------------------------------------------------------------------------------------------------
@@ -308,35 +306,26 @@ def call_id_invalid(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"{block.pointer}/{key}", message=int(key != "id"))
 
 
-@anthropic("ANT-TOOL-12", "The input of a call is an object.",
+anthropic("ANT-TOOL-12", "The input of a call is an object.",
     "messages.{i}.content.{j}.tool_use.input: Input should be a valid dictionary",
+    each=lambda request: request.blocks("tool_use"), at="/input",
+    when=lambda block: not isinstance(block.raw.get("input"), dict),
     remedy="Wrap the text as a field, and return a result that says that the call failed.",
     source="error texts quoted by clients", as_of="2026-06")  # fmt: skip
-def input_not_object(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks("tool_use"):
-        if not isinstance(block.raw.get("input"), dict):
-            yield Violation(f"{block.pointer}/input")
 
-
-@anthropic("ANT-TOOL-13", "A result whose content is a list has a block in it.",
+anthropic("ANT-TOOL-13", "A result whose content is a list has a block in it.",
     UnverifiedText("messages.{i}.content.{j}.tool_result.content: List should have at least 1 item"),
+    each=lambda request: request.blocks("tool_result"), at="/content",
+    when=lambda block: block.raw.get("content") == [],
     remedy="Omit the content, or send a text; an empty string is accepted.", source="reports of clients",
     as_of="2026-06")  # fmt: skip
-def result_empty_list(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks("tool_result"):
-        if block.raw.get("content") == []:
-            yield Violation(f"{block.pointer}/content")
 
-
-@anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
+anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
     "messages.{i}.content.{j}: `tool_use` ids must be unique",
-    remedy="Map ids one to one within a request.",
+    each=lambda request: [block for turn in request.assistant_turns() for block in _repeated(turn.calls, "id")],
+    at="/id", remedy="Map ids one to one within a request.",
     source="cua#524; claude-code#20700,#28515; accepted across turns, recorded: pydantic-ai__tool_search.*",
     as_of="2026-02")  # fmt: skip
-def call_id_repeated(request: MessagesBody) -> Iterator[Violation]:
-    for turn in request.assistant_turns():
-        for block in _repeated(turn.calls, "id"):
-            yield Violation(f"{block.pointer}/id")
 
 
 @anthropic("ANT-TOOL-01", "Every call has its result in the next turn.",

@@ -198,37 +198,29 @@ def _paths(request: MessagesBody) -> Iterator[str]:
         yield "thinking/display/updates"
 
 
-@anthropic("ANT-PARAM-12", "`max_tokens` is required.",
+anthropic("ANT-PARAM-12", "`max_tokens` is required.",
     "max_tokens: Field required",
+    at="/max_tokens",
+    when=lambda request: request.context.method != "count_tokens" and request.setting("max_tokens") is None,
     remedy="Always send it; 0 only fills the cache.", source="SDK types; error texts quoted by clients",
     as_of="2026-11")  # fmt: skip
-def max_tokens_missing(request: MessagesBody) -> Iterator[Violation]:
-    if request.context.method != "count_tokens" and request.setting("max_tokens") is None:
-        yield Violation("/max_tokens")
 
 
 # --- model ------------------------------------------------------------------------------------------------------------
 
 
-@anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
+anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}",
-    applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error",
+    applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error", at="/model",
+    when=lambda request: request.model and not request.is_well_named, values=lambda request: {"model": request.model},
     remedy="Look up the name with the models endpoint.", source="recorded: braintrust__anthropic_client_error",
     confidence="recorded", as_of="2026")  # fmt: skip
-def model_unknown(request: MessagesBody) -> Iterator[Violation]:
-    if request.model and not re.fullmatch(request.context.row.model_names, request.model):
-        yield Violation("/model", {"model": request.model})
 
-
-@anthropic("ANT-PARAM-19", "The catalog knows the model, and does not only guess what it accepts.",
-    applies=lambda request: bool(request.context.row.model_names), severity="warned",
+anthropic("ANT-PARAM-19", "The catalog knows the model, and does not only guess what it accepts.",
+    applies=lambda request: bool(request.context.row.model_names), severity="warned", at="/model",
+    when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
     remedy="Check the name with the models endpoint: a retired or future model is not in the catalog.",
     source="catalog", confidence="inferred", as_of="2026-11")  # fmt: skip
-def model_not_in_catalog(request: MessagesBody) -> Iterator[Violation]:
-    is_named_well = request.model and re.fullmatch(request.context.row.model_names, request.model)
-    if is_named_well and (not request.traits.known or request.traits.confidence == "low"):
-        yield Violation("/model")
-
 
 anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizations with zero data retention.",
     unchecked="the agreement of an organization on data retention is not in a request", remedy="Use another model.",
@@ -250,48 +242,37 @@ def sampling_out_of_range(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {"name": name}, certain=name == "temperature")
 
 
-@claude("ANT-PARAM-01", "Some models refuse sampling parameters.",
+claude("ANT-PARAM-01", "Some models refuse sampling parameters.",
     "`{name}` is deprecated for this model.",
     applies=lambda request: request.is_claude and request.traits.sampling == "rejected",
+    each=lambda request: request.given(*_SAMPLING), values=lambda item: {"name": item[0][1:]},
     remedy="Omit temperature, top_p and top_k for this model.",
     source="pr-agent#2456; inspect_ai#3721; ccgate#113; accepted on 4.1-4.6 in 17 recorded requests",
     as_of="2026-09")  # fmt: skip
-def sampling_parameter_refused(request: MessagesBody) -> Iterator[Violation]:
-    for name in _SAMPLING:
-        if request.setting(name) is not None:
-            yield Violation(f"/{name}", {"name": name})
 
-
-@claude("ANT-PARAM-02", "Some models refuse `temperature` and `top_p` together.",
+claude("ANT-PARAM-02", "Some models refuse `temperature` and `top_p` together.",
     "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
     applies=lambda request: request.is_claude and {"temperature", "top_p"} <= set(request.traits.exclusive),
+    at="/top_p", when=lambda request: len(request.given("temperature", "top_p")) == 2,
     remedy="Send the temperature alone.", source="MCP-Universe#49; bedrock-chat#979", as_of="2026-01")  # fmt: skip
-def temperature_with_top_p(request: MessagesBody) -> Iterator[Violation]:
-    if request.setting("temperature") is not None and request.setting("top_p") is not None:
-        yield Violation("/top_p")
 
 
 _USE_ADAPTIVE = 'Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.'
 
 
-@claude("ANT-PARAM-04", "Models since Opus 4.7 refuse a thinking budget.",
+claude("ANT-PARAM-04", "Models since Opus 4.7 refuse a thinking budget.",
     f'"thinking.type.enabled" is not supported for this model. {_USE_ADAPTIVE}',
-    applies=lambda request: request.is_claude and _is_adaptive(request),
+    applies=lambda request: request.is_claude and _is_adaptive(request), at="/thinking/type",
+    when=lambda request: request.mode == "enabled" and "budget" not in request.traits.thinking,
     remedy="Request adaptive thinking and set the effort.", source="Operit#568", confidence="documented",
     as_of="2026-09")  # fmt: skip
-def budget_refused(request: MessagesBody) -> Iterator[Violation]:
-    if request.mode == "enabled" and "budget" not in request.traits.thinking:
-        yield Violation("/thinking/type")
 
-
-@claude("ANT-PARAM-05", "Some models always think.",
+claude("ANT-PARAM-05", "Some models always think.",
     f'"thinking.type.disabled" is not supported for this model. {_USE_ADAPTIVE}',
-    applies=lambda request: request.is_claude and _is_adaptive(request),
+    applies=lambda request: request.is_claude and _is_adaptive(request), at="/thinking/type",
+    when=lambda request: request.mode == "disabled" and "disabled" not in request.traits.thinking,
     remedy="Omit the setting; use between_tools on Sonnet 5.5, a lower effort on other models.",
     source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
-def thinking_not_disabled(request: MessagesBody) -> Iterator[Violation]:
-    if request.mode == "disabled" and "disabled" not in request.traits.thinking:
-        yield Violation("/thinking/type")
 
 
 @claude("ANT-PARAM-06", "With thinking turned off, some models refuse an effort above high.",
@@ -323,12 +304,11 @@ def thinking_mode_unknown(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/thinking/type", {"mode": mode}, int(mode != "adaptive"))
 
 
-@claude("ANT-PARAM-08", "A thinking budget has at least 1024 tokens.",
+claude("ANT-PARAM-08", "A thinking budget has at least 1024 tokens.",
     "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
+    at="/thinking/budget_tokens",
+    when=lambda request: request.mode == "enabled" and request.object("thinking")["budget_tokens"] < 1024,
     remedy="Set it to 1024.", source="llm.js#30; documentation", confidence="documented", as_of="2026-08")  # fmt: skip
-def budget_too_small(request: MessagesBody) -> Iterator[Violation]:
-    if request.mode == "enabled" and request.object("thinking")["budget_tokens"] < 1024:
-        yield Violation("/thinking/budget_tokens")
 
 
 @claude("ANT-PARAM-09", "Without interleaved thinking, a budget is smaller than `max_tokens`.",
@@ -344,33 +324,25 @@ def budget_exceeds_max_tokens(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/max_tokens", certain=request.context.headers_known or not request.traits.interleaved_beta)
 
 
-@claude("ANT-PARAM-03", "With a thinking budget, the temperature is 1.",
+claude("ANT-PARAM-03", "With a thinking budget, the temperature is 1.",
     "`temperature` may only be set to 1 when thinking is enabled. Please consult our documentation at "
-    ""
     "https://docs.claude.com/en/docs/build-with-claude/extended-thinking#important-considerations-when-using-extended-thinking",
+    at="/temperature",
+    when=lambda request: request.budget is not None and request.setting("temperature") not in (None, 1),
     remedy="Omit the temperature.", source="one-hub#529; chatwise#1348", as_of="2026-03")  # fmt: skip
-def temperature_with_budget(request: MessagesBody) -> Iterator[Violation]:
-    if request.budget is not None and request.setting("temperature") not in (None, 1):
-        yield Violation("/temperature")
 
-
-@claude("ANT-PARAM-10", "With a thinking budget, a tool call cannot be forced.",
+claude("ANT-PARAM-10", "With a thinking budget, a tool call cannot be forced.",
     "Thinking may not be enabled when tool_choice forces tool use.",
+    at="/tool_choice", when=lambda request: request.budget is not None and request.choice in ("any", "tool"),
     remedy="Use tool_choice auto, or turn thinking off for this request.",
     source="mastra#7507; langchain#35544; oh-my-pi#341", as_of="2026-03")  # fmt: skip
-def forced_call_with_budget(request: MessagesBody) -> Iterator[Violation]:
-    if request.budget is not None and request.choice in ("any", "tool"):
-        yield Violation("/tool_choice")
 
-
-@claude("ANT-PARAM-11", "Some models refuse to be forced to call a tool.",
+claude("ANT-PARAM-11", "Some models refuse to be forced to call a tool.",
     'tool_choice: type "tool" and "any" are not supported for this model.',
     applies=lambda request: request.is_claude and request.traits.forced_tool_choice == "rejected",
+    at="/tool_choice/type", when=lambda request: request.choice in ("any", "tool"),
     remedy="Ask for the call in the prompt, or use structured output.",
     source="claude-cookbooks#854; FACT#5; litellm#39151; celeste#393; langchain-aws#1141", as_of="2026-09")  # fmt: skip
-def forced_call_refused(request: MessagesBody) -> Iterator[Violation]:
-    if request.choice in ("any", "tool"):
-        yield Violation("/tool_choice/type")
 
 
 @claude("ANT-PARAM-14", "The model has the requested effort.",
@@ -386,13 +358,11 @@ def effort_unknown(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/output_config/effort", {"effort": effort, "levels": levels}, int(not efforts))
 
 
-@claude("ANT-PARAM-17", "The model has the fast speed.",
+claude("ANT-PARAM-17", "The model has the fast speed.",
     UnverifiedText("speed: 'fast' is not supported for this model."),
-    applies=lambda request: not request.traits.fast_speed, certain=False, remedy="Omit it.",
-    source="openwebui pipe PR#45", as_of="2026-08")  # fmt: skip
-def speed_refused(request: MessagesBody) -> Iterator[Violation]:
-    if request.setting("speed") == "fast":
-        yield Violation("/speed")
+    applies=lambda request: not request.traits.fast_speed, certain=False, at="/speed",
+    when=lambda request: request.setting("speed") == "fast", remedy="Omit it.", source="openwebui pipe PR#45",
+    as_of="2026-08")  # fmt: skip
 
 
 def _is_adaptive(request: MessagesBody) -> bool:
@@ -428,13 +398,11 @@ def thread_not_found(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/thread/previous_message_id", certain=stored is not None)
 
 
-@claude("ANT-CACHE-01", "A request has at most four `cache_control` objects, the automatic one included.",
+claude("ANT-CACHE-01", "A request has at most four `cache_control` objects, the automatic one included.",
     "A maximum of 4 blocks with cache_control may be provided. Found {n}.",
-    remedy="Remove the first ones.", source="sub2api#176; documentation", as_of="2026-01")  # fmt: skip
-def too_many_cache_marks(request: MessagesBody) -> Iterator[Violation]:
-    count = len(request.cache_marks())
-    if count > 4:
-        yield Violation("/", {"n": count})
+    at="/", when=lambda request: len(request.cache_marks()) > 4,
+    values=lambda request: {"n": len(request.cache_marks())}, remedy="Remove the first ones.",
+    source="sub2api#176; documentation", as_of="2026-01")  # fmt: skip
 
 
 @claude("ANT-CACHE-02", "A cache_control of one hour does not follow one of five minutes.",
@@ -490,14 +458,12 @@ def tool_name_repeated(request: MessagesBody) -> Iterator[Violation]:
         names.add(name)
 
 
-@anthropic("ANT-TOOL-09", "A tool schema has no oneOf, allOf or anyOf at the top level.",
+anthropic("ANT-TOOL-09", "A tool schema has no oneOf, allOf or anyOf at the top level.",
     "tools.{i}.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level",
+    each=lambda request: request.custom_tools(), at="/input_schema",
+    when=lambda item: not item[1]["input_schema"].keys().isdisjoint(_COMBINED),
     remedy="Use one object with optional properties.", source="claude-code#40075; cantinarr#497; mempalace#1711",
     as_of="2026-08")  # fmt: skip
-def combined_schema(request: MessagesBody) -> Iterator[Violation]:
-    for pointer, tool in request.custom_tools():
-        if any(keyword in tool["input_schema"] for keyword in _COMBINED):
-            yield Violation(f"{pointer}/input_schema")
 
 
 @anthropic("ANT-TOOL-10", "A tool schema is a valid JSON Schema of an object.",
@@ -661,13 +627,11 @@ def _tool_name(reference: Any) -> str:
     return text(reference, "tool_name") or text(reference, "name") if isinstance(reference, dict) else ""
 
 
-@anthropic("ANT-TOOL-16", "A tool that is loaded later has no cache_control.",
+anthropic("ANT-TOOL-16", "A tool that is loaded later has no cache_control.",
     UnverifiedText("tools.{i}: cache_control cannot be set on a tool with defer_loading"),
+    each=lambda request: request.tools(), at="/cache_control",
+    when=lambda item: item[1].get("defer_loading") is True and item[1].get("cache_control") is not None,
     remedy="Move the cache_control to another tool.", source="reports of clients", as_of="2026-06")  # fmt: skip
-def deferred_tool_cached(request: MessagesBody) -> Iterator[Violation]:
-    for pointer, tool in request.tools():
-        if tool.get("defer_loading") is True and tool.get("cache_control") is not None:
-            yield Violation(f"{pointer}/cache_control")
 
 
 @anthropic("ANT-TOOL-17", "The model has the type of a server tool.",
@@ -681,27 +645,22 @@ def tool_type_refused(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/type", {"type": tool["type"]})
 
 
-@claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
+claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     "Requests which include `tool_use` or `tool_result` blocks must define tools",
-    severity="warned",
+    severity="warned", at="/tools",
+    when=lambda request: request.blocks("tool_use", "tool_result") and not request.body.get("tools"),
     remedy="Define the tools and use tool_choice none. Without tools the request is accepted, with worse answers.",
     source="vercel/ai#16991 (live sonnet-4-6: 200); pi#149", as_of="2026-07")  # fmt: skip
-def tools_not_defined(request: MessagesBody) -> Iterator[Violation]:
-    if request.blocks("tool_use", "tool_result") and not request.body.get("tools"):
-        yield Violation("/tools")
 
 
 # --- compaction ----------------------------------------------------------------------------------------------------------
 
 
-@anthropic("ANT-SRV-11", "Models before 4.6 do not summarize a conversation on request.",
+anthropic("ANT-SRV-11", "Models before 4.6 do not summarize a conversation on request.",
     UnverifiedText("compaction: not supported by this model"),
-    applies=lambda request: not request.traits.compaction, certain=False,
-    remedy="Ask the model for a summary in an ordinary request.", source="Anthropic docs on compaction, in excerpts",
-    confidence="documented", as_of="2026-11")  # fmt: skip
-def summary_not_supported(request: MessagesBody) -> Iterator[Violation]:
-    if request.is_summary_request:
-        yield Violation("/compaction")
+    applies=lambda request: not request.traits.compaction, certain=False, at="/compaction",
+    when=lambda request: request.is_summary_request, remedy="Ask the model for a summary in an ordinary request.",
+    source="Anthropic docs on compaction, in excerpts", confidence="documented", as_of="2026-11")  # fmt: skip
 
 
 @anthropic("ANT-SRV-09", "A compaction request has content, ends with a complete turn, and has no context management.",

@@ -29,14 +29,12 @@ _THINKING_TAGS = ("<thinking>", "<think>")
 # --- form -------------------------------------------------------------------------------------------------------------
 
 
-@claude("ANT-THINK-18", "A reasoning block has no cache_control.",
+claude("ANT-THINK-18", "A reasoning block has no cache_control.",
     "messages.{i}.content.{j}.{type}.cache_control: Extra inputs are not permitted",
+    each=lambda request: request.blocks(*REASONING), at="/cache_control",
+    when=lambda block: "cache_control" in block.raw, values=lambda block: {"type": block.type},
     remedy="Put the cache_control on the next block that may have one.",
     source="litellm#39815; error texts quoted by clients", as_of="2026-09")  # fmt: skip
-def reasoning_cached(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks(*REASONING):
-        if "cache_control" in block.raw:
-            yield Violation(f"{block.pointer}/cache_control", {"type": block.type})
 
 
 @claude("ANT-THINK-01", "A thinking block has its signature.",
@@ -50,13 +48,11 @@ def signature_missing(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"{block.pointer}/signature", message=int(block.raw.get("signature") is not None))
 
 
-@claude("ANT-THINK-03", "A thinking block has its `thinking` field, even if the text is empty.",
+claude("ANT-THINK-03", "A thinking block has its `thinking` field, even if the text is empty.",
     "messages.{i}.content.{j}.thinking.thinking: Field required",
-    remedy="Always write the field.", source="reports of clients", as_of="2026-06")  # fmt: skip
-def thinking_text_missing(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks("thinking"):
-        if not isinstance(block.raw.get("thinking"), str):
-            yield Violation(f"{block.pointer}/thinking")
+    each=lambda request: request.blocks("thinking"), at="/thinking",
+    when=lambda block: not isinstance(block.raw.get("thinking"), str), remedy="Always write the field.",
+    source="reports of clients", as_of="2026-06")  # fmt: skip
 
 
 @claude("ANT-THINK-14", "A redacted thinking block has its data, unchanged.",
@@ -115,14 +111,12 @@ def reasoning_in_prefill(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(block.pointer)
 
 
-@claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
+claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
     "messages.{i}: The final block in an assistant message cannot be `thinking`.",
+    each=lambda request: [turn.blocks[-1] for turn in request.assistant_turns() if turn.blocks],
+    when=lambda block: block.type == "thinking",
     remedy="Do not send a turn that is only reasoning; store it and record the loss.",
     source="forgecode#2107,PR#3073; hermes PR#13010", as_of="2026-04")  # fmt: skip
-def reasoning_at_end(request: MessagesBody) -> Iterator[Violation]:
-    for turn in request.assistant_turns():
-        if turn.blocks and turn.blocks[-1].type == "thinking":
-            yield Violation(turn.blocks[-1].pointer)
 
 
 # --- token ------------------------------------------------------------------------------------------------------------
@@ -214,85 +208,62 @@ def _may_precede(request: MessagesBody, blocks: Sequence[BodyBlock], reply: str)
     return not blocks or bool(replies) or request.traits.prefill != "rejected"
 
 
-def _blocks_with(request: MessagesBody, rule: str, field: str = "") -> Iterator[Violation]:
-    for item, broken in _broken_rules(request):
-        if broken == rule:
-            yield Violation(item.block.pointer + field)
+def _refused_reasoning(request: MessagesBody) -> Iterator[BodyBlock]:
+    """Yield the blocks that break the running rule."""
+    return (item.block for item, rule in _broken_rules(request) if rule == request.running)
 
 
-@claude("ANT-THINK-02", "A signature is one that this account received for the same text.",
+claude("ANT-THINK-02", "A signature is one that this account received for the same text.",
     _INVALID_SIGNATURE,
+    each=_refused_reasoning, at="/signature",
     remedy="Store signatures byte for byte; omit blocks of another issuer; retry once without the reasoning of the "
     "message.", source="claudish#182; UncommonRoute#20; anthropic-sdk-python#1598", as_of="2026-08")  # fmt: skip
-def signature_invalid(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-02", "/signature")
 
-
-@claude("ANT-THINK-13", "Reasoning goes back to the platform that signed it: Anthropic, Bedrock, Vertex or Foundry.",
+claude("ANT-THINK-13", "Reasoning goes back to the platform that signed it: Anthropic, Bedrock, Vertex or Foundry.",
     _INVALID_SIGNATURE,
+    each=_refused_reasoning,
     remedy="Treat the platform as part of the scope of a token; omit the token on another platform.",
     source="openclaw#110079", as_of="2026-07")  # fmt: skip
-def reasoning_of_other_platform(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-13")
 
-
-@claude("ANT-THINK-16", "Thinking blocks are not joined under one signature, nor split.",
+claude("ANT-THINK-16", "Thinking blocks are not joined under one signature, nor split.",
     _INVALID_SIGNATURE,
-    remedy="Store one token per block.", source="any-llm#1312; litellm#13834", as_of="2026-07")  # fmt: skip
-def reasoning_joined_or_split(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-16")
+    each=_refused_reasoning, remedy="Store one token per block.", source="any-llm#1312; litellm#13834",
+    as_of="2026-07")  # fmt: skip
 
-
-@claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, its place and the blocks before it.",
+claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, its place and the blocks before it.",
     "messages.{i}.content.{j}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
     "modified. These blocks must remain as they were in the original response.",
-    remedy="Send that message unchanged; as a last resort, omit all of its reasoning once.",
+    each=_refused_reasoning, remedy="Send that message unchanged; as a last resort, omit all of its reasoning once.",
     source="claude-code#63203,#63284; pi-anthropic-auth#66; anthropic-auth#49", as_of="2026-09")  # fmt: skip
-def latest_reasoning_modified(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-04")
 
 
 # --- prefix -----------------------------------------------------------------------------------------------------------
 
 
-@claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it in its turn.",
+claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it in its turn.",
     f"{_BOUND} The `thinking` block that preceded this one when it was created is missing from this request.",
-    applies=lambda request: request.is_claude and request.traits.prefix_bound,
+    applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Send all reasoning of a turn, or none.", source="KiroCrew PR#11513", as_of="2026-09")  # fmt: skip
-def earlier_reasoning_missing(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-09")
 
-
-@claude("ANT-THINK-08", "Bound reasoning follows the same system prompt, tools and messages as before.",
+claude("ANT-THINK-08", "Bound reasoning follows the same system prompt, tools and messages as before.",
     f"{_BOUND} Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".",
-    applies=lambda request: request.is_claude and request.traits.prefix_bound,
+    applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Only append to a conversation; keep tools and system prompt; send changes as system messages.",
     source="KiroCrew#11485; opencode#46653; goose PR#11836", confidence="documented", as_of="2026-09")  # fmt: skip
-def prefix_changed(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-08")
 
-
-@claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.",
-    severity="lost", remedy="Omit it before sending and record the loss.",
+claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.",
+    severity="lost", each=_refused_reasoning, remedy="Omit it before sending and record the loss.",
     source="Anthropic docs on preserved thinking; SDK types", confidence="documented", as_of="2026-09")  # fmt: skip
-def reasoning_not_readable(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-10")
 
-
-@claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.",
-    severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound,
+claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.",
+    severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Store the account with every token.", source="Anthropic docs on preserved thinking; SDK types",
     confidence="documented", as_of="2026-09")  # fmt: skip
-def reasoning_of_other_account(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-11")
 
-
-@claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix is dropped on every request.",
-    severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound,
+claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix is dropped on every request.",
+    severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="After shortening a conversation, remove the stale reasoning once.", source="pi#9391",
     confidence="documented", as_of="2026-09")  # fmt: skip
-def unbound_reasoning_dropped(request: MessagesBody) -> Iterator[Violation]:
-    return _blocks_with(request, "ANT-THINK-12")
 
 
 # --- missing reasoning ------------------------------------------------------------------------------------------------

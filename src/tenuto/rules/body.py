@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -42,6 +43,19 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     """The method in the path, such as `countTokens`; empty: the ordinary one."""
 
 
+class Violation(msgspec.Struct, frozen=True):
+    """One place of a body that breaks a rule."""
+
+    pointer: str
+    """JSON pointer into the body."""
+    fields: dict[str, Any] = {}
+    """Values for the names in the rule's message, `param` and `code`. `i`, `j`, `k` are the numbers in the pointer."""
+    message: int = 0
+    """The index of the message among those of the rule."""
+    certain: bool = True
+    """Whether the refusal is certain; otherwise the audit only warns."""
+
+
 class CallInBody(NamedTuple):
     """A tool call that a body sends back."""
 
@@ -74,6 +88,17 @@ class RequestBody:
         self.running = ""
         self.exercised: set[str] = set()
 
+    @property
+    def pointer(self) -> str:
+        """The pointer of the body itself."""
+        return ""
+
+    def violation(
+        self, pointer: str, fields: Fields | None = None, *, message: int = 0, certain: bool = True
+    ) -> Violation:
+        """Return a violation at a place of the body as it is read."""
+        return Violation(pointer, fields or {}, message, certain)
+
     def see(self, selected: Sequence[T]) -> Sequence[T]:
         """Return the selection; note that the running rule had something to check."""
         if selected:
@@ -87,6 +112,10 @@ class RequestBody:
             self.exercised.add(self.running)
         return value
 
+    def given(self, *names: str) -> Sequence[tuple[str, Any]]:
+        """Return the top-level values that are neither absent nor null, with their pointers."""
+        return [(f"/{name}", value) for name in names if (value := self.setting(name)) is not None]
+
     def list(self, name: str) -> Sequence[tuple[str, Fields]]:
         """Return the objects of a top-level list with their pointers."""
         return self.see(tuple(objects(self.body.get(name), f"/{name}")))
@@ -98,6 +127,11 @@ class RequestBody:
     def results(self) -> Sequence[tuple[str, str]]:
         """Return the call ids that are answered in the conversation, each with its pointer."""
         return ()
+
+    @property
+    def is_well_named(self) -> bool:
+        """Whether the request names a model, and the name fits the names of the provider's models."""
+        return bool(self.model) and re.fullmatch(self.context.row.model_names, self.model) is not None
 
     @property
     def has_stored_history(self) -> bool:

@@ -6,12 +6,12 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
 from tenuto.core.provider import Dialect
-from tenuto.rules.body import Fields, RequestBody, RequestContext
+from tenuto.rules.body import Fields, RequestBody, RequestContext, Violation
 
 B = TypeVar("B", bound=RequestBody)
 RuleDialect: TypeAlias = Dialect | Literal["cross"]
@@ -34,19 +34,6 @@ class UnverifiedText(str):
     """A message whose wording is ours: no traffic, document or issue shows the provider's."""
 
     __slots__ = ()
-
-
-class Violation(msgspec.Struct, frozen=True):
-    """One place of a body that breaks a rule."""
-
-    pointer: str
-    """JSON pointer into the body."""
-    fields: dict[str, Any] = {}
-    """Values for the names in the rule's message, `param` and `code`. `i`, `j`, `k` are the numbers in the pointer."""
-    message: int = 0
-    """The index of the message among those of the rule."""
-    certain: bool = True
-    """Whether the refusal is certain; otherwise the audit only warns."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,36 +105,56 @@ class Judgement(msgspec.Struct, frozen=True):
     exercised: frozenset[str] = frozenset()
 
 
-# --- registration -----------------------------------------------------------------------------------------------------
+class Condition(NamedTuple):
+    """The check of a rule without a function: it is broken at every item for which `when` holds."""
+
+    at: str
+    """The place of the violation, below the pointer of the item."""
+    each: Callable[[Any], Iterable[Any]]
+    """Selects the items: tuples that start with a pointer, or objects that have one."""
+    when: Callable[[Any], Any]
+    values: Callable[[Any], Fields]
+
+    def __call__(self, request: RequestBody) -> Iterator[Violation]:
+        for item in self.each(request):
+            if self.when(item):
+                start = item[0] if isinstance(item, tuple) else item.pointer
+                yield request.violation(start + self.at, self.values(item))
 
 
-def section(
-    dialect: RuleDialect, **defaults: Any
-) -> Callable[..., Callable[[Callable[[B], Iterable[Violation]]], Any]]:
+def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[Any], Any]]:
     """Return the decorator for the rules of a dialect, with default values of `Rule` fields.
 
     `@decorator(id, summary, *messages, remedy=..., source=..., ...)` registers the function in file order and returns it.
+    A rule with a plain condition has no function: it is broken at the pointer `at` if `when` holds for the request, or
+    with `each` for the selected items. `values` returns the values for the names in its message.
     """
 
-    def decorator(id: str, summary: str, *messages: str, **fields: Any) -> Callable[[Any], Any]:
+    def decorator(
+        id: str,
+        summary: str,
+        *messages: str,
+        at: str = "",
+        each: Callable[[Any], Iterable[Any]] | None = None,
+        when: Callable[[Any], Any] | None = None,
+        values: Callable[[Any], Fields] = lambda item: {},
+        **fields: Any,
+    ) -> Callable[[Any], Any]:
         def register(check: Any) -> Any:
-            _add(
-                Rule(id=id, dialect=dialect, summary=summary, messages=messages, check=check, **{**defaults, **fields})
-            )
+            entries = _registered.setdefault(dialect, [])
+            if any(id == other.id for other in entries):
+                raise ValueError(f"rule {id} is registered twice")
+            every = {**defaults, **fields}
+            entries.append(Rule(id=id, dialect=dialect, summary=summary, messages=messages, check=check, **every))
             return check
 
-        if fields.get("unchecked"):
-            _add(Rule(id=id, dialect=dialect, summary=summary, messages=messages, **{**defaults, **fields}))
+        if each or when:
+            register(Condition(at, each or (lambda request: (request,)), when or (lambda item: True), values))
+        elif "unchecked" in fields:
+            register(None)
         return register
 
     return decorator
-
-
-def _add(entry: Rule) -> None:
-    entries = _registered.setdefault(entry.dialect, [])
-    if any(entry.id == other.id for other in entries):
-        raise ValueError(f"rule {entry.id} is registered twice")
-    entries.append(entry)
 
 
 def body_of(dialect: Dialect) -> Callable[[type[B]], type[B]]:
@@ -179,9 +186,6 @@ def rule(id: str) -> Rule:
     return all_rules()[id]
 
 
-# --- checking ---------------------------------------------------------------------------------------------------------
-
-
 def open_body(dialect: Dialect, body: Fields, context: RequestContext) -> RequestBody:
     """Return the view of a body in its dialect."""
     rules_of(dialect)
@@ -204,7 +208,7 @@ def findings(request: RequestBody) -> Iterator[RuleFinding]:
 
 def refusal(request: RequestBody) -> RuleFinding | None:
     """Return the first finding of severity `refused`, certain or not: the answer of the simulator."""
-    return next((finding for finding in findings(request) if finding.rule.severity == "refused"), None)
+    return judge(request).refusal
 
 
 def judge(request: RequestBody) -> Judgement:
