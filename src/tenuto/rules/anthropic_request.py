@@ -633,17 +633,13 @@ anthropic("ANT-TOOL-16", "A tool that is loaded later has no cache_control.",
     when=lambda item: item[1].get("defer_loading") is True and item[1].get("cache_control") is not None,
     remedy="Move the cache_control to another tool.", source="reports of clients", as_of="2026-06")  # fmt: skip
 
-
-@anthropic("ANT-TOOL-17", "The model has the type of a server tool.",
+anthropic("ANT-TOOL-17", "The model has the type of a server tool.",
     UnverifiedText("tools.{i}.type: '{type}' is not supported for this model."),
     only=("anthropic", "vertex"), applies=lambda request: bool(request.traits.refused_tools),
+    each=lambda request: [tool for tool in request.tools() if tool[1].get("type") in request.traits.refused_tools],
+    at="/type", values=lambda item: {"type": item[1]["type"]},
     remedy="Use the toolset of August 2026 instead of the computer tool of November 2025.",
     source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
-def tool_type_refused(request: MessagesBody) -> Iterator[Violation]:
-    for pointer, tool in request.tools():
-        if tool.get("type") in request.traits.refused_tools:
-            yield Violation(f"{pointer}/type", {"type": tool["type"]})
-
 
 claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     "Requests which include `tool_use` or `tool_result` blocks must define tools",

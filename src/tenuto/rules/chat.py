@@ -38,8 +38,11 @@ PAIRED_HOSTS = (
 OWN_PAIR_HOSTS = ("deepseek", "alibaba", "cohere", "zai", "mistral", "openrouter")
 """Providers with a rule of their own for unanswered calls and stray results."""
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
+_CONTENT_FIELDS = ("tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS)
+"""Fields of an assistant message that stand for its content."""
 
-PENALTIES = ("presence_penalty", "frequency_penalty")
+
+SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 _FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _RANGES: dict[str, tuple[float, float | None]] = {
     "temperature": (0, 2), "top_p": (0, 1), "presence_penalty": (-2, 2), "frequency_penalty": (-2, 2), "n": (1, 128),
@@ -300,24 +303,18 @@ def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
 # --- roles and content ------------------------------------------------------------------------------------------------
 
 
-@chat("OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
+chat("OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
     "Unsupported value: 'messages[{i}].role' does not support '{role}' with this model.",
     applies=lambda request: not request.traits.system_role, only=OPENAI_HOSTS, param="messages[{i}].role",
-    code="unsupported_value", remedy="Put the instructions into the first user message.",
+    code="unsupported_value", each=lambda request: request.messages("system", "developer"), at="/role",
+    values=lambda item: {"role": item[1]["role"]}, remedy="Put the instructions into the first user message.",
     source="BetterChatGPT-PLUS#90; agent-framework#1077; new-api#847", as_of="2025-10")  # fmt: skip
-def system_role_refused(request: ChatBody) -> Iterator[Violation]:
-    for pointer, message in request.messages("system", "developer"):
-        yield Violation(f"{pointer}/role", {"role": message["role"]})
 
-
-@chat("OAC-AZ-02", "Models of other vendors do not know the role developer.",
+chat("OAC-AZ-02", "Models of other vendors do not know the role developer.",
     "The request is invalid: developer is not one of ['system', 'assistant', 'user', 'tool', 'function']",
     applies=lambda request: request.switches.refuses_developer or not request.traits.developer_role,
-    only=("azure", "vllm"), certain=False, remedy="Use the role system unless the model is OpenAI's.",
-    source="experiential#804", as_of="2026-09")  # fmt: skip
-def developer_role_refused(request: ChatBody) -> Iterator[Violation]:
-    for pointer, _ in request.messages("developer"):
-        yield Violation(f"{pointer}/role")
+    only=("azure", "vllm"), certain=False, each=lambda request: request.messages("developer"), at="/role",
+    remedy="Use the role system unless the model is OpenAI's.", source="experiential#804", as_of="2026-09")  # fmt: skip
 
 
 @chat("OAC-OAI-08",
@@ -369,16 +366,13 @@ def _is_out_of_reach(url: str) -> bool:
         return not host or host == "localhost" or host.endswith(_UNREACHABLE)
 
 
-@chat("OAC-OAI-10", "An assistant message without content has tool calls.",
+chat("OAC-OAI-10", "An assistant message without content has tool calls.",
     UnverifiedText("Invalid value for 'content': expected a string, got null."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, certain=False, param="messages.[{i}].content",
+    each=lambda request: request.messages("assistant"), at="/content",
+    when=lambda item: item[1].get("content") is None and not any(map(item[1].get, _CONTENT_FIELDS)),
     remedy="Leave out an empty message; an empty string is accepted.", source="text from memory", confidence="inferred",
     as_of="2025")  # fmt: skip
-def assistant_without_content(request: ChatBody) -> Iterator[Violation]:
-    for pointer, message in request.messages("assistant"):
-        others = ("content", "tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS)
-        if message.get("content") is None and not any(message.get(name) for name in others):
-            yield Violation(f"{pointer}/content")
 
 
 # --- tool calls and results -------------------------------------------------------------------------------------------
@@ -491,13 +485,11 @@ for _id, _providers, _message, _fields in _UNKNOWN_MODEL_HOSTS:
     )(unknown_model)
 
 
-@chat("OAC-MODEL-02", "The catalog has the model.",
+chat("OAC-MODEL-02", "The catalog has the model.",
     applies=lambda request: bool(request.context.row.model_names) and not request.traits.known, severity="warned",
+    at="/model", when=lambda request: request.is_well_named,
     remedy="Look up the id: nothing is known of the model, so no other rule for models is checked.",
     source="tenuto.catalog", confidence="documented", as_of="2026-11")  # fmt: skip
-def model_not_in_catalog(request: ChatBody) -> Iterator[Violation]:
-    if request.model and re.fullmatch(request.context.row.model_names, request.model):
-        yield Violation("/model")
 
 
 # --- numbers and sampling ---------------------------------------------------------------------------------------------
@@ -527,15 +519,12 @@ def number_out_of_range(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {**fields, "bound": most, "code": f"{type}_above_max_value"}, 1)
 
 
-@chat("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max_tokens.",
+chat("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max_tokens.",
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
     applies=lambda request: request.is_reasoning_model, only=OPENAI_HOSTS, param="max_tokens",
-    code="unsupported_parameter", remedy="Send max_completion_tokens to these models.",
+    code="unsupported_parameter", each=lambda request: request.given("max_tokens", "max_completion_tokens"),
+    when=lambda item: item[0] == "/max_tokens", remedy="Send max_completion_tokens to these models.",
     source="corpus vercel-ai__reasoning-model-legacy-parameter-error", as_of="2026")  # fmt: skip
-def max_tokens_refused(request: ChatBody) -> Iterator[Violation]:
-    request.setting("max_completion_tokens")
-    if request.setting("max_tokens") is not None:
-        yield Violation("/max_tokens")
 
 
 @chat("OAC-OAI-06", "A model that reasons accepts no sampling parameters.",
@@ -547,7 +536,7 @@ def max_tokens_refused(request: ChatBody) -> Iterator[Violation]:
     source="ccgate#113; cvdp#29; OpenHands#4131; corpus "
     "mirascope__input.call_with_params.openai_gpt_5_mini_completions-01", as_of="2026-07")  # fmt: skip
 def sampling_refused(request: ChatBody) -> Iterator[Violation]:
-    names = ("temperature", "top_p", *PENALTIES, "logprobs", "top_logprobs", "logit_bias", "stop")
+    names = (*SAMPLING, "logprobs", "top_logprobs", "logit_bias", "stop")
     given = {name: value for name in names if (value := request.setting(name)) is not None}
     if request.traits.sampling == "only_without_reasoning" and request.effort() == "none":
         return
@@ -659,16 +648,12 @@ def json_mode_without_word(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/response_format")
 
 
-@chat("OAC-OAI-13", "Only search models accept web_search_options.",
+chat("OAC-OAI-13", "Only search models accept web_search_options.",
     "Web search options not supported with this model.",
     applies=lambda request: request.model and request.traits.known and not request.traits.chat_search, only=("openai",),
-    param="web_search_options", remedy="Use a search model.",
+    param="web_search_options", each=lambda request: request.given("web_search_options"), remedy="Use a search model.",
     source="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported", confidence="recorded",
     as_of="2026")  # fmt: skip
-def search_refused(request: ChatBody) -> Iterator[Violation]:
-    if request.setting("web_search_options") is not None:
-        yield Violation("/web_search_options")
-
 
 chat("OAC-AZ-01", "The content filter accepts the prompt.",
     "The response was filtered due to the prompt triggering Azure Content management policy. Please modify your prompt "

@@ -11,8 +11,8 @@ from tenuto.rules.body import Fields, escape, objects, text
 from tenuto.rules.book import UnverifiedText, Violation
 from tenuto.rules.chat import (
     LOCAL_HOSTS,
-    PENALTIES,
     REASONING_FIELDS,
+    SAMPLING,
     STRAY_RESULT,
     UNANSWERED_CALL,
     ChatBody,
@@ -76,7 +76,6 @@ chat("OAC-DS-03", "The tool messages directly after an assistant message answer 
     remedy="Put the results directly after the call, and nothing between them.", source="gptme#3421; CodexPlusPlus#308",
     as_of="2026-08")(call_without_result)  # fmt: skip
 
-
 chat("OAC-DS-04", "A tool message answers a call of the assistant message before it.",
     "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
     only=("deepseek",), code="invalid_request_error", remedy="Cut a history only where no call is open.",
@@ -98,37 +97,27 @@ def required_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/reasoning_content", certain=certain)
 
 
-@chat("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
+chat("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
     applies=lambda request: request.traits.sampling in ("ignored", "only_without_reasoning"), only=("deepseek",),
-    severity="warned", remedy="Omit them.", source="protocols C.2", confidence="documented",
-    as_of="2026-11")  # fmt: skip
-def deepseek_sampling_ignored(request: ChatBody) -> Iterator[Violation]:
-    if request.thinks():
-        for name in ("temperature", "top_p", *PENALTIES):
-            if request.setting(name) is not None:
-                yield Violation(f"/{name}")
+    severity="warned", each=lambda request: request.given(*SAMPLING) if request.thinks() else (), remedy="Omit them.",
+    source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
 
 
 # --- Moonshot ---------------------------------------------------------------------------------------------------------
 
 
-@chat("OAC-KIMI-03", "The temperature of models that reason is 1.",
+chat("OAC-KIMI-03", "The temperature of models that reason is 1.",
     "invalid temperature: only 1 is allowed for this model",
-    applies=lambda request: request.traits.sampling == "rejected", only=("moonshot",), remedy="Omit temperature.",
+    applies=lambda request: request.traits.sampling == "rejected", only=("moonshot",), at="/temperature",
+    when=lambda request: request.setting("temperature") not in (None, 1), remedy="Omit temperature.",
     source="litellm#29687 (live)", as_of="2026-06")  # fmt: skip
-def kimi_temperature(request: ChatBody) -> Iterator[Violation]:
-    if request.setting("temperature") not in (None, 1):
-        yield Violation("/temperature")
 
-
-@chat("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
+chat("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
     "cannot specify both 'thinking' and 'reasoning_effort'",
     applies=lambda request: request.switches.one_thinking_field and "effort" in request.traits.thinking,
-    only=("moonshot",), certain=False, remedy="Send one of them.", source="protocols C.5", as_of="2026-07")  # fmt: skip
-def two_thinking_fields(request: ChatBody) -> Iterator[Violation]:
-    if request.setting("thinking") is not None and request.setting("reasoning_effort") is not None:
-        yield Violation("/reasoning_effort")
-
+    only=("moonshot",), certain=False, at="/reasoning_effort",
+    when=lambda request: len(request.given("thinking", "reasoning_effort")) == 2, remedy="Send one of them.",
+    source="protocols C.5", as_of="2026-07")  # fmt: skip
 
 chat("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
     "tool_choice specified is incompatible with thinking enabled",
@@ -305,15 +294,12 @@ def groq_unsupported(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/name", {"p": "name"})
 
 
-@chat("OAC-GROQ-01", "An assistant message has no reasoning_content.",
+chat("OAC-GROQ-01", "An assistant message has no reasoning_content.",
     "'messages.{i}' : for 'role:assistant' the following must be satisfied[('messages.{i}' : property "
     "'reasoning_content' is unsupported)]",
-    only=("groq",), remedy="Omit it; models that reason have the field reasoning.",
+    only=("groq",), each=lambda request: request.messages("assistant"), at="/reasoning_content",
+    when=lambda item: "reasoning_content" in item[1], remedy="Omit it; models that reason have the field reasoning.",
     source="jan#8136; hermes#11089; freellmapi#1070; vellum#42635", as_of="2026-09")  # fmt: skip
-def groq_reasoning_content(request: ChatBody) -> Iterator[Violation]:
-    for pointer, message in request.messages("assistant"):
-        if "reasoning_content" in message:
-            yield Violation(f"{pointer}/reasoning_content")
 
 
 @chat("OAC-GROQ-02", "Models that do not reason accept no reasoning.",
@@ -418,12 +404,11 @@ _CLAUDE_RESULT = (
 )
 
 
-@chat("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
+chat("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
     applies=lambda request: request.traits.reasoning_format == CLAUDE_FORMAT, only=("openrouter",), severity="lost",
+    at="/reasoning",
+    when=lambda request: request.tools() and request.forces_tool() and request.setting("reasoning") and request.requested_thinking,
     remedy="Do not force tools on these models.", source="pydantic-ai#6957", as_of="2026-07")  # fmt: skip
-def reasoning_dropped_for_forced_tool(request: ChatBody) -> Iterator[Violation]:
-    if request.tools() and request.forces_tool() and request.setting("reasoning") and request.requested_thinking:
-        yield Violation("/reasoning")
 
 
 @chat("OAC-OR-04", "Signed reasoning details are sent back as they were received.",
@@ -590,22 +575,17 @@ def cohere_length_or_pairs(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/messages", {"id": id}, 1)
 
 
-@chat("OAC-OLL-01", "tool_choice has no effect.",
-    only=("ollama",), severity="warned", remedy="Omit it; to prevent calls, omit the tools.", source="ollama#17921",
-    as_of="2026-08")  # fmt: skip
-def ollama_choice_ignored(request: ChatBody) -> Iterator[Violation]:
-    if request.tools() and request.setting("tool_choice") not in (None, "auto"):
-        yield Violation("/tool_choice")
+chat("OAC-OLL-01", "tool_choice has no effect.",
+    only=("ollama",), severity="warned", at="/tool_choice",
+    when=lambda request: request.tools() and request.setting("tool_choice") not in (None, "auto"),
+    remedy="Omit it; to prevent calls, omit the tools.", source="ollama#17921", as_of="2026-08")  # fmt: skip
 
-
-@chat("OAC-OLL-02",
+chat("OAC-OLL-02",
     "Fields of other servers are accepted and have no effect, such as reasoning next to reasoning_content.",
-    only=LOCAL_HOSTS, severity="warned", remedy="None is needed: no such server refuses it.",
-    source="corpus ruby-llm__* (ollama, ollama-cloud)", confidence="recorded", as_of="2026")  # fmt: skip
-def two_reasoning_fields(request: ChatBody) -> Iterator[Violation]:
-    for pointer, message in request.messages("assistant"):
-        if "reasoning" in message and "reasoning_content" in message:
-            yield Violation(pointer)
+    only=LOCAL_HOSTS, severity="warned", each=lambda request: request.messages("assistant"),
+    when=lambda item: {"reasoning", "reasoning_content"} <= item[1].keys(),
+    remedy="None is needed: no such server refuses it.", source="corpus ruby-llm__* (ollama, ollama-cloud)",
+    confidence="recorded", as_of="2026")  # fmt: skip
 
 
 # --- Z.ai, Alibaba, MiniMax -------------------------------------------------------------------------------------------
@@ -643,15 +623,12 @@ def zai_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/reasoning_content")
 
 
-@chat("OAC-ALI-01", "Open Qwen models think in streamed replies only.",
+chat("OAC-ALI-01", "Open Qwen models think in streamed replies only.",
     "parameter.enable_thinking must be set to false for non-streaming calls",
     applies=lambda request: request.traits.streamed_thinking_only, only=("alibaba",), code="invalid_parameter_error",
+    at="/stream", when=lambda request: request.setting("stream") is not True and request.thinks(),
     remedy="Stream, or set enable_thinking to false.", source="langchain4j#3974; ragflow#8972; claude-code-router#948",
     as_of="2026-02")  # fmt: skip
-def thinking_not_streamed(request: ChatBody) -> Iterator[Violation]:
-    if request.setting("stream") is not True and request.thinks():
-        yield Violation("/stream")
-
 
 chat("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
     "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or "

@@ -26,13 +26,12 @@ _OTHER_OUTPUTS = ("computer_call_output", "local_shell_call_output", "shell_call
 # --- the shape of items -----------------------------------------------------------------------------------------------
 
 
-@responses("OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
+responses("OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
     UnverifiedText("Missing required parameter: 'input'."),
-    refused_by=OPENAI_HOSTS, param="input", code="missing_required_parameter", remedy="Send an empty user message.",
+    refused_by=OPENAI_HOSTS, param="input", code="missing_required_parameter", at="/input",
+    when=lambda request: request.setting("input") in (None, []) and not request.continues_stored and not request.body.get("prompt"),
+    remedy="Send an empty user message.",
     source="protocols B.1; an empty list after a stored response is accepted (recorded)", as_of="2026")  # fmt: skip
-def no_input(request: ResponsesBody) -> Iterator[Violation]:
-    if request.setting("input") in (None, []) and not request.continues_stored and not request.body.get("prompt"):
-        yield Violation("/input")
 
 
 @responses("OAR-ITEM-10",
@@ -51,15 +50,12 @@ def misplaced_special_item(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(item.pointer, {"type": item.kind}, message=1)
 
 
-@responses("OAR-REAS-06", "A reasoning item has a `summary`.",
+responses("OAR-REAS-06", "A reasoning item has a `summary`.",
     "Missing required parameter: 'input[{i}].summary'.",
     only=(*OPENAI_HOSTS, "meta"), param="input[{i}].summary", code="missing_required_parameter",
+    each=lambda request: request.items("reasoning"), at="/summary", when=lambda item: "summary" not in item.fields,
     remedy="Always send `summary`, at least an empty list.", source="Operit#797; WaLiAPI#61; Agora#141",
     as_of="2026-09")  # fmt: skip
-def reasoning_without_summary(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if "summary" not in item.fields:
-            yield Violation(f"{item.pointer}/summary")
 
 
 @responses("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
@@ -91,14 +87,13 @@ def part_of_another_role(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/type", {"type": kind, "allowed": quote_names(allowed)})
 
 
-@responses("OAR-ITEM-06", "The arguments of a function call are text.",
+responses("OAR-ITEM-06", "The arguments of a function call are text.",
     UnverifiedText("Invalid type for 'input[{i}].arguments': expected a string, but got {got} instead."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input[{i}].arguments", code="invalid_type",
+    each=lambda request: request.items("function_call"), at="/arguments",
+    when=lambda item: not isinstance(item.fields.get("arguments"), str),
+    values=lambda item: {"got": openai_type(item.fields.get("arguments"))},
     remedy="Send the exact text that the model wrote.", source="P21, P56", as_of="2026-05")  # fmt: skip
-def arguments_not_text(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("function_call"):
-        if not isinstance(item.fields.get("arguments"), str):
-            yield Violation(f"{item.pointer}/arguments", {"got": openai_type(item.fields.get("arguments"))})
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -108,16 +103,12 @@ _SERVER_PREFIXES = {"web_search_call": "ws_", "code_interpreter_call": "ci_", "i
 _ANTHROPIC_IDS = ("toolu_", "srvtoolu_")
 
 
-@responses("OAR-REAS-08", "The id of an item is not empty.",
+responses("OAR-REAS-08", "The id of an item is not empty.",
     "Invalid 'input[{i}].id': ''. Expected an ID that contains letters, numbers, underscores, or dashes, but this "
     "value contained additional characters.",
-    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value",
-    remedy="Remove the key instead of sending an empty id.", source="langchainjs#11044; opencode#25065",
-    as_of="2026-04")  # fmt: skip
-def empty_id(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items():
-        if item.fields.get("id") == "":
-            yield Violation(f"{item.pointer}/id")
+    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value", each=lambda request: request.items(), at="/id",
+    when=lambda item: item.fields.get("id") == "", remedy="Remove the key instead of sending an empty id.",
+    source="langchainjs#11044; opencode#25065", as_of="2026-04")  # fmt: skip
 
 
 @responses("OAR-ITEM-03", "Call ids and item ids have at most 64 characters.",
@@ -134,14 +125,12 @@ def id_too_long(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{item.pointer}/{key}", {"key": key, "n": len(id)})
 
 
-@responses("OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
+responses("OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
     "Invalid 'input[{i}].id': '{id}'. Expected an ID that begins with '{prefix}'.",
-    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value", remedy="Leave out ids of another provider.",
+    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value", each=lambda request: request.items(*_PREFIXES),
+    at="/id", when=lambda item: item.id and not item.id.startswith(_PREFIXES[item.kind]),
+    values=lambda item: {"id": item.id, "prefix": _PREFIXES[item.kind]}, remedy="Leave out ids of another provider.",
     source="codex#33176; sub2api#3981; free-claude-code#1826", as_of="2026-09")  # fmt: skip
-def wrong_id_prefix(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items(*_PREFIXES):
-        if item.id and not item.id.startswith(_PREFIXES[item.kind]):
-            yield Violation(f"{item.pointer}/id", {"id": item.id, "prefix": _PREFIXES[item.kind]})
 
 
 @responses("OAR-ITEM-01", "An item id occurs once, in the input and the stored responses before it.",
@@ -450,36 +439,25 @@ responses("OAR-REAS-10",
     remedy="Store the item of `response.output_item.done` or of the finished response.",
     source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08")  # fmt: skip
 
-
-@responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
+responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
     "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
-    only=("xai",), code="invalid-argument",
+    only=("xai",), code="invalid-argument", each=lambda request: request.items("reasoning"),
+    when=lambda item: item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None),
     remedy="Send `summary`, at least an empty list, and leave out fields that are null.",
     source="grok2api#688,#689,#1025", as_of="2026-08")  # fmt: skip
-def incomplete_reasoning_item(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None):
-            yield Violation(item.pointer)
 
-
-@responses("OAR-XAI-01", "Encrypted content is exactly as it was issued.",
+responses("OAR-XAI-01", "Encrypted content is exactly as it was issued.",
     "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a "
     "previous response.",
-    only=("xai",), code="invalid-argument", remedy="Remove `encrypted_content`, keep the summary, and retry.",
-    source="opencodex#2229; openclaw#97926", as_of="2026-08")  # fmt: skip
-def encrypted_content_not_decrypted(request: ResponsesBody) -> Iterator[Violation]:
-    for item in _invalid_blobs(request):
-        yield Violation(f"{item.pointer}/encrypted_content")
+    only=("xai",), code="invalid-argument", each=_invalid_blobs, at="/encrypted_content",
+    remedy="Remove `encrypted_content`, keep the summary, and retry.", source="opencodex#2229; openclaw#97926",
+    as_of="2026-08")  # fmt: skip
 
-
-@responses("OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
-    severity="warned", only=(*OPENAI_HOSTS, "xai"), remedy="Nothing to do.",
+responses("OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
+    severity="warned", only=(*OPENAI_HOSTS, "xai"), each=lambda request: request.items("reasoning"),
+    when=lambda item: item.blob and item.fields.get("id") is None, remedy="Nothing to do.",
     source="C/openai-responses/openai/ruby-llm__chat_basic_chat_functionality_openai_gpt-5-nano_*; Azure and xAI, too",
     confidence="recorded", as_of="2026")  # fmt: skip
-def reasoning_without_id(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if item.blob and item.fields.get("id") is None:
-            yield Violation(item.pointer)
 
 
 @responses("OAR-REAS-11",

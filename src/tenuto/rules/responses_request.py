@@ -377,15 +377,13 @@ def unknown_model(request: ResponsesBody) -> Iterator[Violation]:
         yield Violation("/model", {"model": request.model})
 
 
-@responses("OAR-PARAM-13",
+responses("OAR-PARAM-13",
     "The model name fits the provider's naming pattern, but the catalog can only guess what the model accepts.",
-    severity="warned", only=("openai",), remedy="Check the name against the provider's list of models.",
+    severity="warned", only=("openai",), at="/model",
+    when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
+    values=lambda request: {"model": request.model}, remedy="Check the name against the provider's list of models.",
     source="decision: an unknown name that fits is played by the simulator", confidence="inferred",
     as_of="2026-11")  # fmt: skip
-def guessed_model(request: ResponsesBody) -> Iterator[Violation]:
-    is_guessed = not request.traits.known or request.traits.confidence == "low"
-    if is_guessed and re.fullmatch(request.context.row.model_names, request.model):
-        yield Violation("/model", {"model": request.model})
 
 
 @responses("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
@@ -424,15 +422,13 @@ def number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@responses("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
+responses("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {value} instead.",
     only=OPENAI_HOSTS, param="max_output_tokens", code="integer_below_min_value",
+    each=lambda request: request.given("max_output_tokens"),
+    when=lambda item: isinstance(item[1], int) and item[1] < 16, values=lambda item: {"value": item[1]},
     remedy="Send 16 or more, or leave the limit out.", source="pi#6265; hindsight#58; inspect_evals#694",
     as_of="2026-07")  # fmt: skip
-def too_few_output_tokens(request: ResponsesBody) -> Iterator[Violation]:
-    value = request.setting("max_output_tokens")
-    if isinstance(value, int) and value < 16:
-        yield Violation("/max_output_tokens", {"value": value})
 
 
 def _reasons(request: ResponsesBody) -> bool:
@@ -563,15 +559,13 @@ def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
 _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
 
 
-@responses("OAR-TOOL-06", "A request has at most 128 tools.",
+responses("OAR-TOOL-06", "A request has at most 128 tools.",
     "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} "
     "instead.",
-    only=OPENAI_HOSTS, param="tools", code="array_above_max_length", remedy="Send fewer tools, or use tool_search.",
-    source="Tools4AI#16; opencode#4909; claude-code-router#686", as_of="2025-11")  # fmt: skip
-def too_many_tools(request: ResponsesBody) -> Iterator[Violation]:
-    tools = request.list("tools")
-    if len(tools) > 128:
-        yield Violation("/tools", {"n": len(tools)})
+    only=OPENAI_HOSTS, param="tools", code="array_above_max_length", at="/tools",
+    when=lambda request: len(request.list("tools")) > 128, values=lambda request: {"n": len(request.list("tools"))},
+    remedy="Send fewer tools, or use tool_search.", source="Tools4AI#16; opencode#4909; claude-code-router#686",
+    as_of="2025-11")  # fmt: skip
 
 
 @responses("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
