@@ -110,13 +110,13 @@ class Condition(NamedTuple):
 
     at: str
     """The place of the violation, below the pointer of the item."""
-    each: Callable[[Any], Iterable[Any]]
-    """Selects the items: tuples that start with a pointer, or objects that have one."""
+    each: Callable[[Any], Iterable[Any]] | None
+    """Selects the items: tuples that start with a pointer, or objects that have one; None: the request is the only one."""
     when: Callable[[Any], Any]
     values: Callable[[Any], Fields]
 
     def __call__(self, request: RequestBody) -> Iterator[Violation]:
-        for item in self.each(request):
+        for item in (request,) if self.each is None else request.see(tuple(self.each(request))):
             if self.when(item):
                 start = item[0] if isinstance(item, tuple) else item.pointer
                 yield request.violation(start + self.at, self.values(item))
@@ -149,7 +149,7 @@ def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[An
             return check
 
         if each or when:
-            register(Condition(at, each or (lambda request: (request,)), when or (lambda item: True), values))
+            register(Condition(at, each, when or (lambda item: True), values))
         elif "unchecked" in fields:
             register(None)
         return register

@@ -14,7 +14,7 @@ import msgspec
 from tenuto.core.provider import Dialect
 from tenuto.rules.body import CallInBody, Fields, RequestBody, RequestContext, escape, text
 from tenuto.rules.book import UnverifiedText, Violation, body_of, section
-from tenuto.rules.gemini_fields import NormalizedBody, UnknownKey, read_fields, snake_case
+from tenuto.rules.gemini_fields import NormalizedBody, read_fields, snake_case
 
 gemini = section("gemini", type="INVALID_ARGUMENT")
 
@@ -93,6 +93,10 @@ class GeminiBody(RequestBody):
     @property
     def config(self) -> Fields:
         return self.fields.get("generationConfig") or {}
+
+    def options(self, *names: str) -> Sequence[tuple[str, Any]]:
+        """Return the values of `generationConfig` with these names, and their pointers."""
+        return self.see([(f"/generationConfig/{name}", self.config[name]) for name in names if name in self.config])
 
     @property
     def thinking(self) -> Fields:
@@ -251,11 +255,6 @@ class GeminiBody(RequestBody):
             for part in parts
         ]
 
-    def unknown_keys(self) -> Sequence[UnknownKey]:
-        """Return the keys that the host does not know."""
-        self.see(self.contents)
-        return self.normal_form.unknown
-
 
 def count_tokens(value: str) -> int:
     """Return about how many tokens a text has."""
@@ -294,42 +293,32 @@ _UNKNOWN_KEY = (
 )
 
 
-def _unknown_key(key: UnknownKey) -> Violation:
-    return Violation(key.pointer, {"key": key.key, "path": key.path}, message=0 if key.path else 1)
+def _unknown(kind: str) -> Callable[[GeminiBody], Iterator[Violation]]:
+    """Return the check of a rule that is broken by unknown keys of a kind."""
+
+    def check(request: GeminiBody) -> Iterator[Violation]:
+        request.see(request.schemas if kind == "schema" else request.contents)
+        for key in request.normal_form.unknown:
+            if key.kind == kind:
+                yield Violation(key.pointer, {"key": key.key, "path": key.path}, message=0 if key.path else 1)
+
+    return check
 
 
-def _is_signature_in_call(key: UnknownKey) -> bool:
-    return key.message == "FunctionCall" and key.key in ("thoughtSignature", "thought_signature")
-
-
-@gemini("GEM-PART-04", "Every key is known to the host in its place; camelCase and snake_case are both known.",
+gemini("GEM-PART-04", "Every key is known to the host in its place; camelCase and snake_case are both known.",
     *_UNKNOWN_KEY,
     param="{path}", remedy="Send only keys that the host knows.", source="zed#44875; LibreChat#11761",
-    as_of="2026-02")  # fmt: skip
-def unknown_key(request: GeminiBody) -> Iterator[Violation]:
-    for key in request.unknown_keys():
-        if key.message != "Schema" and not key.is_vertex_only and not _is_signature_in_call(key):
-            yield _unknown_key(key)
+    as_of="2026-02")(_unknown(""))  # fmt: skip
 
-
-@gemini("GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
+gemini("GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
     *_UNKNOWN_KEY,
     applies=lambda request: not request.vertex, param="{path}", remedy="Send the key to Vertex AI only.",
-    source="google-genai", confidence="documented", as_of="2026-11")  # fmt: skip
-def vertex_key(request: GeminiBody) -> Iterator[Violation]:
-    for key in request.unknown_keys():
-        if key.message != "Schema" and key.is_vertex_only:
-            yield _unknown_key(key)
+    source="google-genai", confidence="documented", as_of="2026-11")(_unknown("vertex"))  # fmt: skip
 
-
-@gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
+gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
     UnverifiedText(_UNKNOWN_KEY[0]),
     param="{path}", remedy="Put `thoughtSignature` next to `functionCall`.", source="snow-cli#104; google-genai",
-    as_of="2026-01")  # fmt: skip
-def signature_inside_call(request: GeminiBody) -> Iterator[Violation]:
-    for key in request.unknown_keys():
-        if _is_signature_in_call(key):
-            yield _unknown_key(key)
+    as_of="2026-01")(_unknown("signature"))  # fmt: skip
 
 
 # --- model and parameters ---------------------------------------------------------------------------------------------
@@ -351,15 +340,12 @@ def unknown_model(request: GeminiBody) -> Iterator[Violation]:
         yield Violation("/model", {"model": model, "method": method}, message=int(request.vertex))
 
 
-@gemini("GEM-PARAM-01", "The temperature is between 0 and 2.",
+gemini("GEM-PARAM-01", "The temperature is between 0 and 2.",
     "Unable to submit request because it has a temperature value of {value} but the supported range is from 0 "
     "(inclusive) to 2.0001 (exclusive). Update the value and try again.",
-    remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.", source="a recorded refusal",
-    confidence="recorded", as_of="2026")  # fmt: skip
-def temperature_out_of_range(request: GeminiBody) -> Iterator[Violation]:
-    value = request.config.get("temperature")
-    if value is not None and request.see([value]) and not 0 <= value < 2.0001:
-        yield request.violation("/generationConfig/temperature", {"value": f"{value:g}"})
+    each=lambda request: request.options("temperature"), when=lambda item: not 0 <= item[1] < 2.0001,
+    values=lambda item: {"value": f"{item[1]:g}"}, remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.",
+    source="a recorded refusal", confidence="recorded", as_of="2026")  # fmt: skip
 
 
 @gemini("GEM-PARAM-13", "The output limit is at least 1.",
@@ -368,10 +354,10 @@ def temperature_out_of_range(request: GeminiBody) -> Iterator[Violation]:
     remedy="Leave `maxOutputTokens` out, or send a positive number.", source="bolt.diy#955",
     as_of="2025-01")  # fmt: skip
 def output_limit_below_one(request: GeminiBody) -> Iterator[Violation]:
-    value = request.config.get("maxOutputTokens")
-    if value is not None and request.see([value]) and value < 1:
-        fields = {"value": value, "end": (request.traits.max_output or 65_536) + 1}
-        yield request.violation("/generationConfig/maxOutputTokens", fields, certain=value < 0)
+    for pointer, value in request.options("maxOutputTokens"):
+        if value < 1:
+            fields = {"value": value, "end": (request.traits.max_output or 65_536) + 1}
+            yield request.violation(pointer, fields, certain=value < 0)
 
 
 @gemini("GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
@@ -464,25 +450,18 @@ def functions_with_server_tools(request: GeminiBody) -> Iterator[Violation]:
         yield request.violation("/tools", message=1)
 
 
-@gemini("GEM-PARAM-08", "Before Gemini 3, JSON output by media type and functions exclude each other.",
+gemini("GEM-PARAM-08", "Before Gemini 3, JSON output by media type and functions exclude each other.",
     "Function calling with a response mime type: 'application/json' is unsupported",
-    applies=lambda request: request.traits.functions_alone, remedy="Request the JSON in a second request.",
+    applies=lambda request: request.traits.functions_alone,
+    each=lambda request: request.options("responseMimeType") if request.see(request.declarations) else (),
+    when=lambda item: item[1] == "application/json", remedy="Request the JSON in a second request.",
     source="symfony/ai#803; symfony/ai#1777", as_of="2026-03")  # fmt: skip
-def functions_with_json_output(request: GeminiBody) -> Iterator[Violation]:
-    if request.see(request.declarations) and request.config.get("responseMimeType") == "application/json":
-        yield request.violation("/generationConfig/responseMimeType")
 
-
-@gemini("GEM-SCHEMA-01", "`parameters` and `responseSchema` accept only the keywords of Google's schema.",
+gemini("GEM-SCHEMA-01", "`parameters` and `responseSchema` accept only the keywords of Google's schema.",
     _UNKNOWN_KEY[0],
     param="{path}",
     remedy="Use `parametersJsonSchema` or `responseJsonSchema`, which accept all keywords, or remove the keyword.",
-    source="zed#44875; zed#59938; openswarm#24; smart-composer#455", as_of="2026-06")  # fmt: skip
-def unknown_schema_keyword(request: GeminiBody) -> Iterator[Violation]:
-    request.see(request.schemas)
-    for key in request.normal_form.unknown:
-        if key.message == "Schema" and not key.is_list:
-            yield _unknown_key(key)
+    source="zed#44875; zed#59938; openswarm#24; smart-composer#455", as_of="2026-06")(_unknown("schema"))  # fmt: skip
 
 
 @gemini("GEM-SCHEMA-02", "A schema has one type, and an array has `items`.",
@@ -493,22 +472,20 @@ def unknown_schema_keyword(request: GeminiBody) -> Iterator[Violation]:
     as_of="2026-04")  # fmt: skip
 def several_types_or_no_items(request: GeminiBody) -> Iterator[Violation]:
     for key in request.normal_form.unknown:
-        if key.is_list:
+        if key.kind == "list":
             yield Violation(key.pointer, {"path": key.path})
     for pointer, path, schema in request.see(request.schemas):
         if str(schema.get("type", "")).upper() in ("ARRAY", "5") and "items" not in schema:
             yield request.violation(pointer, {"path": path}, message=1)
 
 
-@gemini("GEM-SCHEMA-03", "A function name has at most 64 letters, digits and `_.:-`, and starts with a letter or `_`.",
+gemini("GEM-SCHEMA-03", "A function name has at most 64 letters, digits and `_.:-`, and starts with a letter or `_`.",
     "Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores "
     "(_), dots (.), colons (:), or dashes (-), with a maximum length of 64.",
-    param="{path}.name", remedy="Send another name, and translate it back in the reply.",
+    param="{path}.name", each=lambda request: request.declarations, at="/name",
+    when=lambda item: not _FUNCTION_NAME.fullmatch(item[2].get("name", "")), values=lambda item: {"path": item[1]},
+    remedy="Send another name, and translate it back in the reply.",
     source="ccs#25; gemini-cli#2966; gemini-cli#12425; cline#7339", as_of="2025-11")  # fmt: skip
-def invalid_function_name(request: GeminiBody) -> Iterator[Violation]:
-    for pointer, path, function in request.see(request.declarations):
-        if not _FUNCTION_NAME.fullmatch(function.get("name", "")):
-            yield request.violation(f"{pointer}/name", {"path": path})
 
 
 @gemini("GEM-SCHEMA-04", "A schema is given in Google's form or as JSON Schema, not both.",
@@ -530,11 +507,13 @@ gemini("GEM-PARAM-12", "The key is valid; an invalid one is a 400 here, not a 40
     code="API_KEY_INVALID", unchecked="the simulator accepts every key; the audit cannot check one",
     remedy="Recognize it by the reason in the details.", source="openai-scala-client#109; oh-my-pi#449",
     as_of="2026-03")  # fmt: skip
+
 gemini("GEM-RESP-01", "A blocked prompt is answered with status 200, a reason, and no candidates.",
     '{"promptFeedback":{"blockReason":"MODEL_ARMOR","blockReasonMessage":".."},"usageMetadata":{..}}',
     status=200, unchecked="no request shows what a filter blocks; a scripted `refuse` is answered in this form",
     remedy="Read the reason, and treat it as a refusal, not as an empty answer.", source="a recorded block",
     confidence="recorded", as_of="2026")  # fmt: skip
+
 gemini("GEM-INT-01", "The Interactions API without storage needs every step back, in order, with its signature.",
     UnverifiedText("Invalid input steps."),
     unchecked="the Interactions API is not supported", remedy="Send every step back, in order.",

@@ -87,15 +87,15 @@ _MAX_DEPTH = 100
 
 
 class UnknownKey(msgspec.Struct, frozen=True):
-    """A key that the host does not know in this message, or (`is_list`) a list where it reads one value."""
+    """A key that the host does not know in this message, or a list where it reads one value."""
 
     pointer: str
     key: str
     path: str
     """The path of the message in the notation of the service; empty at the top."""
-    message: str
-    is_vertex_only: bool = False
-    is_list: bool = False
+    kind: str
+    """`list`: the type of a schema is a list; `schema`: a keyword; `signature`: one inside a call; `vertex`: known to Vertex
+    AI only; else empty."""
 
 
 class WrongValue(msgspec.Struct, frozen=True):
@@ -210,8 +210,10 @@ class _Reader:
             field = _BY_KEY[message].get(key)
             below = f"{pointer}/{escape(key)}"
             if field is None or field.host not in ("", self.host):
-                is_vertex_only = field is not None and field.host == "cloud"
-                self.unknown.append(UnknownKey(below, key, path, message, is_vertex_only))
+                is_signature = message == "FunctionCall" and snake_case(key) == "thought_signature"
+                kind = "schema" if message == "Schema" else "signature" if is_signature else ""
+                kind = kind or ("vertex" if field is not None and field.host == "cloud" else "")
+                self.unknown.append(UnknownKey(below, key, path, kind))
             elif inner is not None:
                 read = self._read(inner, field, f"{path}.{field.snake}".removeprefix("."), below, depth + 1)
                 if read is not None:
@@ -239,7 +241,7 @@ class _Reader:
         if isinstance(value, list):
             holder = path.rpartition(".")[0]
             if field.name == "type":
-                self.unknown.append(UnknownKey(pointer, field.name, holder, "Schema", is_list=True))
+                self.unknown.append(UnknownKey(pointer, field.name, holder, "list"))
             else:
                 text = f"Unknown name \"{field.name}\" at '{holder}': Proto field is not repeating, cannot start list."
                 self.wrong.append(WrongValue(pointer, path, f"Invalid JSON payload received. {text}"))

@@ -161,16 +161,13 @@ def media_too_large(request: GeminiBody) -> Iterator[Violation]:
         yield request.violation("/contents", {"size": _MAX_PDF}, certain=max(papers) > _MAX_PDF)
 
 
-@gemini("GEM-MEDIA-03", "Before Gemini 3, a function result contains no media.",
+gemini("GEM-MEDIA-03", "Before Gemini 3, a function result contains no media.",
     UnverifiedText("Multimodal function responses are not supported for this model."),
     applies=lambda request: request.traits.functions_alone,
+    each=lambda request: [part for run in request.runs for part in request.see(run.responses)],
+    at="/functionResponse/parts", when=lambda part: part.object("functionResponse").get("parts"),
     remedy="Put the media into a user content after the result.", source="provider documentation",
     as_of="2026")  # fmt: skip
-def media_in_result(request: GeminiBody) -> Iterator[Violation]:
-    for run in request.runs:
-        for part in request.see(run.responses):
-            if part.object("functionResponse").get("parts"):
-                yield request.violation(f"{part.pointer}/functionResponse/parts")
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
@@ -502,15 +499,12 @@ def some_turns_unsigned(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"/contents/{lost[0].first}")
 
 
-@gemini("GEM-SIG-08", "A signature is not one of the documented placeholders that turn off its check.",
+gemini("GEM-SIG-08", "A signature is not one of the documented placeholders that turn off its check.",
     severity="warned",
+    each=lambda request: [part for run in request.model_runs for part in run.parts if part.signature],
+    at="/thoughtSignature", when=lambda part: _is_sentinel(part.signature),
     remedy="Send a placeholder only on the first call of a turn that another provider made, and report it.",
     source="17 recorded parts", confidence="recorded", as_of="2026")  # fmt: skip
-def placeholder_signature(request: GeminiBody) -> Iterator[Violation]:
-    for run in request.model_runs:
-        for part in request.see([part for part in run.parts if part.signature]):
-            if _is_sentinel(part.signature):
-                yield request.violation(f"{part.pointer}/thoughtSignature")
 
 
 @gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.",
