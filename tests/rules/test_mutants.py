@@ -33,6 +33,9 @@ def mutants() -> Iterator[tuple[str, Rule, Rule | None]]:
         if isinstance(rule.check, Condition):
             inverted = rule.check._replace(when=lambda item, when=rule.check.when: not when(item))
             yield f"{rule.id} under the opposite condition", rule, replace(rule, check=inverted)
+            if rule.check.certain is not Condition._field_defaults["certain"]:
+                always = rule.check._replace(certain=lambda item: True)
+                yield f"{rule.id} certain in every place", rule, replace(rule, check=always)
         elif rule.certain and "certain=" in inspect.getsource(rule.check):
             yield f"{rule.id} certain in every place", rule, replace(rule, check=_certain(rule))
 

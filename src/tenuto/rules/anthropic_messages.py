@@ -152,7 +152,7 @@ claude("ANT-CACHE-03", "An empty text block has no cache_control.",
     "{path}.text: cache_control cannot be set for empty text blocks",
     each=lambda request: request.content("text"),
     when=lambda item: item.raw.get("cache_control") is not None and item.raw.get("text") == "",
-    values=lambda item: {"path": item.path}, remedy="Omit the empty text.",
+    fields=lambda item: {"path": item.path}, remedy="Omit the empty text.",
     source="ad4m#996; error texts quoted by clients", as_of="2026-03")  # fmt: skip
 
 
@@ -261,29 +261,22 @@ def image_type_wrong(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/source/media_type", fields)
 
 
-@claude("ANT-MEDIA-03", "An image has at most 5 MB; 10 MB of base64 were reported lately.",
+claude("ANT-MEDIA-03", "An image has at most 5 MB; 10 MB of base64 were reported lately.",
     "{path}.image.source.base64: image exceeds 5 MB maximum: {n} bytes > 5242880 bytes",
-    remedy="Compress the image.", source="error texts quoted by clients; oh-my-pi#10633 (10 MB)",
-    as_of="2026-09")  # fmt: skip
-def image_too_heavy(request: MessagesBody) -> Iterator[Violation]:
-    for item in _images(request):
-        size = decoded_size(item.data)
-        if size > _MAX_IMAGE_BYTES:
-            fields = {"path": item.path, "n": size}
-            yield Violation(f"{item.pointer}/source", fields, certain=size > _SURE_IMAGE_BYTES)
-
-
+    each=_images, at="/source", when=lambda image: decoded_size(image.data) > _MAX_IMAGE_BYTES,
+    fields=lambda image: {"path": image.path, "n": decoded_size(image.data)},
+    certain=lambda image: decoded_size(image.data) > _SURE_IMAGE_BYTES, remedy="Compress the image.",
+    source="error texts quoted by clients; oh-my-pi#10633 (10 MB)", as_of="2026-09")  # fmt: skip
 claude("ANT-MEDIA-01", "An image is at most 8000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels",
-    each=_images, at="/source", when=lambda image: image.side > _MAX_SIDE, values=lambda image: {"path": image.path},
+    each=_images, at="/source", when=lambda image: image.side > _MAX_SIDE, fields=lambda image: {"path": image.path},
     remedy="Scale it down before storing it, or request that with `transformations`.",
     source="claude-code#4778,#5147; oh-my-pi#10633", as_of="2026-09")  # fmt: skip
-
 claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image "
     "requests: 2000 pixels",
     each=lambda request: _images(request) if len(request.content("image")) > _MANY_IMAGES else (), at="/source",
-    when=lambda image: image.side > _MAX_SIDE_OF_MANY, values=lambda image: {"path": image.path},
+    when=lambda image: image.side > _MAX_SIDE_OF_MANY, fields=lambda image: {"path": image.path},
     remedy="Scale all of them down, or remove old ones where a turn is complete.",
     source="claude-code#49537,#9375; oh-my-pi#10633", as_of="2026-04")  # fmt: skip
 
@@ -312,14 +305,12 @@ anthropic("ANT-TOOL-12", "The input of a call is an object.",
     when=lambda block: not isinstance(block.raw.get("input"), dict),
     remedy="Wrap the text as a field, and return a result that says that the call failed.",
     source="error texts quoted by clients", as_of="2026-06")  # fmt: skip
-
 anthropic("ANT-TOOL-13", "A result whose content is a list has a block in it.",
     UnverifiedText("messages.{i}.content.{j}.tool_result.content: List should have at least 1 item"),
     each=lambda request: request.blocks("tool_result"), at="/content",
     when=lambda block: block.raw.get("content") == [],
     remedy="Omit the content, or send a text; an empty string is accepted.", source="reports of clients",
     as_of="2026-06")  # fmt: skip
-
 anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
     "messages.{i}.content.{j}: `tool_use` ids must be unique",
     each=lambda request: [block for turn in request.assistant_turns() for block in _repeated(turn.calls, "id")],

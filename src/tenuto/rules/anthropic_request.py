@@ -212,16 +212,14 @@ anthropic("ANT-PARAM-12", "`max_tokens` is required.",
 anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}",
     applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error", at="/model",
-    when=lambda request: request.model and not request.is_well_named, values=lambda request: {"model": request.model},
+    when=lambda request: request.model and not request.is_well_named, fields=lambda request: {"model": request.model},
     remedy="Look up the name with the models endpoint.", source="recorded: braintrust__anthropic_client_error",
     confidence="recorded", as_of="2026")  # fmt: skip
-
 anthropic("ANT-PARAM-19", "The catalog knows the model, and does not only guess what it accepts.",
     applies=lambda request: bool(request.context.row.model_names), severity="warned", at="/model",
     when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
     remedy="Check the name with the models endpoint: a retired or future model is not in the catalog.",
     source="catalog", confidence="inferred", as_of="2026-11")  # fmt: skip
-
 anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizations with zero data retention.",
     unchecked="the agreement of an organization on data retention is not in a request", remedy="Use another model.",
     source="apidog/dev.to Fable 5.1 migration", confidence="documented", as_of="2026-09")  # fmt: skip
@@ -230,26 +228,20 @@ anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizatio
 # --- sampling and thinking --------------------------------------------------------------------------------------------
 
 
-@claude("ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
+claude("ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
     "{name}: range: 0..1",
+    each=lambda request: request.given("temperature", "top_p"), when=lambda item: not 0 <= item[1] <= 1,
+    fields=lambda item: {"name": item[0][1:]}, certain=lambda item: item[0] == "/temperature",
     remedy="Scale the temperature of other providers down to 1.",
     source="error texts quoted by clients; anthropic-sdk-python#893; vercel/ai#10308; odysseus#1644",
     as_of="2026-10")  # fmt: skip
-def sampling_out_of_range(request: MessagesBody) -> Iterator[Violation]:
-    for name in ("temperature", "top_p"):
-        value = request.setting(name)
-        if value is not None and not 0 <= value <= 1:
-            yield Violation(f"/{name}", {"name": name}, certain=name == "temperature")
-
-
 claude("ANT-PARAM-01", "Some models refuse sampling parameters.",
     "`{name}` is deprecated for this model.",
     applies=lambda request: request.is_claude and request.traits.sampling == "rejected",
-    each=lambda request: request.given(*_SAMPLING), values=lambda item: {"name": item[0][1:]},
+    each=lambda request: request.given(*_SAMPLING), fields=lambda item: {"name": item[0][1:]},
     remedy="Omit temperature, top_p and top_k for this model.",
     source="pr-agent#2456; inspect_ai#3721; ccgate#113; accepted on 4.1-4.6 in 17 recorded requests",
     as_of="2026-09")  # fmt: skip
-
 claude("ANT-PARAM-02", "Some models refuse `temperature` and `top_p` together.",
     "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
     applies=lambda request: request.is_claude and {"temperature", "top_p"} <= set(request.traits.exclusive),
@@ -266,7 +258,6 @@ claude("ANT-PARAM-04", "Models since Opus 4.7 refuse a thinking budget.",
     when=lambda request: request.mode == "enabled" and "budget" not in request.traits.thinking,
     remedy="Request adaptive thinking and set the effort.", source="Operit#568", confidence="documented",
     as_of="2026-09")  # fmt: skip
-
 claude("ANT-PARAM-05", "Some models always think.",
     f'"thinking.type.disabled" is not supported for this model. {_USE_ADAPTIVE}',
     applies=lambda request: request.is_claude and _is_adaptive(request), at="/thinking/type",
@@ -330,34 +321,26 @@ claude("ANT-PARAM-03", "With a thinking budget, the temperature is 1.",
     at="/temperature",
     when=lambda request: request.budget is not None and request.setting("temperature") not in (None, 1),
     remedy="Omit the temperature.", source="one-hub#529; chatwise#1348", as_of="2026-03")  # fmt: skip
-
 claude("ANT-PARAM-10", "With a thinking budget, a tool call cannot be forced.",
     "Thinking may not be enabled when tool_choice forces tool use.",
     at="/tool_choice", when=lambda request: request.budget is not None and request.choice in ("any", "tool"),
     remedy="Use tool_choice auto, or turn thinking off for this request.",
     source="mastra#7507; langchain#35544; oh-my-pi#341", as_of="2026-03")  # fmt: skip
-
 claude("ANT-PARAM-11", "Some models refuse to be forced to call a tool.",
     'tool_choice: type "tool" and "any" are not supported for this model.',
     applies=lambda request: request.is_claude and request.traits.forced_tool_choice == "rejected",
     at="/tool_choice/type", when=lambda request: request.choice in ("any", "tool"),
     remedy="Ask for the call in the prompt, or use structured output.",
     source="claude-cookbooks#854; FACT#5; litellm#39151; celeste#393; langchain-aws#1141", as_of="2026-09")  # fmt: skip
-
-
-@claude("ANT-PARAM-14", "The model has the requested effort.",
+claude("ANT-PARAM-14", "The model has the requested effort.",
     "This model does not support effort level '{effort}'. Supported levels: {levels}.",
     "This model does not support the effort parameter.",
-    applies=lambda request: request.is_claude and request.traits.efforts is not None,
+    applies=lambda request: request.is_claude and request.traits.efforts is not None, at="/output_config/effort",
+    when=lambda request: request.effort and request.effort not in request.traits.efforts,
+    fields=lambda request: {"effort": request.effort, "levels": ", ".join(sorted(request.traits.efforts))},
+    message=lambda request: not request.traits.efforts,
     remedy="Use an effort of the model's list; the models endpoint has it.",
     source="error texts quoted by clients, live 2026-07 and 2026-08", as_of="2026-08")  # fmt: skip
-def effort_unknown(request: MessagesBody) -> Iterator[Violation]:
-    efforts, effort = request.traits.efforts or (), request.effort
-    if effort and effort not in efforts:
-        levels = ", ".join(sorted(efforts))
-        yield Violation("/output_config/effort", {"effort": effort, "levels": levels}, int(not efforts))
-
-
 claude("ANT-PARAM-17", "The model has the fast speed.",
     UnverifiedText("speed: 'fast' is not supported for this model."),
     applies=lambda request: not request.traits.fast_speed, certain=False, at="/speed",
@@ -401,7 +384,7 @@ def thread_not_found(request: MessagesBody) -> Iterator[Violation]:
 claude("ANT-CACHE-01", "A request has at most four `cache_control` objects, the automatic one included.",
     "A maximum of 4 blocks with cache_control may be provided. Found {n}.",
     at="/", when=lambda request: len(request.cache_marks()) > 4,
-    values=lambda request: {"n": len(request.cache_marks())}, remedy="Remove the first ones.",
+    fields=lambda request: {"n": len(request.cache_marks())}, remedy="Remove the first ones.",
     source="sub2api#176; documentation", as_of="2026-01")  # fmt: skip
 
 
@@ -435,15 +418,13 @@ _LIMITS: dict[str, tuple[str, ...]] = {
 _MAX_STRICT_TOOLS, _MAX_OPTIONAL, _MAX_UNIONS = 20, 24, 16
 
 
-@anthropic("ANT-TOOL-07", "A tool name has 1 to 128 letters, digits, underscores and hyphens.",
+anthropic("ANT-TOOL-07", "A tool name has 1 to 128 letters, digits, underscores and hyphens.",
     "tools.{i}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
     "tools.{i}.custom.name: String should have at most 128 characters",
+    each=lambda request: request.custom_tools(), at="/name",
+    when=lambda item: not _TOOL_NAME.fullmatch(item[1]["name"]), message=lambda item: len(item[1]["name"]) > 128,
     remedy="Map tool names for this target, and back.", source="claude-code#96152; documentation",
     as_of="2026-09")  # fmt: skip
-def tool_name_invalid(request: MessagesBody) -> Iterator[Violation]:
-    for pointer, tool in request.custom_tools():
-        if not _TOOL_NAME.fullmatch(tool["name"]):
-            yield Violation(f"{pointer}/name", message=int(len(tool["name"]) > 128))
 
 
 @anthropic("ANT-TOOL-08", "Tool names are unique.",
@@ -632,15 +613,13 @@ anthropic("ANT-TOOL-16", "A tool that is loaded later has no cache_control.",
     each=lambda request: request.tools(), at="/cache_control",
     when=lambda item: item[1].get("defer_loading") is True and item[1].get("cache_control") is not None,
     remedy="Move the cache_control to another tool.", source="reports of clients", as_of="2026-06")  # fmt: skip
-
 anthropic("ANT-TOOL-17", "The model has the type of a server tool.",
     UnverifiedText("tools.{i}.type: '{type}' is not supported for this model."),
     only=("anthropic", "vertex"), applies=lambda request: bool(request.traits.refused_tools),
     each=lambda request: [tool for tool in request.tools() if tool[1].get("type") in request.traits.refused_tools],
-    at="/type", values=lambda item: {"type": item[1]["type"]},
+    at="/type", fields=lambda item: {"type": item[1]["type"]},
     remedy="Use the toolset of August 2026 instead of the computer tool of November 2025.",
     source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
-
 claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     "Requests which include `tool_use` or `tool_result` blocks must define tools",
     severity="warned", at="/tools",

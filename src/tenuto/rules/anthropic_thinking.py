@@ -32,22 +32,17 @@ _THINKING_TAGS = ("<thinking>", "<think>")
 claude("ANT-THINK-18", "A reasoning block has no cache_control.",
     "messages.{i}.content.{j}.{type}.cache_control: Extra inputs are not permitted",
     each=lambda request: request.blocks(*REASONING), at="/cache_control",
-    when=lambda block: "cache_control" in block.raw, values=lambda block: {"type": block.type},
+    when=lambda block: "cache_control" in block.raw, fields=lambda block: {"type": block.type},
     remedy="Put the cache_control on the next block that may have one.",
     source="litellm#39815; error texts quoted by clients", as_of="2026-09")  # fmt: skip
-
-
-@claude("ANT-THINK-01", "A thinking block has its signature.",
+claude("ANT-THINK-01", "A thinking block has its signature.",
     "messages.{i}.content.{j}.thinking.signature: Field required",
     "messages.{i}.content.{j}.thinking.signature: Input should be a valid string",
+    each=lambda request: request.blocks("thinking"), at="/signature",
+    when=lambda block: not isinstance(block.raw.get("signature"), str),
+    message=lambda block: block.raw.get("signature") is not None,
     remedy="Omit this block and record the loss; a signature cannot be made up.", source="clawcodex#862; bifrost#6942",
     as_of="2026-09")  # fmt: skip
-def signature_missing(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks("thinking"):
-        if not isinstance(block.raw.get("signature"), str):
-            yield Violation(f"{block.pointer}/signature", message=int(block.raw.get("signature") is not None))
-
-
 claude("ANT-THINK-03", "A thinking block has its `thinking` field, even if the text is empty.",
     "messages.{i}.content.{j}.thinking.thinking: Field required",
     each=lambda request: request.blocks("thinking"), at="/thinking",
@@ -218,18 +213,15 @@ claude("ANT-THINK-02", "A signature is one that this account received for the sa
     each=_refused_reasoning, at="/signature",
     remedy="Store signatures byte for byte; omit blocks of another issuer; retry once without the reasoning of the "
     "message.", source="claudish#182; UncommonRoute#20; anthropic-sdk-python#1598", as_of="2026-08")  # fmt: skip
-
 claude("ANT-THINK-13", "Reasoning goes back to the platform that signed it: Anthropic, Bedrock, Vertex or Foundry.",
     _INVALID_SIGNATURE,
     each=_refused_reasoning,
     remedy="Treat the platform as part of the scope of a token; omit the token on another platform.",
     source="openclaw#110079", as_of="2026-07")  # fmt: skip
-
 claude("ANT-THINK-16", "Thinking blocks are not joined under one signature, nor split.",
     _INVALID_SIGNATURE,
     each=_refused_reasoning, remedy="Store one token per block.", source="any-llm#1312; litellm#13834",
     as_of="2026-07")  # fmt: skip
-
 claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, its place and the blocks before it.",
     "messages.{i}.content.{j}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
     "modified. These blocks must remain as they were in the original response.",
@@ -244,22 +236,18 @@ claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it i
     f"{_BOUND} The `thinking` block that preceded this one when it was created is missing from this request.",
     applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Send all reasoning of a turn, or none.", source="KiroCrew PR#11513", as_of="2026-09")  # fmt: skip
-
 claude("ANT-THINK-08", "Bound reasoning follows the same system prompt, tools and messages as before.",
     f"{_BOUND} Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".",
     applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Only append to a conversation; keep tools and system prompt; send changes as system messages.",
     source="KiroCrew#11485; opencode#46653; goose PR#11836", confidence="documented", as_of="2026-09")  # fmt: skip
-
 claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.",
     severity="lost", each=_refused_reasoning, remedy="Omit it before sending and record the loss.",
     source="Anthropic docs on preserved thinking; SDK types", confidence="documented", as_of="2026-09")  # fmt: skip
-
 claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.",
     severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Store the account with every token.", source="Anthropic docs on preserved thinking; SDK types",
     confidence="documented", as_of="2026-09")  # fmt: skip
-
 claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix is dropped on every request.",
     severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
     remedy="After shortening a conversation, remove the stale reasoning once.", source="pi#9391",

@@ -108,49 +108,45 @@ class Judgement(msgspec.Struct, frozen=True):
 class Condition(NamedTuple):
     """The check of a rule without a function: it is broken at every item for which `when` holds."""
 
-    at: str
+    at: str = ""
     """The place of the violation, below the pointer of the item."""
-    each: Callable[[Any], Iterable[Any]] | None
+    each: Callable[[Any], Iterable[Any]] | None = None
     """Selects the items: tuples that start with a pointer, or objects that have one; None: the request is the only one."""
-    when: Callable[[Any], Any]
-    values: Callable[[Any], Fields]
+    when: Callable[[Any], Any] = lambda item: True
+    fields: Callable[[Any], Fields] = lambda item: {}
+    message: Callable[[Any], int] = lambda item: 0
+    certain: Callable[[Any], Any] = lambda item: True
 
     def __call__(self, request: RequestBody) -> Iterator[Violation]:
         for item in (request,) if self.each is None else request.see(tuple(self.each(request))):
             if self.when(item):
-                start = item[0] if isinstance(item, tuple) else item.pointer
-                yield request.violation(start + self.at, self.values(item))
+                pointer = (item[0] if isinstance(item, tuple) else item.pointer) + self.at
+                message, certain = int(self.message(item)), bool(self.certain(item))
+                yield request.violation(pointer, self.fields(item), message=message, certain=certain)
 
 
 def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[Any], Any]]:
     """Return the decorator for the rules of a dialect, with default values of `Rule` fields.
 
     `@decorator(id, summary, *messages, remedy=..., source=..., ...)` registers the function in file order and returns it.
-    A rule with a plain condition has no function: it is broken at the pointer `at` if `when` holds for the request, or
-    with `each` for the selected items. `values` returns the values for the names in its message.
+    A rule with a plain condition needs no function: `decorator(..., at=..., when=...)` has the fields of a `Condition`.
     """
 
-    def decorator(
-        id: str,
-        summary: str,
-        *messages: str,
-        at: str = "",
-        each: Callable[[Any], Iterable[Any]] | None = None,
-        when: Callable[[Any], Any] | None = None,
-        values: Callable[[Any], Fields] = lambda item: {},
-        **fields: Any,
-    ) -> Callable[[Any], Any]:
+    def decorator(id: str, summary: str, *messages: str, **facts: Any) -> Callable[[Any], Any]:
+        names = [name for name in Condition._fields if name in facts and not isinstance(facts[name], bool)]
+        condition = {name: facts.pop(name) for name in names}
+
         def register(check: Any) -> Any:
             entries = _registered.setdefault(dialect, [])
             if any(id == other.id for other in entries):
                 raise ValueError(f"rule {id} is registered twice")
-            every = {**defaults, **fields}
+            every = {**defaults, **facts}
             entries.append(Rule(id=id, dialect=dialect, summary=summary, messages=messages, check=check, **every))
             return check
 
-        if each or when:
-            register(Condition(at, each, when or (lambda item: True), values))
-        elif "unchecked" in fields:
+        if condition:
+            register(Condition(**condition))
+        elif "unchecked" in facts:
             register(None)
         return register
 

@@ -128,8 +128,8 @@ class ChatBody(RequestBody):
         return self.see([(pointer, message) for pointer, message in self._messages if any(calls_of(pointer, message))])
 
     @cached_property
-    def _pairs(self) -> tuple[list[tuple[str, tuple[str, ...]]], list[tuple[str, str]]]:
-        unanswered: list[tuple[str, tuple[str, ...]]] = []
+    def _pairs(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        unanswered: list[tuple[str, str]] = []
         stray: list[tuple[str, str]] = []
         caller, asked, pending = "", frozenset[str](), dict[str, None]()
         for pointer, message in (*self._messages, ("", {})):
@@ -140,12 +140,12 @@ class ChatBody(RequestBody):
                 pending.pop(id, None)
                 continue
             if pending:
-                unanswered.append((caller, tuple(pending)))
+                unanswered.append((caller, ", ".join(pending)))
             pending = dict.fromkeys(text(call, "id") for _, call in calls_of(pointer, message))
             caller, asked = pointer, frozenset(pending)
         return unanswered, stray
 
-    def unanswered_calls(self) -> Sequence[tuple[str, tuple[str, ...]]]:
+    def unanswered_calls(self) -> Sequence[tuple[str, str]]:
         """Return the messages with calls that the tool messages directly after them do not answer, and the call ids."""
         self.see(self._calls)
         return self._pairs[0]
@@ -307,28 +307,22 @@ chat("OAC-OAI-19", "The first small reasoning models accept no system or develop
     "Unsupported value: 'messages[{i}].role' does not support '{role}' with this model.",
     applies=lambda request: not request.traits.system_role, only=OPENAI_HOSTS, param="messages[{i}].role",
     code="unsupported_value", each=lambda request: request.messages("system", "developer"), at="/role",
-    values=lambda item: {"role": item[1]["role"]}, remedy="Put the instructions into the first user message.",
+    fields=lambda item: {"role": item[1]["role"]}, remedy="Put the instructions into the first user message.",
     source="BetterChatGPT-PLUS#90; agent-framework#1077; new-api#847", as_of="2025-10")  # fmt: skip
-
 chat("OAC-AZ-02", "Models of other vendors do not know the role developer.",
     "The request is invalid: developer is not one of ['system', 'assistant', 'user', 'tool', 'function']",
     applies=lambda request: request.switches.refuses_developer or not request.traits.developer_role,
     only=("azure", "vllm"), certain=False, each=lambda request: request.messages("developer"), at="/role",
     remedy="Use the role system unless the model is OpenAI's.", source="experiential#804", as_of="2026-09")  # fmt: skip
-
-
-@chat("OAC-OAI-08",
+chat("OAC-OAI-08",
     "Older models accept images in user messages only; newer ones accept them elsewhere and do not see them.",
     "Invalid 'messages[{i}]'. Image URLs are only allowed for messages with role 'user', but this message with role "
     "'{role}' contains an image URL.",
-    applies=lambda request: request.traits.user_images_only, only=OPENAI_HOSTS,
+    applies=lambda request: request.traits.user_images_only, only=OPENAI_HOSTS, each=lambda request: request.images(),
+    when=lambda item: item[2].get("role") != "user", fields=lambda item: {"role": text(item[2], "role")},
+    certain=lambda item: item[2].get("role") in ("tool", "assistant"),
     remedy="Put the image into a user message after the results.",
     source="openai-node#1030; OpenHands#7700; openai-openapi#523", as_of="2026-02")  # fmt: skip
-def image_outside_user_message(request: ChatBody) -> Iterator[Violation]:
-    for pointer, _, message in request.images():
-        role = text(message, "role")
-        if role != "user":
-            yield Violation(pointer, {"role": role}, certain=role in ("tool", "assistant"))
 
 
 @chat("OAC-OAI-14", "An image is PNG, JPEG, GIF or WebP, and its URL can be fetched.",
@@ -404,46 +398,30 @@ def arguments_not_text(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(place, {"code": "missing_required_parameter"}, 1)
 
 
-@chat("OAC-OAI-01", "The tool messages directly after an assistant message answer each of its calls.",
+chat("OAC-OAI-01", "The tool messages directly after an assistant message answer each of its calls.",
     UNANSWERED_CALL,
     refused_by=(*PAIRED_HOSTS, "moonshot"), accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS), param="messages.[{i}].role",
+    each=lambda request: request.unanswered_calls(), at="/tool_calls", fields=lambda item: {"ids": item[1]},
     remedy="Answer every call, and put nothing between a call and its results.",
     source="cai#111; genkit#225; spring-ai-session#44", as_of="2026-09")  # fmt: skip
-def call_without_result(request: ChatBody) -> Iterator[Violation]:
-    for pointer, ids in request.unanswered_calls():
-        yield Violation(f"{pointer}/tool_calls", {"ids": ", ".join(ids)})
-
-
-@chat("OAC-OAI-02", "A tool message answers a call of the assistant message before it.",
+chat("OAC-OAI-02", "A tool message answers a call of the assistant message before it.",
     STRAY_RESULT,
     refused_by=PAIRED_HOSTS, accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS, "moonshot"), param="messages.[{i}].role",
+    each=lambda request: request.stray_results(), at="/tool_call_id",
     remedy="Cut a history only where no call is open.", source="promptflow#3130; GhidrAssist#45",
     as_of="2025-09")  # fmt: skip
-def result_without_call(request: ChatBody) -> Iterator[Violation]:
-    for pointer, _ in request.stray_results():
-        yield Violation(f"{pointer}/tool_call_id")
-
-
-@chat("OAC-OAI-03", "Call ids of more than 40 characters were refused until January 2026.",
+chat("OAC-OAI-03", "Call ids of more than 40 characters were refused until January 2026.",
     "Invalid 'messages[{i}].tool_calls[{j}].id': string too long. Expected a string with maximum length 40, but got a "
     "string with length {n} instead.",
-    only=("openai",), severity="warned", code="string_above_max_length", remedy="Use ids of at most 40 characters.",
+    only=("openai",), severity="warned", code="string_above_max_length",
+    each=lambda request: [call for call in request.tool_calls() if len(text(call[1], "id")) > request.switches.call_id_max],
+    at="/id", fields=lambda item: {"n": len(item[1]["id"])}, remedy="Use ids of at most 40 characters.",
     source="protocols C.1; vercel/ai#5171", as_of="2026-01")  # fmt: skip
-def long_call_id(request: ChatBody) -> Iterator[Violation]:
-    for pointer, call in request.tool_calls():
-        if len(text(call, "id")) > request.switches.call_id_max:
-            yield Violation(f"{pointer}/id", {"n": len(text(call, "id"))})
-
-
-@chat("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",
+chat("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",
     applies=lambda request: request.is_reasoning_model, only=OPENAI_HOSTS, severity="lost",
-    remedy="Use Responses for tool loops, which carries it.", source="protocols C.1", confidence="documented",
-    as_of="2026-11")  # fmt: skip
-def reasoning_not_carried(request: ChatBody) -> Iterator[Violation]:
-    if request.effort() != "none":
-        for pointer, message in request.current_turn():
-            if any(calls_of(pointer, message)):
-                yield Violation(pointer)
+    each=lambda request: request.current_turn() if request.effort() != "none" else (),
+    when=lambda item: any(calls_of(*item)), remedy="Use Responses for tool loops, which carries it.",
+    source="protocols C.1", confidence="documented", as_of="2026-11")  # fmt: skip
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -654,7 +632,6 @@ chat("OAC-OAI-13", "Only search models accept web_search_options.",
     param="web_search_options", each=lambda request: request.given("web_search_options"), remedy="Use a search model.",
     source="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported", confidence="recorded",
     as_of="2026")  # fmt: skip
-
 chat("OAC-AZ-01", "The content filter accepts the prompt.",
     "The response was filtered due to the prompt triggering Azure Content management policy. Please modify your prompt "
     "and retry. To learn more about our content filtering policies please read our documentation: "

@@ -16,12 +16,10 @@ from tenuto.rules.chat import (
     STRAY_RESULT,
     UNANSWERED_CALL,
     ChatBody,
-    call_without_result,
     calls_of,
     chat,
     is_empty,
     message_text,
-    result_without_call,
 )
 from tenuto.rules.issued_tokens import has_content, matches
 
@@ -72,14 +70,14 @@ def forced_tool_while_thinking(request: ChatBody) -> Iterator[Violation]:
 chat("OAC-DS-03", "The tool messages directly after an assistant message answer each of its calls.",
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
     "(insufficient tool messages following tool_calls message)",
-    only=("deepseek",), code="invalid_request_error",
+    only=("deepseek",), code="invalid_request_error", each=lambda request: request.unanswered_calls(), at="/tool_calls", fields=lambda item: {"ids": item[1]},
     remedy="Put the results directly after the call, and nothing between them.", source="gptme#3421; CodexPlusPlus#308",
-    as_of="2026-08")(call_without_result)  # fmt: skip
-
+    as_of="2026-08")  # fmt: skip
 chat("OAC-DS-04", "A tool message answers a call of the assistant message before it.",
     "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
-    only=("deepseek",), code="invalid_request_error", remedy="Cut a history only where no call is open.",
-    source="Newelle#425; agentscope-go#7", as_of="2026-09")(result_without_call)  # fmt: skip
+    only=("deepseek",), code="invalid_request_error", each=lambda request: request.stray_results(), at="/tool_call_id",
+    remedy="Cut a history only where no call is open.", source="Newelle#425; agentscope-go#7",
+    as_of="2026-09")  # fmt: skip
 
 
 @chat("OAC-DS-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
@@ -111,14 +109,12 @@ chat("OAC-KIMI-03", "The temperature of models that reason is 1.",
     applies=lambda request: request.traits.sampling == "rejected", only=("moonshot",), at="/temperature",
     when=lambda request: request.setting("temperature") not in (None, 1), remedy="Omit temperature.",
     source="litellm#29687 (live)", as_of="2026-06")  # fmt: skip
-
 chat("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
     "cannot specify both 'thinking' and 'reasoning_effort'",
     applies=lambda request: request.switches.one_thinking_field and "effort" in request.traits.thinking,
     only=("moonshot",), certain=False, at="/reasoning_effort",
     when=lambda request: len(request.given("thinking", "reasoning_effort")) == 2, remedy="Send one of them.",
     source="protocols C.5", as_of="2026-07")  # fmt: skip
-
 chat("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
     "tool_choice specified is incompatible with thinking enabled",
     only=("moonshot",), remedy="Turn thinking off, or leave tool_choice at auto.",
@@ -382,7 +378,7 @@ def refused_by_host(request: ChatBody) -> Iterator[Violation]:
     is_claude = request.traits.reasoning_format == CLAUDE_FORMAT
     unanswered, stray = (_CLAUDE_CALL, _CLAUDE_RESULT) if is_claude else (UNANSWERED_CALL, STRAY_RESULT)
     for pointer, ids in request.unanswered_calls():
-        yield Violation(pointer, {"raw": unanswered.format(i=pointer.rpartition("/")[2], ids=", ".join(ids))})
+        yield Violation(pointer, {"raw": unanswered.format(i=pointer.rpartition("/")[2], ids=ids)})
     for pointer, id in request.stray_results():
         yield Violation(pointer, {"raw": stray.format(i=pointer.rpartition("/")[2], ids=id)})
     callers = request.callers()
@@ -570,7 +566,7 @@ def cohere_length_or_pairs(request: ChatBody) -> Iterator[Violation]:
         window = request.traits.context_window
         yield Violation("/messages", {"n": excess, "max": window, "code": "TOO_MANY_TOKENS"}, certain=certain)
     for _, ids in request.unanswered_calls():
-        yield Violation("/messages", {"id": ", ".join(ids)}, 1)
+        yield Violation("/messages", {"id": ids}, 1)
     for _, id in request.stray_results():
         yield Violation("/messages", {"id": id}, 1)
 
@@ -579,7 +575,6 @@ chat("OAC-OLL-01", "tool_choice has no effect.",
     only=("ollama",), severity="warned", at="/tool_choice",
     when=lambda request: request.tools() and request.setting("tool_choice") not in (None, "auto"),
     remedy="Omit it; to prevent calls, omit the tools.", source="ollama#17921", as_of="2026-08")  # fmt: skip
-
 chat("OAC-OLL-02",
     "Fields of other servers are accepted and have no effect, such as reasoning next to reasoning_content.",
     only=LOCAL_HOSTS, severity="warned", each=lambda request: request.messages("assistant"),
@@ -629,7 +624,6 @@ chat("OAC-ALI-01", "Open Qwen models think in streamed replies only.",
     at="/stream", when=lambda request: request.setting("stream") is not True and request.thinks(),
     remedy="Stream, or set enable_thinking to false.", source="langchain4j#3974; ragflow#8972; claude-code-router#948",
     as_of="2026-02")  # fmt: skip
-
 chat("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
     "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or "
     "object in thinking mode",
@@ -646,7 +640,7 @@ chat("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
     as_of="2026-03")  # fmt: skip
 def alibaba_unpaired(request: ChatBody) -> Iterator[Violation]:
     for pointer, ids in request.unanswered_calls():
-        yield Violation(pointer, {"ids": ", ".join(ids)})
+        yield Violation(pointer, {"ids": ids})
     for pointer, _ in request.stray_results():
         yield Violation(pointer, message=1)
 

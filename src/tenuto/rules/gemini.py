@@ -309,12 +309,10 @@ gemini("GEM-PART-04", "Every key is known to the host in its place; camelCase an
     *_UNKNOWN_KEY,
     param="{path}", remedy="Send only keys that the host knows.", source="zed#44875; LibreChat#11761",
     as_of="2026-02")(_unknown(""))  # fmt: skip
-
 gemini("GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
     *_UNKNOWN_KEY,
     applies=lambda request: not request.vertex, param="{path}", remedy="Send the key to Vertex AI only.",
     source="google-genai", confidence="documented", as_of="2026-11")(_unknown("vertex"))  # fmt: skip
-
 gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
     UnverifiedText(_UNKNOWN_KEY[0]),
     param="{path}", remedy="Put `thoughtSignature` next to `functionCall`.", source="snow-cli#104; google-genai",
@@ -344,7 +342,7 @@ gemini("GEM-PARAM-01", "The temperature is between 0 and 2.",
     "Unable to submit request because it has a temperature value of {value} but the supported range is from 0 "
     "(inclusive) to 2.0001 (exclusive). Update the value and try again.",
     each=lambda request: request.options("temperature"), when=lambda item: not 0 <= item[1] < 2.0001,
-    values=lambda item: {"value": f"{item[1]:g}"}, remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.",
+    fields=lambda item: {"value": f"{item[1]:g}"}, remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.",
     source="a recorded refusal", confidence="recorded", as_of="2026")  # fmt: skip
 
 
@@ -360,25 +358,20 @@ def output_limit_below_one(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(pointer, fields, certain=value < 0)
 
 
-@gemini("GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
+gemini("GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
     UnverifiedText("Thinking level is not supported for this model."),
     applies=lambda request: bool(request.traits.thinking) and "level" not in request.traits.thinking,
+    at="/generationConfig/thinkingConfig/thinkingLevel", when=lambda request: request.level,
+    certain=lambda request: request.traits.functions_alone and not request.level.endswith("UNSPECIFIED"),
     remedy="Set a thinking budget instead.", source="kilocode#5139; neurolink#1707", as_of="2026-02")  # fmt: skip
-def thinking_level_unsupported(request: GeminiBody) -> Iterator[Violation]:
-    if request.level:
-        certain = request.traits.functions_alone and not request.level.endswith("UNSPECIFIED")
-        yield request.violation("/generationConfig/thinkingConfig/thinkingLevel", certain=certain)
-
-
-@gemini("GEM-PARAM-03", "A request sets a thinking level or a thinking budget, not both.",
+gemini("GEM-PARAM-03", "A request sets a thinking level or a thinking budget, not both.",
     UnverifiedText("You can only set only one of thinking budget and thinking level."),
-    applies=lambda request: "level" in request.traits.thinking, remedy="Set a level from Gemini 3 on, a budget before.",
+    applies=lambda request: "level" in request.traits.thinking, at="/generationConfig/thinkingConfig",
+    when=lambda request: request.level and request.see([request.level]) and "thinkingBudget" in request.thinking,
+    certain=lambda request: not request.level.endswith("UNSPECIFIED"),
+    remedy="Set a level from Gemini 3 on, a budget before.",
     source="provider documentation; a recorded budget alone on 3.5 Flash", confidence="documented",
     as_of="2026")  # fmt: skip
-def level_and_budget(request: GeminiBody) -> Iterator[Violation]:
-    if request.level and request.see([request.level]) and "thinkingBudget" in request.thinking:
-        certain = not request.level.endswith("UNSPECIFIED")
-        yield request.violation("/generationConfig/thinkingConfig", certain=certain)
 
 
 @gemini("GEM-PARAM-04", "The thinking budget is in the range of the model; 0 only if the model can stop thinking.",
@@ -456,7 +449,6 @@ gemini("GEM-PARAM-08", "Before Gemini 3, JSON output by media type and functions
     each=lambda request: request.options("responseMimeType") if request.see(request.declarations) else (),
     when=lambda item: item[1] == "application/json", remedy="Request the JSON in a second request.",
     source="symfony/ai#803; symfony/ai#1777", as_of="2026-03")  # fmt: skip
-
 gemini("GEM-SCHEMA-01", "`parameters` and `responseSchema` accept only the keywords of Google's schema.",
     _UNKNOWN_KEY[0],
     param="{path}",
@@ -483,7 +475,7 @@ gemini("GEM-SCHEMA-03", "A function name has at most 64 letters, digits and `_.:
     "Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores "
     "(_), dots (.), colons (:), or dashes (-), with a maximum length of 64.",
     param="{path}.name", each=lambda request: request.declarations, at="/name",
-    when=lambda item: not _FUNCTION_NAME.fullmatch(item[2].get("name", "")), values=lambda item: {"path": item[1]},
+    when=lambda item: not _FUNCTION_NAME.fullmatch(item[2].get("name", "")), fields=lambda item: {"path": item[1]},
     remedy="Send another name, and translate it back in the reply.",
     source="ccs#25; gemini-cli#2966; gemini-cli#12425; cline#7339", as_of="2025-11")  # fmt: skip
 
@@ -507,13 +499,11 @@ gemini("GEM-PARAM-12", "The key is valid; an invalid one is a 400 here, not a 40
     code="API_KEY_INVALID", unchecked="the simulator accepts every key; the audit cannot check one",
     remedy="Recognize it by the reason in the details.", source="openai-scala-client#109; oh-my-pi#449",
     as_of="2026-03")  # fmt: skip
-
 gemini("GEM-RESP-01", "A blocked prompt is answered with status 200, a reason, and no candidates.",
     '{"promptFeedback":{"blockReason":"MODEL_ARMOR","blockReasonMessage":".."},"usageMetadata":{..}}',
     status=200, unchecked="no request shows what a filter blocks; a scripted `refuse` is answered in this form",
     remedy="Read the reason, and treat it as a refusal, not as an empty answer.", source="a recorded block",
     confidence="recorded", as_of="2026")  # fmt: skip
-
 gemini("GEM-INT-01", "The Interactions API without storage needs every step back, in order, with its signature.",
     UnverifiedText("Invalid input steps."),
     unchecked="the Interactions API is not supported", remedy="Send every step back, in order.",

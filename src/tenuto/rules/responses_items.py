@@ -56,17 +56,13 @@ responses("OAR-REAS-06", "A reasoning item has a `summary`.",
     each=lambda request: request.items("reasoning"), at="/summary", when=lambda item: "summary" not in item.fields,
     remedy="Always send `summary`, at least an empty list.", source="Operit#797; WaLiAPI#61; Agora#141",
     as_of="2026-09")  # fmt: skip
-
-
-@responses("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
+responses("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
     "Unknown parameter: 'input[{i}].status'.",
     applies=lambda request: not request.context.row.responses.reasoning_status, only=OPENAI_HOSTS,
-    param="input[{i}].status", code="unknown_parameter", remedy="Leave `status` out of reasoning items.",
-    source="jcode#1028; litellm#13420; LiveAgent#334", as_of="2026-08")  # fmt: skip
-def reasoning_with_status(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if "status" in item.fields:
-            yield Violation(f"{item.pointer}/status", certain=item.fields["status"] is not None)
+    param="input[{i}].status", code="unknown_parameter", each=lambda request: request.items("reasoning"), at="/status",
+    when=lambda item: "status" in item.fields, certain=lambda item: item.fields["status"] is not None,
+    remedy="Leave `status` out of reasoning items.", source="jcode#1028; litellm#13420; LiveAgent#334",
+    as_of="2026-08")  # fmt: skip
 
 
 _ASSISTANT_PARTS = ("output_text", "refusal")
@@ -92,7 +88,7 @@ responses("OAR-ITEM-06", "The arguments of a function call are text.",
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input[{i}].arguments", code="invalid_type",
     each=lambda request: request.items("function_call"), at="/arguments",
     when=lambda item: not isinstance(item.fields.get("arguments"), str),
-    values=lambda item: {"got": openai_type(item.fields.get("arguments"))},
+    fields=lambda item: {"got": openai_type(item.fields.get("arguments"))},
     remedy="Send the exact text that the model wrote.", source="P21, P56", as_of="2026-05")  # fmt: skip
 
 
@@ -129,7 +125,7 @@ responses("OAR-ITEM-02", "The id of an item starts with the prefix of its type: 
     "Invalid 'input[{i}].id': '{id}'. Expected an ID that begins with '{prefix}'.",
     only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value", each=lambda request: request.items(*_PREFIXES),
     at="/id", when=lambda item: item.id and not item.id.startswith(_PREFIXES[item.kind]),
-    values=lambda item: {"id": item.id, "prefix": _PREFIXES[item.kind]}, remedy="Leave out ids of another provider.",
+    fields=lambda item: {"id": item.id, "prefix": _PREFIXES[item.kind]}, remedy="Leave out ids of another provider.",
     source="codex#33176; sub2api#3981; free-claude-code#1826", as_of="2026-09")  # fmt: skip
 
 
@@ -418,41 +414,34 @@ def _invalid_blobs(request: ResponsesBody) -> Iterator[Item]:
                 yield item
 
 
-@responses("OAR-REAS-05",
+responses("OAR-REAS-05",
     "Encrypted content is exactly as it was issued, to this organization and on this route. The summary may be "
     "emptied.",
     "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be decrypted or "
     "parsed.",
     "The encrypted content {first}...{last} could not be verified.",
-    only=OPENAI_HOSTS, code="invalid_encrypted_content",
+    only=OPENAI_HOSTS, code="invalid_encrypted_content", each=_invalid_blobs, at="/encrypted_content",
+    fields=lambda item: {"id": item.id, "first": item.blob[:4], "last": item.blob[-4:]},
+    message=lambda item: not item.id,
     remedy="Leave out the named item (all reasoning if none is named) and the ids that depend on it, then retry.",
     source="codex#8119,#8145; new-api#4662; experiential#965; sub2api#3138", as_of="2026-09")  # fmt: skip
-def encrypted_content_invalid(request: ResponsesBody) -> Iterator[Violation]:
-    for item in _invalid_blobs(request):
-        fields = {"id": item.id, "first": item.blob[:4], "last": item.blob[-4:]}
-        yield Violation(f"{item.pointer}/encrypted_content", fields, message=0 if item.id else 1)
-
-
 responses("OAR-REAS-10",
     "Encrypted content is taken from the event that finished the item, not from the one that started it.",
     only=OPENAI_HOSTS, code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
     remedy="Store the item of `response.output_item.done` or of the finished response.",
     source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08")  # fmt: skip
-
 responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
     "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
     only=("xai",), code="invalid-argument", each=lambda request: request.items("reasoning"),
     when=lambda item: item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None),
     remedy="Send `summary`, at least an empty list, and leave out fields that are null.",
     source="grok2api#688,#689,#1025", as_of="2026-08")  # fmt: skip
-
 responses("OAR-XAI-01", "Encrypted content is exactly as it was issued.",
     "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a "
     "previous response.",
     only=("xai",), code="invalid-argument", each=_invalid_blobs, at="/encrypted_content",
     remedy="Remove `encrypted_content`, keep the summary, and retry.", source="opencodex#2229; openclaw#97926",
     as_of="2026-08")  # fmt: skip
-
 responses("OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
     severity="warned", only=(*OPENAI_HOSTS, "xai"), each=lambda request: request.items("reasoning"),
     when=lambda item: item.blob and item.fields.get("id") is None, remedy="Nothing to do.",

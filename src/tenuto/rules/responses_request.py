@@ -381,7 +381,7 @@ responses("OAR-PARAM-13",
     "The model name fits the provider's naming pattern, but the catalog can only guess what the model accepts.",
     severity="warned", only=("openai",), at="/model",
     when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
-    values=lambda request: {"model": request.model}, remedy="Check the name against the provider's list of models.",
+    fields=lambda request: {"model": request.model}, remedy="Check the name against the provider's list of models.",
     source="decision: an unknown name that fits is played by the simulator", confidence="inferred",
     as_of="2026-11")  # fmt: skip
 
@@ -426,7 +426,7 @@ responses("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {value} instead.",
     only=OPENAI_HOSTS, param="max_output_tokens", code="integer_below_min_value",
     each=lambda request: request.given("max_output_tokens"),
-    when=lambda item: isinstance(item[1], int) and item[1] < 16, values=lambda item: {"value": item[1]},
+    when=lambda item: isinstance(item[1], int) and item[1] < 16, fields=lambda item: {"value": item[1]},
     remedy="Send 16 or more, or leave the limit out.", source="pi#6265; hindsight#58; inspect_evals#694",
     as_of="2026-07")  # fmt: skip
 
@@ -435,18 +435,16 @@ def _reasons(request: ResponsesBody) -> bool:
     return request.traits.thinking != ("none",)
 
 
-@responses("OAR-PARAM-02", "The reasoning effort is one that the model has.",
+responses("OAR-PARAM-02", "The reasoning effort is one that the model has.",
     "Unsupported value: '{effort}' is not supported with the '{model}' model. Supported values are: {allowed}.",
     applies=lambda request: bool(request.traits.efforts) and _reasons(request), refused_by=OPENAI_HOSTS,
-    param="reasoning.effort", code="unsupported_value", remedy="Use an effort of the model; see `tenuto models`.",
+    param="reasoning.effort", code="unsupported_value", at="/reasoning/effort",
+    when=lambda request: text(request.reasoning, "effort") not in ("", *request.traits.efforts),
+    fields=lambda request: {"effort": request.reasoning["effort"], "model": request.model, "allowed": quote_names(request.traits.efforts)},
+    certain=lambda request: request.traits.confidence != "low",
+    remedy="Use an effort of the model; see `tenuto models`.",
     source="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols B.1",
     confidence="recorded", as_of="2026-09")  # fmt: skip
-def unsupported_effort(request: ResponsesBody) -> Iterator[Violation]:
-    efforts, effort = request.traits.efforts or (), text(request.reasoning, "effort")
-    if effort and effort not in efforts:
-        fields = {"effort": effort, "model": request.model, "allowed": quote_names(efforts)}
-        # A guess at the efforts of a model is not certain.
-        yield Violation("/reasoning/effort", fields, certain=request.traits.confidence != "low")
 
 
 def _rejects_sampling(request: ResponsesBody) -> bool:
@@ -511,14 +509,12 @@ def _text_format(request: ResponsesBody) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-@responses("OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
+responses("OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
     UnverifiedText("Mutually exclusive parameters: 'previous_response_id' and 'conversation'."),
-    only=OPENAI_HOSTS, param="previous_response_id", code="mutually_exclusive_parameters", remedy="Send one of them.",
-    source="protocols B.1", confidence="documented", as_of="2026-11")  # fmt: skip
-def two_histories(request: ResponsesBody) -> Iterator[Violation]:
-    previous, conversation = request.setting("previous_response_id"), request.setting("conversation")
-    if previous is not None and conversation is not None:
-        yield Violation("/previous_response_id", certain=bool(previous and conversation))
+    only=OPENAI_HOSTS, param="previous_response_id", code="mutually_exclusive_parameters", at="/previous_response_id",
+    when=lambda request: len(request.given("previous_response_id", "conversation")) == 2,
+    certain=lambda request: request.body["previous_response_id"] and request.body["conversation"],
+    remedy="Send one of them.", source="protocols B.1", confidence="documented", as_of="2026-11")  # fmt: skip
 
 
 @responses("OAR-PARAM-06", "The previous response is stored.",
@@ -563,7 +559,7 @@ responses("OAR-TOOL-06", "A request has at most 128 tools.",
     "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} "
     "instead.",
     only=OPENAI_HOSTS, param="tools", code="array_above_max_length", at="/tools",
-    when=lambda request: len(request.list("tools")) > 128, values=lambda request: {"n": len(request.list("tools"))},
+    when=lambda request: len(request.list("tools")) > 128, fields=lambda request: {"n": len(request.list("tools"))},
     remedy="Send fewer tools, or use tool_search.", source="Tools4AI#16; opencode#4909; claude-code-router#686",
     as_of="2025-11")  # fmt: skip
 
