@@ -153,7 +153,6 @@ class MessagesBody(RequestBody):
     dialect = "anthropic-messages"
 
     # --- the target ---
-
     @cached_property
     def is_claude(self) -> bool:
         """Whether the model is Claude, on any host; others that use the dialect have rules of their own."""
@@ -175,7 +174,6 @@ class MessagesBody(RequestBody):
         return any(beta.startswith(starts) for beta in self.betas)
 
     # --- settings ---
-
     def object(self, name: str) -> Fields:
         """Return a setting that is an object; empty if it is absent."""
         value = self.setting(name)
@@ -229,7 +227,6 @@ class MessagesBody(RequestBody):
         return next((item for item in edits if item[1].get("type") == "compact_20260112"), None)
 
     # --- tools ---
-
     def tools(self) -> Sequence[tuple[str, Fields]]:
         return self.list("tools")
 
@@ -253,7 +250,6 @@ class MessagesBody(RequestBody):
         return [(pointer, path, schema) for pointer, path, schema in schemas if isinstance(schema, dict)]
 
     # --- messages ---
-
     @cached_property
     def messages(self) -> list[BodyMessage]:
         found = []
@@ -386,7 +382,6 @@ class MessagesBody(RequestBody):
         return any(item.paused for item in self.issued_items(self.open_turn))
 
     # --- cross-provider rules ---
-
     def calls(self) -> Sequence[CallInBody]:
         return [
             CallInBody(
@@ -405,7 +400,6 @@ class MessagesBody(RequestBody):
         ]
 
     # --- issued tokens ---
-
     def issued_items(self, turn: MessagesTurn) -> Iterator[IssuedItem]:
         """Yield the calls of a turn as they were issued; a turn without calls is found by its text."""
         keys = [text(block.raw, "id") for block in turn.blocks if block.type.endswith("tool_use")]
@@ -478,7 +472,6 @@ class MessagesBody(RequestBody):
         return (self.digest_after(block.raw), *replaced.digests)
 
     # --- size ---
-
     @cached_property
     def prompt_tokens(self) -> int:
         """The approximate number of tokens of the prompt: an image or document has a fixed size, tokens have none."""

@@ -23,7 +23,6 @@ from tenuto.rules.images import decode_head, decoded_size, read_head
 from tenuto.rules.issued_tokens import has_content
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
-
 _COMMON = "type cache_control"
 _BLOCK_KEYS: dict[str, frozenset[str]] = {
     type: frozenset(f"{_COMMON} {keys}".split())
@@ -99,8 +98,6 @@ def _unknown_in_block(item: ContentItem, known: dict[str, frozenset[str]]) -> It
 
 
 # --- roles and empty content ------------------------------------------------------------------------------------------
-
-
 @anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server joins them.",
     UnverifiedText('roles must alternate between "user" and "assistant", but found multiple "{role}" roles in a row'),
     severity="warned", remedy="None needed; join them before checking calls and results.",
@@ -212,7 +209,6 @@ def prefill_invalid(request: MessagesBody) -> Iterator[Violation]:
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
-
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _MAX_IMAGE_BYTES, _SURE_IMAGE_BYTES = 5 * 1024 * 1024, 10 * 1024 * 1024
 _MAX_SIDE, _MAX_SIDE_OF_MANY, _MANY_IMAGES = 8000, 2000, 20
@@ -282,7 +278,6 @@ claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels w
 
 
 # --- calls and results ------------------------------------------------------------------------------------------------
-
 _CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _CALL_FIELDS = ("caller", "toolset_name")
 
@@ -402,7 +397,6 @@ def _repeated(blocks: list[BodyBlock], key: str) -> Iterator[BodyBlock]:
 
 
 # --- server tools -----------------------------------------------------------------------------------------------------
-
 _SEALED = {"web_search_result": "encrypted_content", "web_search_result_location": "encrypted_index"}
 """The token that results and citations of a search always have."""
 
@@ -504,7 +498,6 @@ def _server_work(request: MessagesBody) -> list[list[BodyBlock]]:
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
-
 _LARGEST_WINDOW = 1_000_000
 _CHARACTERS_PER_TOKEN = 6
 """More than any prose has on average: a prompt that is too long by this count is too long by any."""

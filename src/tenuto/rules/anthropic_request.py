@@ -50,7 +50,6 @@ _BETA_KEYS: dict[str, tuple[str, ...]] = {
 _UNCERTAIN_KEYS = ("billing_policy", "output_config/task_budget")
 
 # --- shape ------------------------------------------------------------------------------------------------------------
-
 _REQUIRED, _WRONG_TYPE, _WRONG_SHAPE, _NO_MESSAGES, _UNKNOWN_TAG, _WRONG_ROLE, _OTHER = range(7)
 _TYPE_NAMES = {"s": "string", "i": "integer", "n": "number", "b": "boolean"}
 _ROLES = ("user", "assistant", "system")
@@ -159,8 +158,6 @@ def _other(path: str, message: str) -> Violation:
 
 
 # --- size and keys ----------------------------------------------------------------------------------------------------
-
-
 @anthropic("ANT-MSG-12", "A request body has at most 32 MB.",
     UnverifiedText("Request exceeds the maximum size"),
     status=413, type="request_too_large",
@@ -207,8 +204,6 @@ anthropic("ANT-PARAM-12", "`max_tokens` is required.",
 
 
 # --- model ------------------------------------------------------------------------------------------------------------
-
-
 anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}",
     applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error", at="/model",
@@ -226,8 +221,6 @@ anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizatio
 
 
 # --- sampling and thinking --------------------------------------------------------------------------------------------
-
-
 claude("ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
     "{name}: range: 0..1",
     each=lambda request: request.given("temperature", "top_p"), when=lambda item: not 0 <= item[1] <= 1,
@@ -353,8 +346,6 @@ def _is_adaptive(request: MessagesBody) -> bool:
 
 
 # --- threads and caching ----------------------------------------------------------------------------------------------
-
-
 @anthropic("ANT-SRV-07", "A thread has no cache_control, context management or fallbacks.",
     UnverifiedText("thread: cannot be used together with {name}"),
     code="thread_unsupported_request", remedy="Omit these settings in a thread; continue each response once.",
@@ -402,7 +393,6 @@ def long_cache_after_short(request: MessagesBody) -> Iterator[Violation]:
 
 
 # --- tool definitions -------------------------------------------------------------------------------------------------
-
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _COMBINED = ("oneOf", "allOf", "anyOf")
 _SCHEMA_TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
@@ -628,9 +618,7 @@ claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     source="vercel/ai#16991 (live sonnet-4-6: 200); pi#149", as_of="2026-07")  # fmt: skip
 
 
-# --- compaction ----------------------------------------------------------------------------------------------------------
-
-
+# --- compaction -------------------------------------------------------------------------------------------------------
 anthropic("ANT-SRV-11", "Models before 4.6 do not summarize a conversation on request.",
     UnverifiedText("compaction: not supported by this model"),
     applies=lambda request: not request.traits.compaction, certain=False, at="/compaction",

@@ -27,8 +27,6 @@ _THINKING_TAGS = ("<thinking>", "<think>")
 
 
 # --- form -------------------------------------------------------------------------------------------------------------
-
-
 claude("ANT-THINK-18", "A reasoning block has no cache_control.",
     "messages.{i}.content.{j}.{type}.cache_control: Extra inputs are not permitted",
     each=lambda request: request.blocks(*REASONING), at="/cache_control",
@@ -62,8 +60,6 @@ def redacted_data_invalid(request: MessagesBody) -> Iterator[Violation]:
 
 
 # --- place ------------------------------------------------------------------------------------------------------------
-
-
 @claude("ANT-THINK-05", "With a thinking budget, a turn whose calls are being answered starts with reasoning.",
     "messages.{i}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{type}`. When `thinking` is "
     "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` "
@@ -115,8 +111,6 @@ claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
 
 
 # --- token ------------------------------------------------------------------------------------------------------------
-
-
 def _broken_rules(request: MessagesBody) -> Sequence[tuple[SentReasoning, str]]:
     """Return the reasoning blocks, each with the first rule that it breaks, or an empty string."""
     if request.reasoning_rules is None:
@@ -230,8 +224,6 @@ claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, it
 
 
 # --- prefix -----------------------------------------------------------------------------------------------------------
-
-
 claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it in its turn.",
     f"{_BOUND} The `thinking` block that preceded this one when it was created is missing from this request.",
     applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
@@ -255,8 +247,6 @@ claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix 
 
 
 # --- missing reasoning ------------------------------------------------------------------------------------------------
-
-
 @claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.",
     severity="warned", remedy="Of all ways to degrade, this is the safe one; count how often it happens.",
     source="live test on Sonnet 4.5", as_of="2026-07")  # fmt: skip

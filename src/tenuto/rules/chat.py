@@ -74,7 +74,6 @@ class ChatBody(RequestBody):
         return self.context.row.chat
 
     # --- messages -----------------------------------------------------------------------------------------------------
-
     @cached_property
     def _messages(self) -> tuple[tuple[str, Fields], ...]:
         return tuple(objects(self.body.get("messages"), "/messages"))
@@ -114,7 +113,6 @@ class ChatBody(RequestBody):
             yield pointer, text(value, "url") if isinstance(value, dict) else text(part, "image_url"), message
 
     # --- tool calls and results ---------------------------------------------------------------------------------------
-
     @cached_property
     def _calls(self) -> tuple[tuple[str, Fields], ...]:
         return tuple(call for message in self._messages for call in calls_of(*message))
@@ -182,7 +180,6 @@ class ChatBody(RequestBody):
         )
 
     # --- thinking -----------------------------------------------------------------------------------------------------
-
     @cached_property
     def requested_thinking(self) -> bool | None:
         """Whether the request turns thinking on or off, in the words of any provider; None: it does not say."""
@@ -225,7 +222,6 @@ class ChatBody(RequestBody):
         return text(self.body, "reasoning_effort") or self.traits.effort_default
 
     # --- earlier replies ----------------------------------------------------------------------------------------------
-
     def issued_reply(self, message: Fields) -> IssuedItem | None:
         """Return the reply that a message sends back: by its calls, else by its text; None if that is not known."""
         ids = [text(call, "id") for _, call in calls_of("", message)] or [content_digest(message_text(message))]
@@ -259,8 +255,6 @@ def calls_of(pointer: str, message: Fields) -> Iterator[tuple[str, Fields]]:
 
 
 # --- shape ------------------------------------------------------------------------------------------------------------
-
-
 @chat("OAC-SHAPE", "The body has the JSON types of the dialect, and at least one message.",
     UnverifiedText(OPENAI_MISSING),
     UnverifiedText(OPENAI_WRONG_TYPE),
@@ -301,8 +295,6 @@ def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
 
 
 # --- roles and content ------------------------------------------------------------------------------------------------
-
-
 chat("OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
     "Unsupported value: 'messages[{i}].role' does not support '{role}' with this model.",
     applies=lambda request: not request.traits.system_role, only=OPENAI_HOSTS, param="messages[{i}].role",
@@ -370,7 +362,6 @@ chat("OAC-OAI-10", "An assistant message without content has tool calls.",
 
 
 # --- tool calls and results -------------------------------------------------------------------------------------------
-
 UNANSWERED_CALL = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The "
     "following tool_call_ids did not have response messages: {ids}"
@@ -425,8 +416,6 @@ chat("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning o
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
-
-
 def unknown_model(request: ChatBody) -> Iterator[Violation]:
     """A model whose name does not fit the names of the provider's models."""
     names = request.context.row.model_names
@@ -471,8 +460,6 @@ chat("OAC-MODEL-02", "The catalog has the model.",
 
 
 # --- numbers and sampling ---------------------------------------------------------------------------------------------
-
-
 @chat("OAC-OAI-18", "Numbers are in their range.",
     "Invalid '{p}': {type} below minimum value. Expected a value >= {bound}, but got {v} instead.",
     "Invalid '{p}': {type} above maximum value. Expected a value <= {bound}, but got {v} instead.",
@@ -529,8 +516,6 @@ def sampling_refused(request: ChatBody) -> Iterator[Violation]:
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
-
-
 @chat("OAC-OAI-09",
     "Function names have at most 64 letters, digits, _ and -; there are at most 128 tools and 4 stop sequences.",
     UnverifiedText("Invalid 'tools[{i}].function.name': string does not match pattern. Expected a string that matches "
@@ -611,8 +596,6 @@ def tools_with_reasoning(request: ChatBody) -> Iterator[Violation]:
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
-
-
 @chat("OAC-OAI-11", "JSON mode needs the word json in a message.",
     UnverifiedText("'messages' must contain the word 'json' in some form, to use 'response_format' of type "
     "'json_object'."),

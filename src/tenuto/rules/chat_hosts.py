@@ -40,8 +40,6 @@ def excess_tokens(request: ChatBody) -> tuple[int, bool]:
 
 
 # --- DeepSeek ---------------------------------------------------------------------------------------------------------
-
-
 @chat("OAC-DS-05", "Content parts have a type that the model accepts.",
     "Failed to deserialize the JSON body into the target type: messages[{i}]: unknown variant `{type}`, expected "
     "`text`",
@@ -102,8 +100,6 @@ chat("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
 
 
 # --- Moonshot ---------------------------------------------------------------------------------------------------------
-
-
 chat("OAC-KIMI-03", "The temperature of models that reason is 1.",
     "invalid temperature: only 1 is allowed for this model",
     applies=lambda request: request.traits.sampling == "rejected", only=("moonshot",), at="/temperature",
@@ -147,7 +143,6 @@ chat("OAC-KIMI-01", "While the model thinks, an assistant message with tool call
 
 
 # --- Mistral ----------------------------------------------------------------------------------------------------------
-
 _MISTRAL_KEYS = {
     "system": ("role", "content"),
     "user": ("role", "content"),
@@ -272,8 +267,6 @@ def thinking_text(part: Fields) -> str:
 
 
 # --- Groq -------------------------------------------------------------------------------------------------------------
-
-
 @chat("OAC-GROQ-04", "Some parameters of OpenAI are not supported.",
     UnverifiedText("property '{p}' is unsupported"),
     only=("groq",), remedy="Omit it.", source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
@@ -322,8 +315,6 @@ chat("OAC-GROQ-03", "The call that the model writes fits its schema, and a force
 
 
 # --- xAI --------------------------------------------------------------------------------------------------------------
-
-
 @chat("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
     "Model {model} does not support parameter {p}.",
     only=("xai",), type="", code="invalid-argument", remedy="Omit it, even if it is 0.",
@@ -346,7 +337,6 @@ def grok_effort_refused(request: ChatBody) -> Iterator[Violation]:
 
 
 # --- OpenRouter -------------------------------------------------------------------------------------------------------
-
 CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT = "anthropic-claude-v1", "openai-responses-v1", "google-gemini-v1"
 _SIGNED_FORMATS = (CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT)
 
@@ -479,7 +469,6 @@ chat("OAC-OR-05", "The credits cover max_tokens.",
 
 
 # --- other hosts ------------------------------------------------------------------------------------------------------
-
 _FIREWORKS_FIELDS = frozenset((
     "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "max_tokens",
     "max_completion_tokens", "n", "stop", "stream", "stream_options", "user", "metadata", "seed", "temperature",
@@ -584,8 +573,6 @@ chat("OAC-OLL-02",
 
 
 # --- Z.ai, Alibaba, MiniMax -------------------------------------------------------------------------------------------
-
-
 @chat("OAC-ZAI-01", "There is a user message; no message is empty; calls have results and different ids.",
     "The messages parameter is illegal. Please check the documentation.",
     only=("zai",), type="", code="1214", remedy="Have a user message and answered calls; the text names no place.",

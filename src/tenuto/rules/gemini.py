@@ -273,8 +273,6 @@ def _subschemas(pointer: str, path: str, schema: Fields) -> Iterator[tuple[str, 
 
 
 # --- shape and keys ---------------------------------------------------------------------------------------------------
-
-
 @gemini("GEM-SHAPE", "Every value has the JSON type of its field.",
     UnverifiedText("{message}"),
     param="{path}", final=True,
@@ -320,8 +318,6 @@ gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functi
 
 
 # --- model and parameters ---------------------------------------------------------------------------------------------
-
-
 @gemini("GEM-PARAM-11", "The model exists and generateContent serves it.",
     "models/{model} is not found for API version v1beta, or is not supported for {method}. Call ListModels to see the "
     "list of available models and their supported methods.",
@@ -407,8 +403,6 @@ def level_unsupported(request: GeminiBody) -> Iterator[Violation]:
 
 
 # --- tools and schemas ------------------------------------------------------------------------------------------------
-
-
 @gemini("GEM-PARAM-06", "Functions can be forced or listed only if some are declared.",
     UnverifiedText("Function calling config is set without function_declarations."),
     certain=False, remedy="Without functions, leave `toolConfig` out.",

@@ -27,14 +27,10 @@ _MAX_MEDIA, _MAX_PDF = 100 * 2**20, 50 * 2**20
 _REASONING_AS_TEXT = re.compile(
     r"\s*(?:\[(?:reasoning|thinking|thought)s?\b|<(?:think|thinking|thought)>)", re.IGNORECASE
 )
-_SENTINELS = frozenset(
-    {
-        "skip_thought_signature_validator",
-        "context_engineering_is_the_way_to_go",
-        "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I",
-        "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
-    }
-)
+_SENTINELS = (
+    "skip_thought_signature_validator", "context_engineering_is_the_way_to_go",
+    "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
+)  # fmt: skip
 """The documented values that turn off the check of a signature, as text and as base64."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*")
 _WHOLE_NUMBER = re.compile(r"(?<=\d)\.0(?=[,\]}])")
@@ -55,8 +51,6 @@ _VERTEX_HELP = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/doc
 
 
 # --- parts and roles --------------------------------------------------------------------------------------------------
-
-
 @gemini("GEM-PART-02", "A request has contents, and every content has parts.",
     "* GenerateContentRequest.contents[{i}].parts: contents.parts must not be empty.",
     "* GenerateContentRequest.contents: contents is not specified",
@@ -120,8 +114,6 @@ def reasoning_as_text(request: GeminiBody) -> Iterator[Violation]:
 
 
 # --- media ------------------------------------------------------------------------------------------------------------
-
-
 def _media(request: GeminiBody) -> Iterator[tuple[str, Fields]]:
     """Yield the inline and referenced files, also those in function results, with their pointers."""
     for part in request.parts:
@@ -171,8 +163,6 @@ gemini("GEM-MEDIA-03", "Before Gemini 3, a function result contains no media.",
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
-
-
 @gemini("GEM-TURN-01", "The model's calls follow a user turn or function results.",
     "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
     remedy="Start with the user; adjacent contents of the model count as one.",
@@ -262,7 +252,6 @@ def _call_id(request: GeminiBody, call: Part) -> str:
 
 
 # --- missing signatures -----------------------------------------------------------------------------------------------
-
 _MISSING_SIGNATURE = (
     "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, "
     "and missing thought_signature may lead to degraded model performance. Additional data, function call "
@@ -318,7 +307,6 @@ def later_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
 
 
 # --- wrong signatures -------------------------------------------------------------------------------------------------
-
 _WRONG_SIGNATURE = (
     "Corrupted thought signature.",
     f"Unable to submit request because Thought signature is not valid.. {_VERTEX_HELP}",
@@ -449,8 +437,6 @@ def signed_text_changed(request: GeminiBody) -> Iterator[Violation]:
 
 
 # --- accepted, with a caveat ------------------------------------------------------------------------------------------
-
-
 def _is_signature_lost(request: GeminiBody, run: Run) -> bool:
     """Tell whether a model turn came with a signature and has none; if nothing is known of it, whether it has none."""
     if not run.parts or any(part.signature for part in run.parts):
@@ -518,8 +504,6 @@ def optional_signature_missing(request: GeminiBody) -> Iterator[Violation]:
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
-
-
 @gemini("GEM-PARAM-10", "The request fits into the context window.",
     "The input token count ({count}) exceeds the maximum number of tokens allowed ({limit}).",
     applies=lambda request: bool(request.traits.context_window), remedy="Shorten the history.",

@@ -29,8 +29,6 @@ cross = section("cross")
 
 
 # --- the replies ------------------------------------------------------------------------------------------------------
-
-
 def _replies(request: RequestBody, foreign: bool) -> list[AssistantMessage]:
     """Return the replies of this provider, or those of others."""
     context = request.context
@@ -99,8 +97,6 @@ def _conversation(request: RequestBody) -> Any:
 
 
 # --- content of another provider --------------------------------------------------------------------------------------
-
-
 def _is_nine_or_short(row: Provider, id: str) -> bool:
     if row.chat.call_id == "nine":
         return re.fullmatch("[a-zA-Z0-9]{9}", id) is not None
@@ -210,8 +206,6 @@ def body_of_another_dialect(request: RequestBody) -> Iterator[Violation]:
 
 
 # --- an altered or shortened history ----------------------------------------------------------------------------------
-
-
 @cross("XP-06", "A filter for secrets changed a token; the provider refuses it from then on.",
     remedy="Exclude tokens from such filters.", source="openclaw#102244,#90093", as_of="2026-07")  # fmt: skip
 def redacted_token(request: RequestBody) -> Iterator[Violation]:

@@ -24,8 +24,6 @@ _OUTPUTS = {output: call for call, output in CALLS.items()}
 _OTHER_OUTPUTS = ("computer_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output")
 
 # --- the shape of items -----------------------------------------------------------------------------------------------
-
-
 responses("OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
     UnverifiedText("Missing required parameter: 'input'."),
     refused_by=OPENAI_HOSTS, param="input", code="missing_required_parameter", at="/input",
@@ -93,7 +91,6 @@ responses("OAR-ITEM-06", "The arguments of a function call are text.",
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
-
 _PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 _SERVER_PREFIXES = {"web_search_call": "ws_", "code_interpreter_call": "ci_", "image_generation_call": "ig_"}
 _ANTHROPIC_IDS = ("toolu_", "srvtoolu_")
@@ -198,8 +195,6 @@ def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- calls and outputs ------------------------------------------------------------------------------------------------
-
-
 @responses("OAR-TOOL-08", "The type of an output is that of its call.",
     UnverifiedText("No tool call found for {kind} output with call_id {call_id}."),
     only=OPENAI_HOSTS, certain=False, param="input", remedy="Choose the type of the output by the type of the call.",
@@ -309,8 +304,6 @@ def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- reasoning and the items after it ---------------------------------------------------------------------------------
-
-
 def _item_id(request: ResponsesBody, item: Item) -> str:
     """Return the id of an item; for reasoning without an id the one that its encrypted content was issued with."""
     if item.id or not item.blob:
@@ -393,8 +386,6 @@ def _is_next(request: ResponsesBody, reasoning: IssuedItem, after: Item) -> bool
 
 
 # --- encrypted content ------------------------------------------------------------------------------------------------
-
-
 def _is_valid(request: ResponsesBody, item: Item, token: IssuedToken | None) -> bool:
     """Whether encrypted content was issued to this account, by this provider, with this item."""
     return (
@@ -479,8 +470,6 @@ def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
-
-
 @responses("OAR-PARAM-09", "The input fits into the context window of the model.",
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
     applies=lambda request: bool(request.traits.context_window), only=OPENAI_HOSTS, param="input",

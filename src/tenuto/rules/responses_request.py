@@ -121,7 +121,6 @@ class ResponsesBody(RequestBody):
         return isinstance(value, list) and name in value
 
     # --- stored replies ---
-
     @property
     def continues_stored(self) -> bool:
         """Whether the request continues a stored response or conversation."""
@@ -189,7 +188,6 @@ class ResponsesBody(RequestBody):
         return sum(len(part) // 4 + 1 for part in [*texts, tools] if part) + media * IMAGE_TOKENS + 6
 
     # --- for the cross-provider rules ---
-
     def calls(self) -> Sequence[CallInBody]:
         return [
             CallInBody(
@@ -263,17 +261,14 @@ def item_texts(item: Fields) -> list[str]:
 
 
 # --- shape ------------------------------------------------------------------------------------------------------------
-
-_ITEM_TYPES = frozenset(
-    {
-        "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
-        "item_reference", "file_search_call", "computer_call", "computer_call_output", "web_search_call",
-        "tool_search_call", "tool_search_output", "additional_tools", "configuration_update", "compaction",
-        "compaction_trigger", "image_generation_call", "code_interpreter_call", "local_shell_call",
-        "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
-        "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "program", "program_output",
-    }
-)  # fmt: skip
+_ITEM_TYPES = frozenset((
+    "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
+    "item_reference", "file_search_call", "computer_call", "computer_call_output", "web_search_call",
+    "tool_search_call", "tool_search_output", "additional_tools", "configuration_update", "compaction",
+    "compaction_trigger", "image_generation_call", "code_interpreter_call", "local_shell_call",
+    "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
+    "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "program", "program_output",
+))  # fmt: skip
 _PART_TYPES = ("input_text", "input_image", "input_file", "input_audio", "output_text", "refusal")
 _ROLES = ("assistant", "system", "developer", "user")
 _SHAPES = shapes({
@@ -340,23 +335,18 @@ def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
-
-_PARAMETERS = frozenset(
-    {
-        "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
-        "max_tool_calls", "reasoning", "text", "include", "store", "previous_response_id", "conversation", "background",
-        "stream", "stream_options", "truncation", "temperature", "top_p", "top_logprobs", "metadata", "client_metadata",
-        "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-        "prompt", "context_management", "moderation", "access_programs", "image", "user",
-    }
-)  # fmt: skip
+_PARAMETERS = frozenset((
+    "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
+    "max_tool_calls", "reasoning", "text", "include", "store", "previous_response_id", "conversation", "background",
+    "stream", "stream_options", "truncation", "temperature", "top_p", "top_logprobs", "metadata", "client_metadata",
+    "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+    "prompt", "context_management", "moderation", "access_programs", "image", "user",
+))  # fmt: skip
 """The fields of the API reference, and `client_metadata`, which Codex sends."""
-_COMPACT_PARAMETERS = frozenset(
-    {
-        "model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options",
-        "prompt_cache_retention", "service_tier", "image",
-    }
-)  # fmt: skip
+_COMPACT_PARAMETERS = frozenset((
+    "model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options",
+    "prompt_cache_retention", "service_tier", "image",
+))  # fmt: skip
 """The fields of `/responses/compact`."""
 _NOT_A_RESPONSE = ("chatcmpl-", "cmpl-", "gen-", "msg_", "rs_", "fc_", "ctc_", "call_", "conv_", "toolu_", "srvtoolu_")
 """Prefixes of ids of other providers, or of items."""
@@ -551,7 +541,6 @@ def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
-
 _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
 
 

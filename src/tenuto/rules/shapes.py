@@ -102,7 +102,6 @@ def _written(place: _Place) -> tuple[str, str]:
 
 
 # --- the words of OpenAI ----------------------------------------------------------------------------------------------
-
 OPENAI_MISSING = "Missing required parameter: '{field}'."
 OPENAI_WRONG_TYPE = "Invalid type for '{field}': expected {wanted}, but got {got} instead."
 
