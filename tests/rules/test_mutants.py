@@ -23,8 +23,9 @@ def mutants() -> Iterator[tuple[str, Rule, Rule | None]]:
             continue
         yield f"{rule.id} removed", rule, None
         yield f"{rule.id} always broken", rule, replace(rule, check=lambda request: [Violation("/")])
-        if rule.applies is not None:
-            inverted = replace(rule, applies=lambda request, applies=rule.applies: not applies(request))
+        for applies in rule.applies:
+            others = tuple(other for other in rule.applies if other is not applies)
+            inverted = replace(rule, applies=(*others, lambda request, applies=applies: not applies(request)))
             yield f"{rule.id} for the other targets", rule, inverted
         if not rule.certain:
             yield f"{rule.id} certain", rule, replace(rule, certain=True)

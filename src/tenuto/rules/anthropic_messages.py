@@ -111,15 +111,15 @@ def same_role_twice(request: MessagesBody) -> Iterator[Violation]:
 
 claude("ANT-MSG-08", "The model has a system role among the messages.",
     "role 'system' is not supported on this model",
-    applies=lambda request: request.is_claude and request.traits.system_mid == "rejected",
-    each=lambda request: request.messages, at="/role", when=lambda message: message.role == "system",
+    applies=lambda request: request.traits.system_mid == "rejected", each=lambda request: request.messages, at="/role",
+    when=lambda message: message.role == "system",
     remedy="Send it as marked text of the user, or in `system`, which changes the prefix.",
     source="claude-code#61412; pydantic-ai#6765", as_of="2026-07")  # fmt: skip
 
 
 @claude("ANT-MSG-09", "A system message follows a user message.",
     UnverifiedText("messages.{i}: a `system` message must directly follow a `user` message"),
-    applies=lambda request: request.is_claude and request.traits.system_mid in ("native", "unverified"),
+    applies=lambda request: request.traits.system_mid in ("native", "unverified"),
     remedy="Move it after the user message.", source="pydantic-ai#6765; documentation", confidence="documented",
     as_of="2026-07")  # fmt: skip
 def system_message_misplaced(request: MessagesBody) -> Iterator[Violation]:
@@ -182,7 +182,7 @@ def message_blank(request: MessagesBody) -> Iterator[Violation]:
 
 @claude("ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, unless the provider paused the turn.",
     "This model does not support assistant message prefill. The conversation must end with a user message.",
-    applies=lambda request: request.is_claude and request.traits.prefill == "rejected",
+    applies=lambda request: request.traits.prefill == "rejected",
     remedy="End with a user message or results; for a fixed form, use structured output.",
     source="opencode#13768; DCP#520; claude-code#52433; recorded: activeagent__docs.actions.structured_output",
     confidence="recorded", as_of="2026-05")  # fmt: skip

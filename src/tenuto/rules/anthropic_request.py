@@ -230,30 +230,33 @@ claude("ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
     as_of="2026-10")  # fmt: skip
 claude("ANT-PARAM-01", "Some models refuse sampling parameters.",
     "`{name}` is deprecated for this model.",
-    applies=lambda request: request.is_claude and request.traits.sampling == "rejected",
-    each=lambda request: request.given(*_SAMPLING), fields=lambda item: {"name": item[0][1:]},
-    remedy="Omit temperature, top_p and top_k for this model.",
+    applies=lambda request: request.traits.sampling == "rejected", each=lambda request: request.given(*_SAMPLING),
+    fields=lambda item: {"name": item[0][1:]}, remedy="Omit temperature, top_p and top_k for this model.",
     source="pr-agent#2456; inspect_ai#3721; ccgate#113; accepted on 4.1-4.6 in 17 recorded requests",
     as_of="2026-09")  # fmt: skip
 claude("ANT-PARAM-02", "Some models refuse `temperature` and `top_p` together.",
     "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
-    applies=lambda request: request.is_claude and {"temperature", "top_p"} <= set(request.traits.exclusive),
-    at="/top_p", when=lambda request: len(request.given("temperature", "top_p")) == 2,
-    remedy="Send the temperature alone.", source="MCP-Universe#49; bedrock-chat#979", as_of="2026-01")  # fmt: skip
+    applies=lambda request: {"temperature", "top_p"} <= set(request.traits.exclusive), at="/top_p",
+    when=lambda request: len(request.given("temperature", "top_p")) == 2, remedy="Send the temperature alone.",
+    source="MCP-Universe#49; bedrock-chat#979", as_of="2026-01")  # fmt: skip
 
 
 _USE_ADAPTIVE = 'Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.'
 
 
+def _is_adaptive(request: MessagesBody) -> bool:
+    return "adaptive" in request.traits.thinking or "always" in request.traits.thinking
+
+
 claude("ANT-PARAM-04", "Models since Opus 4.7 refuse a thinking budget.",
     f'"thinking.type.enabled" is not supported for this model. {_USE_ADAPTIVE}',
-    applies=lambda request: request.is_claude and _is_adaptive(request), at="/thinking/type",
+    applies=_is_adaptive, at="/thinking/type",
     when=lambda request: request.mode == "enabled" and "budget" not in request.traits.thinking,
     remedy="Request adaptive thinking and set the effort.", source="Operit#568", confidence="documented",
     as_of="2026-09")  # fmt: skip
 claude("ANT-PARAM-05", "Some models always think.",
     f'"thinking.type.disabled" is not supported for this model. {_USE_ADAPTIVE}',
-    applies=lambda request: request.is_claude and _is_adaptive(request), at="/thinking/type",
+    applies=_is_adaptive, at="/thinking/type",
     when=lambda request: request.mode == "disabled" and "disabled" not in request.traits.thinking,
     remedy="Omit the setting; use between_tools on Sonnet 5.5, a lower effort on other models.",
     source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
@@ -261,7 +264,7 @@ claude("ANT-PARAM-05", "Some models always think.",
 
 @claude("ANT-PARAM-06", "With thinking turned off, some models refuse an effort above high.",
     UnverifiedText('"thinking.type.{mode}" with this effort is not supported for this model.'),
-    applies=lambda request: request.is_claude and request.traits.effort_when_off in _EFFORTS,
+    applies=lambda request: request.traits.effort_when_off in _EFFORTS,
     remedy="Request at most the effort high, or do not turn thinking off.", source="openwebui pipe PR#45",
     confidence="documented", as_of="2026-08")  # fmt: skip
 def effort_without_thinking(request: MessagesBody) -> Iterator[Violation]:
@@ -274,9 +277,8 @@ def effort_without_thinking(request: MessagesBody) -> Iterator[Violation]:
 @claude("ANT-PARAM-07", "The model has the requested thinking mode.",
     "adaptive thinking is not supported on this model",
     UnverifiedText('"thinking.type.{mode}" is not supported for this model.'),
-    applies=lambda request: request.is_claude and bool(request.traits.thinking),
-    remedy="Use a budget on models up to 4.5.", source="capability tables and error texts quoted by clients",
-    as_of="2026-09")  # fmt: skip
+    applies=lambda request: bool(request.traits.thinking), remedy="Use a budget on models up to 4.5.",
+    source="capability tables and error texts quoted by clients", as_of="2026-09")  # fmt: skip
 def thinking_mode_unknown(request: MessagesBody) -> Iterator[Violation]:
     modes, mode = request.traits.thinking, request.mode
     missing = {
@@ -321,28 +323,24 @@ claude("ANT-PARAM-10", "With a thinking budget, a tool call cannot be forced.",
     source="mastra#7507; langchain#35544; oh-my-pi#341", as_of="2026-03")  # fmt: skip
 claude("ANT-PARAM-11", "Some models refuse to be forced to call a tool.",
     'tool_choice: type "tool" and "any" are not supported for this model.',
-    applies=lambda request: request.is_claude and request.traits.forced_tool_choice == "rejected",
-    at="/tool_choice/type", when=lambda request: request.choice in ("any", "tool"),
+    applies=lambda request: request.traits.forced_tool_choice == "rejected", at="/tool_choice/type",
+    when=lambda request: request.choice in ("any", "tool"),
     remedy="Ask for the call in the prompt, or use structured output.",
     source="claude-cookbooks#854; FACT#5; litellm#39151; celeste#393; langchain-aws#1141", as_of="2026-09")  # fmt: skip
 claude("ANT-PARAM-14", "The model has the requested effort.",
     "This model does not support effort level '{effort}'. Supported levels: {levels}.",
     "This model does not support the effort parameter.",
-    applies=lambda request: request.is_claude and request.traits.efforts is not None, at="/output_config/effort",
+    applies=lambda request: request.traits.efforts is not None, at="/output_config/effort",
     when=lambda request: request.effort and request.effort not in request.traits.efforts,
     fields=lambda request: {"effort": request.effort, "levels": ", ".join(sorted(request.traits.efforts))},
     message=lambda request: not request.traits.efforts,
     remedy="Use an effort of the model's list; the models endpoint has it.",
     source="error texts quoted by clients, live 2026-07 and 2026-08", as_of="2026-08")  # fmt: skip
-claude("ANT-PARAM-17", "The model has the fast speed.",
+anthropic("ANT-PARAM-17", "The model has the fast speed.",
     UnverifiedText("speed: 'fast' is not supported for this model."),
     applies=lambda request: not request.traits.fast_speed, certain=False, at="/speed",
     when=lambda request: request.setting("speed") == "fast", remedy="Omit it.", source="openwebui pipe PR#45",
     as_of="2026-08")  # fmt: skip
-
-
-def _is_adaptive(request: MessagesBody) -> bool:
-    return "adaptive" in request.traits.thinking or "always" in request.traits.thinking
 
 
 # --- threads and caching ----------------------------------------------------------------------------------------------

@@ -226,22 +226,22 @@ claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, it
 # --- prefix -----------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it in its turn.",
     f"{_BOUND} The `thinking` block that preceded this one when it was created is missing from this request.",
-    applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
+    applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Send all reasoning of a turn, or none.", source="KiroCrew PR#11513", as_of="2026-09")  # fmt: skip
 claude("ANT-THINK-08", "Bound reasoning follows the same system prompt, tools and messages as before.",
     f"{_BOUND} Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".",
-    applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
+    applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Only append to a conversation; keep tools and system prompt; send changes as system messages.",
     source="KiroCrew#11485; opencode#46653; goose PR#11836", confidence="documented", as_of="2026-09")  # fmt: skip
 claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.",
     severity="lost", each=_refused_reasoning, remedy="Omit it before sending and record the loss.",
     source="Anthropic docs on preserved thinking; SDK types", confidence="documented", as_of="2026-09")  # fmt: skip
 claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.",
-    severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
+    severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Store the account with every token.", source="Anthropic docs on preserved thinking; SDK types",
     confidence="documented", as_of="2026-09")  # fmt: skip
 claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix is dropped on every request.",
-    severity="lost", applies=lambda request: request.is_claude and request.traits.prefix_bound, each=_refused_reasoning,
+    severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="After shortening a conversation, remove the stale reasoning once.", source="pi#9391",
     confidence="documented", as_of="2026-09")  # fmt: skip
 

@@ -45,8 +45,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence for people."""
     messages: tuple[str, ...]
     """The provider's texts with names in braces, one per variant; `UnverifiedText` if the wording is not known."""
-    applies: Callable[[Any], bool] | None = None
-    """Whether the rule holds for the target; None: for all targets of the dialect."""
+    applies: tuple[Callable[[Any], bool], ...] = ()
+    """The conditions under which the rule holds for the target; empty: for all targets of the dialect."""
     refused_by: tuple[str, ...] = ()
     """Providers known to refuse. If given, the refusal of every other provider is not certain."""
     accepted_by: tuple[str, ...] = ()
@@ -70,16 +70,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     final: bool = False
     """Whether no further rule is checked after a violation: the body has the wrong shape."""
     check: Callable[[Any], Iterable[Violation]] | None = None
-
-    def holds_for(self, request: RequestBody) -> bool:
-        """Tell whether the rule holds for the target of a request."""
-        if request.provider in self.accepted_by or (self.only and request.provider not in self.only):
-            return False
-        return self.applies is None or self.applies(request)
-
-    def is_certain_for(self, provider: str) -> bool:
-        """Tell whether there is evidence that the provider refuses."""
-        return self.certain and (not self.refused_by or provider in self.refused_by)
 
 
 class RuleFinding(msgspec.Struct, frozen=True):
@@ -126,7 +116,7 @@ class Condition(NamedTuple):
 
 
 def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[Any], Any]]:
-    """Return the decorator for the rules of a dialect, with default values of `Rule` fields.
+    """Return the decorator for the rules of a dialect, with default values of `Rule` fields. All of `applies` must hold.
 
     `@decorator(id, summary, *messages, remedy=..., source=..., ...)` registers the function in file order and returns it.
     A rule with a plain condition needs no function: `decorator(..., at=..., when=...)` has the fields of a `Condition`.
@@ -140,7 +130,8 @@ def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[An
             entries = _registered.setdefault(dialect, [])
             if any(id == other.id for other in entries):
                 raise ValueError(f"rule {id} is registered twice")
-            every = {**defaults, **facts}
+            applies = tuple(filter(None, (defaults.get("applies"), facts.get("applies"))))
+            every = {**defaults, **facts, "applies": applies}
             entries.append(Rule(id=id, dialect=dialect, summary=summary, messages=messages, check=check, **every))
             return check
 
@@ -218,9 +209,12 @@ def judge(request: RequestBody) -> Judgement:
 
 
 def _apply(entry: Rule, request: RequestBody) -> Iterator[RuleFinding]:
-    if entry.check is None or not entry.holds_for(request):
+    provider = request.provider
+    if entry.check is None or provider in entry.accepted_by or (entry.only and provider not in entry.only):
         return
-    certain = entry.is_certain_for(request.provider)
+    if not all(applies(request) for applies in entry.applies):
+        return
+    certain = entry.certain and (not entry.refused_by or provider in entry.refused_by)
     request.running = entry.id
     for violation in entry.check(request):
         request.exercised.add(entry.id)

@@ -37,6 +37,8 @@ PAIRED_HOSTS = (
 """Providers that compare tool calls with tool messages and answer in the words of OpenAI."""
 OWN_PAIR_HOSTS = ("deepseek", "alibaba", "cohere", "zai", "mistral", "openrouter")
 """Providers with a rule of their own for unanswered calls and stray results."""
+openai = section("openai-chat", type="invalid_request_error", only=OPENAI_HOSTS)
+
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _CONTENT_FIELDS = ("tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS)
 """Fields of an assistant message that stand for its content."""
@@ -295,10 +297,10 @@ def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
 
 
 # --- roles and content ------------------------------------------------------------------------------------------------
-chat("OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
+openai("OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
     "Unsupported value: 'messages[{i}].role' does not support '{role}' with this model.",
-    applies=lambda request: not request.traits.system_role, only=OPENAI_HOSTS, param="messages[{i}].role",
-    code="unsupported_value", each=lambda request: request.messages("system", "developer"), at="/role",
+    applies=lambda request: not request.traits.system_role, param="messages[{i}].role", code="unsupported_value",
+    each=lambda request: request.messages("system", "developer"), at="/role",
     fields=lambda item: {"role": item[1]["role"]}, remedy="Put the instructions into the first user message.",
     source="BetterChatGPT-PLUS#90; agent-framework#1077; new-api#847", as_of="2025-10")  # fmt: skip
 chat("OAC-AZ-02", "Models of other vendors do not know the role developer.",
@@ -306,22 +308,22 @@ chat("OAC-AZ-02", "Models of other vendors do not know the role developer.",
     applies=lambda request: request.switches.refuses_developer or not request.traits.developer_role,
     only=("azure", "vllm"), certain=False, each=lambda request: request.messages("developer"), at="/role",
     remedy="Use the role system unless the model is OpenAI's.", source="experiential#804", as_of="2026-09")  # fmt: skip
-chat("OAC-OAI-08",
+openai("OAC-OAI-08",
     "Older models accept images in user messages only; newer ones accept them elsewhere and do not see them.",
     "Invalid 'messages[{i}]'. Image URLs are only allowed for messages with role 'user', but this message with role "
     "'{role}' contains an image URL.",
-    applies=lambda request: request.traits.user_images_only, only=OPENAI_HOSTS, each=lambda request: request.images(),
+    applies=lambda request: request.traits.user_images_only, each=lambda request: request.images(),
     when=lambda item: item[2].get("role") != "user", fields=lambda item: {"role": text(item[2], "role")},
     certain=lambda item: item[2].get("role") in ("tool", "assistant"),
     remedy="Put the image into a user message after the results.",
     source="openai-node#1030; OpenHands#7700; openai-openapi#523", as_of="2026-02")  # fmt: skip
 
 
-@chat("OAC-OAI-14", "An image is PNG, JPEG, GIF or WebP, and its URL can be fetched.",
+@openai("OAC-OAI-14", "An image is PNG, JPEG, GIF or WebP, and its URL can be fetched.",
     "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', "
     "'gif', 'webp'].",
     "Error while downloading {url}.",
-    only=OPENAI_HOSTS, code="{code}", remedy="Check the first bytes; send the bytes instead of a URL.",
+    code="{code}", remedy="Check the first bytes; send the bytes instead of a URL.",
     source="corpus openllmetry__openai.vision.vision_base64-02, vision-03", confidence="recorded",
     as_of="2026")  # fmt: skip
 def unreadable_image(request: ChatBody) -> Iterator[Violation]:
@@ -408,8 +410,8 @@ chat("OAC-OAI-03", "Call ids of more than 40 characters were refused until Janua
     each=lambda request: [call for call in request.tool_calls() if len(text(call[1], "id")) > request.switches.call_id_max],
     at="/id", fields=lambda item: {"n": len(item[1]["id"])}, remedy="Use ids of at most 40 characters.",
     source="protocols C.1; vercel/ai#5171", as_of="2026-01")  # fmt: skip
-chat("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",
-    applies=lambda request: request.is_reasoning_model, only=OPENAI_HOSTS, severity="lost",
+openai("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",
+    applies=lambda request: request.is_reasoning_model, severity="lost",
     each=lambda request: request.current_turn() if request.effort() != "none" else (),
     when=lambda item: any(calls_of(*item)), remedy="Use Responses for tool loops, which carries it.",
     source="protocols C.1", confidence="documented", as_of="2026-11")  # fmt: skip
@@ -484,20 +486,20 @@ def number_out_of_range(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {**fields, "bound": most, "code": f"{type}_above_max_value"}, 1)
 
 
-chat("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max_tokens.",
+openai("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max_tokens.",
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-    applies=lambda request: request.is_reasoning_model, only=OPENAI_HOSTS, param="max_tokens",
-    code="unsupported_parameter", each=lambda request: request.given("max_tokens", "max_completion_tokens"),
+    applies=lambda request: request.is_reasoning_model, param="max_tokens", code="unsupported_parameter",
+    each=lambda request: request.given("max_tokens", "max_completion_tokens"),
     when=lambda item: item[0] == "/max_tokens", remedy="Send max_completion_tokens to these models.",
     source="corpus vercel-ai__reasoning-model-legacy-parameter-error", as_of="2026")  # fmt: skip
 
 
-@chat("OAC-OAI-06", "A model that reasons accepts no sampling parameters.",
+@openai("OAC-OAI-06", "A model that reasons accepts no sampling parameters.",
     UnverifiedText("Unsupported value: '{p}' does not support {v} with this model. Only the default (1) value is "
     "supported."),
     "Unsupported parameter: '{p}' is not supported with this model.",
-    applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), only=OPENAI_HOSTS,
-    param="{p}", code="{code}", remedy="Omit sampling parameters for models that reason.",
+    applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), param="{p}",
+    code="{code}", remedy="Omit sampling parameters for models that reason.",
     source="ccgate#113; cvdp#29; OpenHands#4131; corpus "
     "mirascope__input.call_with_params.openai_gpt_5_mini_completions-01", as_of="2026-07")  # fmt: skip
 def sampling_refused(request: ChatBody) -> Iterator[Violation]:
@@ -516,14 +518,14 @@ def sampling_refused(request: ChatBody) -> Iterator[Violation]:
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
-@chat("OAC-OAI-09",
+@openai("OAC-OAI-09",
     "Function names have at most 64 letters, digits, _ and -; there are at most 128 tools and 4 stop sequences.",
     UnverifiedText("Invalid 'tools[{i}].function.name': string does not match pattern. Expected a string that matches "
     "the pattern '^[a-zA-Z0-9_-]+$'."),
     UnverifiedText("Invalid '{p}': array too long. Expected an array with maximum length {max}, but got an array with "
     "length {n} instead."),
-    only=OPENAI_HOSTS, code="{code}", remedy="Map names to allowed ones; send fewer.",
-    source="protocols C.1; Tools4AI#16", confidence="documented", as_of="2026")  # fmt: skip
+    code="{code}", remedy="Map names to allowed ones; send fewer.", source="protocols C.1; Tools4AI#16",
+    confidence="documented", as_of="2026")  # fmt: skip
 def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
     for name, most in _MAX_LENGTHS.items():
         value = request.setting(name)
@@ -536,11 +538,11 @@ def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/function/name", {"code": "invalid_value"})
 
 
-@chat("OAC-OAI-12", "A list of tools is not empty; without tools nothing chooses among them.",
+@openai("OAC-OAI-12", "A list of tools is not empty; without tools nothing chooses among them.",
     UnverifiedText("Invalid value for '{p}': '{p}' is only allowed when 'tools' are specified."),
     UnverifiedText("Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array "
     "instead."),
-    only=OPENAI_HOSTS, certain=False, param="{p}", remedy="Omit tools, tool_choice and parallel_tool_calls together.",
+    certain=False, param="{p}", remedy="Omit tools, tool_choice and parallel_tool_calls together.",
     source="text from memory", confidence="inferred", as_of="2026")  # fmt: skip
 def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
     if request.body.get("tools") == []:
@@ -551,12 +553,12 @@ def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {"p": name})
 
 
-@chat("OAC-OAI-20", "In a strict schema every object is closed and requires all of its properties.",
+@openai("OAC-OAI-20", "In a strict schema every object is closed and requires all of its properties.",
     "Invalid schema for {use} '{name}': In context=({path}), 'additionalProperties' is required to be supplied and to "
     "be false.",
     "Invalid schema for {use} '{name}': In context=({path}), 'required' is required to be supplied and to be an array "
     "including every key in properties. Missing '{missing}'.",
-    only=OPENAI_HOSTS, param="{field}", code="{code}", remedy="Rewrite the schema, or send strict false.",
+    param="{field}", code="{code}", remedy="Rewrite the schema, or send strict false.",
     source="corpus mirascope-ts__input.strict-tool.openai_completions.handles-optional-properties-in-strict-mode; "
     "openai-agents#1023; opencode#13737", confidence="recorded", as_of="2026-08")  # fmt: skip
 def strict_schema_is_open(request: ChatBody) -> Iterator[Violation]:

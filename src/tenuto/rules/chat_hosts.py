@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tenuto.core import jsonio
 from tenuto.rules.body import Fields, escape, objects, text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.book import UnverifiedText, Violation, section
 from tenuto.rules.chat import (
     LOCAL_HOSTS,
     REASONING_FIELDS,
@@ -22,6 +22,14 @@ from tenuto.rules.chat import (
     message_text,
 )
 from tenuto.rules.issued_tokens import has_content, matches
+
+deepseek = section("openai-chat", type="invalid_request_error", only=("deepseek",), code="invalid_request_error")
+moonshot = section("openai-chat", type="invalid_request_error", only=("moonshot",))
+mistral = section("openai-chat", type="invalid_request_error", only=("mistral",))
+groq = section("openai-chat", type="invalid_request_error", only=("groq",))
+xai = section("openai-chat", only=("xai",), code="invalid-argument")
+openrouter = section("openai-chat", only=("openrouter",))
+alibaba = section("openai-chat", type="invalid_request_error", only=("alibaba",), code="invalid_parameter_error")
 
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 _CHARACTERS_PER_TOKEN = 4
@@ -40,10 +48,10 @@ def excess_tokens(request: ChatBody) -> tuple[int, bool]:
 
 
 # --- DeepSeek ---------------------------------------------------------------------------------------------------------
-@chat("OAC-DS-05", "Content parts have a type that the model accepts.",
+@deepseek("OAC-DS-05", "Content parts have a type that the model accepts.",
     "Failed to deserialize the JSON body into the target type: messages[{i}]: unknown variant `{type}`, expected "
     "`text`",
-    only=("deepseek",), code="invalid_request_error", remedy="Send text, and images only to models that accept them.",
+    remedy="Send text, and images only to models that accept them.",
     source="clawcodex#862; rikkahub#1433; MoviePilot#5863", as_of="2026-08")  # fmt: skip
 def unknown_part_type(request: ChatBody) -> Iterator[Violation]:
     traits = request.traits
@@ -55,32 +63,31 @@ def unknown_part_type(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/type", {"type": type}, certain=type != "refusal")
 
 
-@chat("OAC-DS-02", "A model that thinks cannot be forced to call a tool.",
+@deepseek("OAC-DS-02", "A model that thinks cannot be forced to call a tool.",
     "Thinking mode does not support this tool_choice",
-    only=("deepseek",), code="invalid_request_error", remedy="Leave tool_choice at auto, or turn thinking off.",
-    source="DeepSeek-V3#1376; litellm#37470; any-llm#1384", as_of="2026-09")  # fmt: skip
+    remedy="Leave tool_choice at auto, or turn thinking off.", source="DeepSeek-V3#1376; litellm#37470; any-llm#1384",
+    as_of="2026-09")  # fmt: skip
 def forced_tool_while_thinking(request: ChatBody) -> Iterator[Violation]:
     is_forced = bool(request.tools()) and request.forces_tool()
     if is_forced and request.thinks() and request.traits.forced_tool_choice in ("rejected", "not_with_thinking"):
         yield Violation("/tool_choice")
 
 
-chat("OAC-DS-03", "The tool messages directly after an assistant message answer each of its calls.",
+deepseek("OAC-DS-03", "The tool messages directly after an assistant message answer each of its calls.",
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
     "(insufficient tool messages following tool_calls message)",
-    only=("deepseek",), code="invalid_request_error", each=lambda request: request.unanswered_calls(), at="/tool_calls", fields=lambda item: {"ids": item[1]},
+    each=lambda request: request.unanswered_calls(), at="/tool_calls", fields=lambda item: {"ids": item[1]},
     remedy="Put the results directly after the call, and nothing between them.", source="gptme#3421; CodexPlusPlus#308",
     as_of="2026-08")  # fmt: skip
-chat("OAC-DS-04", "A tool message answers a call of the assistant message before it.",
+deepseek("OAC-DS-04", "A tool message answers a call of the assistant message before it.",
     "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
-    only=("deepseek",), code="invalid_request_error", each=lambda request: request.stray_results(), at="/tool_call_id",
+    each=lambda request: request.stray_results(), at="/tool_call_id",
     remedy="Cut a history only where no call is open.", source="Newelle#425; agentscope-go#7",
     as_of="2026-09")  # fmt: skip
 
 
-@chat("OAC-DS-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
+@deepseek("OAC-DS-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
     "The `reasoning_content` in the thinking mode must be passed back to the API.",
-    only=("deepseek",), code="invalid_request_error",
     remedy="Send the stored text, or an empty string; or turn thinking off.",
     source="pi#3636; Empryo#62; oai-compatible-copilot#215; protocols C.4", as_of="2026-08")  # fmt: skip
 def required_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
@@ -93,37 +100,36 @@ def required_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/reasoning_content", certain=certain)
 
 
-chat("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
-    applies=lambda request: request.traits.sampling in ("ignored", "only_without_reasoning"), only=("deepseek",),
-    severity="warned", each=lambda request: request.given(*SAMPLING) if request.thinks() else (), remedy="Omit them.",
+deepseek("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
+    applies=lambda request: request.traits.sampling in ("ignored", "only_without_reasoning"), severity="warned",
+    each=lambda request: request.given(*SAMPLING) if request.thinks() else (), remedy="Omit them.",
     source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
 
 
 # --- Moonshot ---------------------------------------------------------------------------------------------------------
-chat("OAC-KIMI-03", "The temperature of models that reason is 1.",
+moonshot("OAC-KIMI-03", "The temperature of models that reason is 1.",
     "invalid temperature: only 1 is allowed for this model",
-    applies=lambda request: request.traits.sampling == "rejected", only=("moonshot",), at="/temperature",
+    applies=lambda request: request.traits.sampling == "rejected", at="/temperature",
     when=lambda request: request.setting("temperature") not in (None, 1), remedy="Omit temperature.",
     source="litellm#29687 (live)", as_of="2026-06")  # fmt: skip
-chat("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
+moonshot("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
     "cannot specify both 'thinking' and 'reasoning_effort'",
-    applies=lambda request: request.switches.one_thinking_field and "effort" in request.traits.thinking,
-    only=("moonshot",), certain=False, at="/reasoning_effort",
-    when=lambda request: len(request.given("thinking", "reasoning_effort")) == 2, remedy="Send one of them.",
-    source="protocols C.5", as_of="2026-07")  # fmt: skip
-chat("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
+    applies=lambda request: request.switches.one_thinking_field and "effort" in request.traits.thinking, certain=False,
+    at="/reasoning_effort", when=lambda request: len(request.given("thinking", "reasoning_effort")) == 2,
+    remedy="Send one of them.", source="protocols C.5", as_of="2026-07")  # fmt: skip
+moonshot("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
     "tool_choice specified is incompatible with thinking enabled",
-    only=("moonshot",), remedy="Turn thinking off, or leave tool_choice at auto.",
-    source="oh-my-pi#1077; Kimi documentation", as_of="2026-05")(forced_tool_while_thinking)  # fmt: skip
+    remedy="Turn thinking off, or leave tool_choice at auto.", source="oh-my-pi#1077; Kimi documentation",
+    as_of="2026-05")(forced_tool_while_thinking)  # fmt: skip
 
 
-@chat("OAC-KIMI-05",
+@moonshot("OAC-KIMI-05",
     "Results answer a call, assistant messages are not empty, and images are sent as bytes or ms:// files.",
     UnverifiedText("tool_call_id  is not found"),
     UnverifiedText("message at position {i} must not be empty"),
     UnverifiedText("unsupported image url: {url}"),
-    only=("moonshot",), certain=False, remedy="Close pairs, omit empty messages, send the bytes of images.",
-    source="protocols C.2", confidence="inferred", as_of="2026")  # fmt: skip
+    certain=False, remedy="Close pairs, omit empty messages, send the bytes of images.", source="protocols C.2",
+    confidence="inferred", as_of="2026")  # fmt: skip
 def kimi_messages(request: ChatBody) -> Iterator[Violation]:
     for pointer, _ in request.stray_results():
         yield Violation(pointer)
@@ -135,9 +141,9 @@ def kimi_messages(request: ChatBody) -> Iterator[Violation]:
             yield Violation(pointer.partition("/content")[0], {"url": url}, 2)
 
 
-chat("OAC-KIMI-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
+moonshot("OAC-KIMI-01", "While the model thinks, an assistant message with tool calls has reasoning_content.",
     "thinking is enabled but reasoning_content is missing in assistant tool call message at index {i}",
-    only=("moonshot",), remedy="Send it, or an empty string for messages of another model.",
+    remedy="Send it, or an empty string for messages of another model.",
     source="n8n#29142; deer-flow#3043; continue#11711; obsidian-yolo#243",
     as_of="2026-05")(required_reasoning_missing)  # fmt: skip
 
@@ -151,11 +157,10 @@ _MISTRAL_KEYS = {
 }
 
 
-@chat("OAC-MIS-05", "A message has only the keys of its role, and a list of tools is not empty.",
+@mistral("OAC-MIS-05", "A message has only the keys of its role, and a list of tools is not empty.",
     "Extra inputs are not permitted",
     UnverifiedText("List should have at least 1 item after validation, not 0"),
-    only=("mistral",), status=422, code="{code}",
-    remedy="Send reasoning as a part of the content with its signature; omit empty tools.",
+    status=422, code="{code}", remedy="Send reasoning as a part of the content with its signature; omit empty tools.",
     source="php-mistral#76; mistral-go#2; litellm#30835", as_of="2026-06")  # fmt: skip
 def mistral_unknown_keys(request: ChatBody) -> Iterator[Violation]:
     if request.setting("tools") == []:
@@ -170,10 +175,10 @@ def mistral_unknown_keys(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/{escape(key)}", fields, certain=role in _MISTRAL_KEYS)
 
 
-@chat("OAC-MIS-07", "The body has no parameters that the provider does not know.",
+@mistral("OAC-MIS-07", "The body has no parameters that the provider does not know.",
     "Extra inputs are not permitted",
-    only=("mistral",), status=422, remedy="Omit them.", source="mistralai/platform-docs-public#7",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    status=422, remedy="Omit them.", source="mistralai/platform-docs-public#7", confidence="recorded",
+    as_of="2026")  # fmt: skip
 def mistral_unknown_parameters(request: ChatBody) -> Iterator[Violation]:
     for name in ("logprobs", "top_logprobs", *request.switches.strip):
         if request.setting(name) is not None:
@@ -182,20 +187,19 @@ def mistral_unknown_parameters(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", fields, certain=certain)
 
 
-@chat("OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
+@mistral("OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
     "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
-    only=("mistral",), type="invalid_request_message_order", code="3230",
-    remedy="End with a user or tool message, or set prefix.", source="rig#1130; protocols C.9",
-    as_of="2025-12")  # fmt: skip
+    type="invalid_request_message_order", code="3230", remedy="End with a user or tool message, or set prefix.",
+    source="rig#1130; protocols C.9", as_of="2025-12")  # fmt: skip
 def mistral_last_is_assistant(request: ChatBody) -> Iterator[Violation]:
     pointer, message = request.last_message()
     if message.get("role") == "assistant" and message.get(request.switches.prefix_flag) is not True:
         yield Violation(pointer)
 
 
-@chat("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after a tool message.",
+@mistral("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after a tool message.",
     "Unexpected role 'user' after role 'tool'",
-    only=("mistral",), severity="warned", type="invalid_request_message_order", code="3230",
+    severity="warned", type="invalid_request_message_order", code="3230",
     remedy="Put an assistant message between them only where it is refused; mistral-small-latest accepted it twice.",
     source="datapizza#98; hermes#20154", as_of="2026-08")  # fmt: skip
 def mistral_user_after_tool(request: ChatBody) -> Iterator[Violation]:
@@ -216,12 +220,11 @@ def call_id_not_nine_characters(request: ChatBody) -> Iterator[Violation]:
             yield Violation(pointer, {"id": id})
 
 
-@chat("OAC-MIS-04", "An assistant message is followed by one tool message for each of its calls, and no other.",
+@mistral("OAC-MIS-04", "An assistant message is followed by one tool message for each of its calls, and no other.",
     "Unexpected role 'tool' after role '{role}'",
     "Not the same number of function calls and responses",
-    only=("mistral",), type="invalid_request_message_order", code="3230",
-    remedy="Answer every call, and send no other results.", source="crush#279; mistralai/client-ts#106",
-    as_of="2025-07")  # fmt: skip
+    type="invalid_request_message_order", code="3230", remedy="Answer every call, and send no other results.",
+    source="crush#279; mistralai/client-ts#106", as_of="2025-07")  # fmt: skip
 def mistral_result_count(request: ChatBody) -> Iterator[Violation]:
     caller, missing, before = "", 0, "system"
     for pointer, message in (*request.messages(), ("", {})):
@@ -240,8 +243,8 @@ def mistral_result_count(request: ChatBody) -> Iterator[Violation]:
         before = role
 
 
-@chat("OAC-MIS-06", "The thinking parts of a reply are sent back unchanged.",
-    only=("mistral",), severity="lost", remedy="Send the list of parts as it was received.", source="protocols C.2",
+@mistral("OAC-MIS-06", "The thinking parts of a reply are sent back unchanged.",
+    severity="lost", remedy="Send the list of parts as it was received.", source="protocols C.2",
     confidence="documented", as_of="2026-11")  # fmt: skip
 def mistral_thinking_changed(request: ChatBody) -> Iterator[Violation]:
     messages = request.messages("assistant")
@@ -267,9 +270,9 @@ def thinking_text(part: Fields) -> str:
 
 
 # --- Groq -------------------------------------------------------------------------------------------------------------
-@chat("OAC-GROQ-04", "Some parameters of OpenAI are not supported.",
+@groq("OAC-GROQ-04", "Some parameters of OpenAI are not supported.",
     UnverifiedText("property '{p}' is unsupported"),
-    only=("groq",), remedy="Omit it.", source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
+    remedy="Omit it.", source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
 def groq_unsupported(request: ChatBody) -> Iterator[Violation]:
     choices = request.setting("n")
     if isinstance(choices, int) and choices > 1:
@@ -283,18 +286,18 @@ def groq_unsupported(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/name", {"p": "name"})
 
 
-chat("OAC-GROQ-01", "An assistant message has no reasoning_content.",
+groq("OAC-GROQ-01", "An assistant message has no reasoning_content.",
     "'messages.{i}' : for 'role:assistant' the following must be satisfied[('messages.{i}' : property "
     "'reasoning_content' is unsupported)]",
-    only=("groq",), each=lambda request: request.messages("assistant"), at="/reasoning_content",
+    each=lambda request: request.messages("assistant"), at="/reasoning_content",
     when=lambda item: "reasoning_content" in item[1], remedy="Omit it; models that reason have the field reasoning.",
     source="jan#8136; hermes#11089; freellmapi#1070; vellum#42635", as_of="2026-09")  # fmt: skip
 
 
-@chat("OAC-GROQ-02", "Models that do not reason accept no reasoning.",
+@groq("OAC-GROQ-02", "Models that do not reason accept no reasoning.",
     "messages[{i}].reasoning: reasoning is not supported with this model",
     "property 'reasoning' is unsupported",
-    applies=lambda request: "none" in request.traits.thinking, only=("groq",), remedy="Omit it for these models.",
+    applies=lambda request: "none" in request.traits.thinking, remedy="Omit it for these models.",
     source="vercel/ai#8057; gptel#774", as_of="2026-02")  # fmt: skip
 def groq_reasoning_refused(request: ChatBody) -> Iterator[Violation]:
     if "reasoning" in request.body:
@@ -304,21 +307,21 @@ def groq_reasoning_refused(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/reasoning", certain=message["reasoning"] is not None)
 
 
-chat("OAC-GROQ-03", "The call that the model writes fits its schema, and a forced call is made.",
+groq("OAC-GROQ-03", "The call that the model writes fits its schema, and a forced call is made.",
     "Tool call validation failed: tool call validation failed: parameters for tool {name} did not match schema: "
     "errors: [{errors}]",
     "Tool choice is required, but model did not call a tool",
-    only=("groq",), code="tool_use_failed", unchecked="it depends on the call that the model writes",
+    code="tool_use_failed", unchecked="it depends on the call that the model writes",
     remedy="Treat it as a bad generation: show failed_generation, and let the agent try again.",
     source="corpus pydantic-ai__groq.tool_use_failed_error-01, _with_text-01, _streaming-01", confidence="recorded",
     as_of="2026")  # fmt: skip
 
 
 # --- xAI --------------------------------------------------------------------------------------------------------------
-@chat("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
+@xai("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
     "Model {model} does not support parameter {p}.",
-    only=("xai",), type="", code="invalid-argument", remedy="Omit it, even if it is 0.",
-    source="NativeTavern#83; lobehub#13332; open-webui#21266; modelparams#330", as_of="2026-09")  # fmt: skip
+    remedy="Omit it, even if it is 0.", source="NativeTavern#83; lobehub#13332; open-webui#21266; modelparams#330",
+    as_of="2026-09")  # fmt: skip
 def grok_parameter_refused(request: ChatBody) -> Iterator[Violation]:
     names = {"presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty", "stop": "stop"}
     for name, spelling in names.items():
@@ -326,9 +329,9 @@ def grok_parameter_refused(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {"model": request.model, "p": spelling})
 
 
-@chat("OAC-XAI-02", "The reasoning effort is one that the model has.",
+@xai("OAC-XAI-02", "The reasoning effort is one that the model has.",
     "Model {model} does not support parameter reasoningEffort.",
-    only=("xai",), type="", code="invalid-argument", remedy="Send an effort that the model has, or none at all.",
+    remedy="Send an effort that the model has, or none at all.",
     source="grok2api#814; hermes#23088; LinguaGacha#771,#926; cc-switch#7584", as_of="2026-08")  # fmt: skip
 def grok_effort_refused(request: ChatBody) -> Iterator[Violation]:
     effort, efforts = request.setting("reasoning_effort"), request.traits.efforts
@@ -341,13 +344,12 @@ CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT = "anthropic-claude-v1", "openai-res
 _SIGNED_FORMATS = (CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT)
 
 
-@chat("OAC-OR-01", "A host of the model accepts tools, the tool choice and images.",
+@openrouter("OAC-OR-01", "A host of the model accepts tools, the tool choice and images.",
     "No endpoints found that support tool use. To learn more about provider routing, visit: "
     "https://openrouter.ai/docs/guides/routing/provider-selection",
     "No endpoints found that support the provided 'tool_choice' value.",
     "No endpoints found that support image input",
-    only=("openrouter",), status=404, type="",
-    remedy="Choose another model; this 404 does not say that the model is unknown.",
+    status=404, remedy="Choose another model; this 404 does not say that the model is unknown.",
     source="bobrchat#60; zed#36094; kilocode#9006", as_of="2026-04")  # fmt: skip
 def no_endpoint(request: ChatBody) -> Iterator[Violation]:
     tools, traits = request.tools(), request.traits
@@ -359,9 +361,9 @@ def no_endpoint(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/messages", message=2)
 
 
-@chat("OAC-OR-02", "The host of the model accepts the messages.",
+@openrouter("OAC-OR-02", "The host of the model accepts the messages.",
     "Provider returned error",
-    only=("openrouter",), type="", remedy="Read metadata.raw, and follow the host's rule.",
+    remedy="Read metadata.raw, and follow the host's rule.",
     source="corpus pydantic-ai__openrouter.openrouter_errors_raised-01; crush#279", confidence="recorded",
     as_of="2026")  # fmt: skip
 def refused_by_host(request: ChatBody) -> Iterator[Violation]:
@@ -397,9 +399,8 @@ chat("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
     remedy="Do not force tools on these models.", source="pydantic-ai#6957", as_of="2026-07")  # fmt: skip
 
 
-@chat("OAC-OR-04", "Signed reasoning details are sent back as they were received.",
+@openrouter("OAC-OR-04", "Signed reasoning details are sent back as they were received.",
     "Provider returned error",
-    only=("openrouter",), type="",
     remedy="Join the pieces of a stream by index and type, send the list unchanged, and omit details of other models.",
     source="agno#8802; ai-sdk-provider#254; protocols E", as_of="2026-07")  # fmt: skip
 def reasoning_details_changed(request: ChatBody) -> Iterator[Violation]:
@@ -462,10 +463,10 @@ def detail_content(details: Sequence[Fields]) -> list[str]:
     return [text(detail, key) for detail in details for key in keys]
 
 
-chat("OAC-OR-05", "The credits cover max_tokens.",
+openrouter("OAC-OR-05", "The credits cover max_tokens.",
     "This request requires more credits, or fewer max_tokens. You requested up to {n} tokens, but can only afford {m}.",
-    only=("openrouter",), status=402, type="", unchecked="only the account knows its credits",
-    remedy="Request fewer tokens; a retry does not help.", source="gpt_mobile#284", as_of="2026-06")  # fmt: skip
+    status=402, unchecked="only the account knows its credits", remedy="Request fewer tokens; a retry does not help.",
+    source="gpt_mobile#284", as_of="2026-06")  # fmt: skip
 
 
 # --- other hosts ------------------------------------------------------------------------------------------------------
@@ -605,26 +606,25 @@ def zai_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/reasoning_content")
 
 
-chat("OAC-ALI-01", "Open Qwen models think in streamed replies only.",
+alibaba("OAC-ALI-01", "Open Qwen models think in streamed replies only.",
     "parameter.enable_thinking must be set to false for non-streaming calls",
-    applies=lambda request: request.traits.streamed_thinking_only, only=("alibaba",), code="invalid_parameter_error",
-    at="/stream", when=lambda request: request.setting("stream") is not True and request.thinks(),
+    applies=lambda request: request.traits.streamed_thinking_only, at="/stream",
+    when=lambda request: request.setting("stream") is not True and request.thinks(),
     remedy="Stream, or set enable_thinking to false.", source="langchain4j#3974; ragflow#8972; claude-code-router#948",
     as_of="2026-02")  # fmt: skip
-chat("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
+alibaba("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
     "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or "
     "object in thinking mode",
-    only=("alibaba",), code="invalid_parameter_error", remedy="Omit tool_choice.", source="eino#994; qwen-code#7659",
+    remedy="Omit tool_choice.", source="eino#994; qwen-code#7659",
     as_of="2026-07")(forced_tool_while_thinking)  # fmt: skip
 
 
-@chat("OAC-ALI-03", "Calls and results match.",
+@alibaba("OAC-ALI-03", "Calls and results match.",
     '<400> InternalError.Algo.InvalidParameter: An assistant message with "tool_calls" must be followed by tool '
     'messages responding to each "tool_call_id". The following tool_call_ids did not have response messages: {ids}',
     '<400> InternalError.Algo.InvalidParameter: messages with role "tool" must be a response to a preceeding message '
     'with "tool_calls".',
-    only=("alibaba",), code="invalid_parameter_error", remedy="Answer every call.", source="qwen-code#606,#2360",
-    as_of="2026-03")  # fmt: skip
+    remedy="Answer every call.", source="qwen-code#606,#2360", as_of="2026-03")  # fmt: skip
 def alibaba_unpaired(request: ChatBody) -> Iterator[Violation]:
     for pointer, ids in request.unanswered_calls():
         yield Violation(pointer, {"ids": ids})

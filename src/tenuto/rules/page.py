@@ -72,9 +72,12 @@ def _row(rule: Rule) -> str:
 def _audience(rule: Rule) -> str:
     """Return the targets for which a rule holds, as far as the fields of the rule tell."""
     parts = [", ".join(rule.only)] if rule.only else []
-    if rule.applies is not None:
-        is_lambda = rule.applies.__name__ == "<lambda>"
-        used = rule.applies.__code__.co_names if is_lambda else (rule.applies.__name__.strip("_"),)
+    if rule.applies:
+        used = [
+            name
+            for applies in rule.applies
+            for name in (applies.__code__.co_names if applies.__name__ == "<lambda>" else [applies.__name__.strip("_")])
+        ]
         names = dict.fromkeys(name for name in used if name.islower() and name[0] != "_" and name not in _NAVIGATION)
         parts.append("by " + ", ".join(f"`{name}`" for name in names) if names else "some models")
     if rule.refused_by:

@@ -16,6 +16,7 @@ from tenuto.rules.responses_request import (
     Item,
     ResponsesBody,
     item_texts,
+    openai,
     responses,
 )
 from tenuto.rules.shapes import openai_type, quote_names
@@ -32,13 +33,11 @@ responses("OAR-ITEM-09", "There is an input, unless the request continues a stor
     source="protocols B.1; an empty list after a stored response is accepted (recorded)", as_of="2026")  # fmt: skip
 
 
-@responses("OAR-ITEM-10",
-    "`compaction_trigger` is the last item; models before GPT-6 accept no `configuration_update`.",
+@openai("OAR-ITEM-10", "`compaction_trigger` is the last item; models before GPT-6 accept no `configuration_update`.",
     UnverifiedText("Invalid value: '{type}'."),
     UnverifiedText("Item of type '{type}' is not supported with this model."),
-    only=OPENAI_HOSTS, param="input[{i}]", code="invalid_value",
-    remedy="Send the items that compaction returned unchanged.", source="protocols B.2, B.5", confidence="documented",
-    as_of="2026-11")  # fmt: skip
+    param="input[{i}]", code="invalid_value", remedy="Send the items that compaction returned unchanged.",
+    source="protocols B.2, B.5", confidence="documented", as_of="2026-11")  # fmt: skip
 def misplaced_special_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("compaction_trigger"):
         if request.item_after(item) is not None:
@@ -54,10 +53,10 @@ responses("OAR-REAS-06", "A reasoning item has a `summary`.",
     each=lambda request: request.items("reasoning"), at="/summary", when=lambda item: "summary" not in item.fields,
     remedy="Always send `summary`, at least an empty list.", source="Operit#797; WaLiAPI#61; Agora#141",
     as_of="2026-09")  # fmt: skip
-responses("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
+openai("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
     "Unknown parameter: 'input[{i}].status'.",
-    applies=lambda request: not request.context.row.responses.reasoning_status, only=OPENAI_HOSTS,
-    param="input[{i}].status", code="unknown_parameter", each=lambda request: request.items("reasoning"), at="/status",
+    applies=lambda request: not request.context.row.responses.reasoning_status, param="input[{i}].status",
+    code="unknown_parameter", each=lambda request: request.items("reasoning"), at="/status",
     when=lambda item: "status" in item.fields, certain=lambda item: item.fields["status"] is not None,
     remedy="Leave `status` out of reasoning items.", source="jcode#1028; litellm#13420; LiveAgent#334",
     as_of="2026-08")  # fmt: skip
@@ -67,9 +66,9 @@ _ASSISTANT_PARTS = ("output_text", "refusal")
 _INPUT_PARTS = ("input_text", "input_image", "input_file")
 
 
-@responses("OAR-ITEM-05", "An assistant message has output parts, every other message has input parts.",
+@openai("OAR-ITEM-05", "An assistant message has output parts, every other message has input parts.",
     UnverifiedText("Invalid value: '{type}'. Supported values are: {allowed}."),
-    only=OPENAI_HOSTS, certain=False, param="input[{i}].content[{j}]", code="invalid_value",
+    certain=False, param="input[{i}].content[{j}]", code="invalid_value",
     remedy="Use `output_text` and `refusal` for the assistant, `input_*` for all others.",
     source="common in threads, not seen again", confidence="inferred", as_of="2026")  # fmt: skip
 def part_of_another_role(request: ResponsesBody) -> Iterator[Violation]:
@@ -96,10 +95,10 @@ _SERVER_PREFIXES = {"web_search_call": "ws_", "code_interpreter_call": "ci_", "i
 _ANTHROPIC_IDS = ("toolu_", "srvtoolu_")
 
 
-responses("OAR-REAS-08", "The id of an item is not empty.",
+openai("OAR-REAS-08", "The id of an item is not empty.",
     "Invalid 'input[{i}].id': ''. Expected an ID that contains letters, numbers, underscores, or dashes, but this "
     "value contained additional characters.",
-    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value", each=lambda request: request.items(), at="/id",
+    param="input[{i}].id", code="invalid_value", each=lambda request: request.items(), at="/id",
     when=lambda item: item.fields.get("id") == "", remedy="Remove the key instead of sending an empty id.",
     source="langchainjs#11044; opencode#25065", as_of="2026-04")  # fmt: skip
 
@@ -118,17 +117,17 @@ def id_too_long(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{item.pointer}/{key}", {"key": key, "n": len(id)})
 
 
-responses("OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
+openai("OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
     "Invalid 'input[{i}].id': '{id}'. Expected an ID that begins with '{prefix}'.",
-    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value", each=lambda request: request.items(*_PREFIXES),
-    at="/id", when=lambda item: item.id and not item.id.startswith(_PREFIXES[item.kind]),
+    param="input[{i}].id", code="invalid_value", each=lambda request: request.items(*_PREFIXES), at="/id",
+    when=lambda item: item.id and not item.id.startswith(_PREFIXES[item.kind]),
     fields=lambda item: {"id": item.id, "prefix": _PREFIXES[item.kind]}, remedy="Leave out ids of another provider.",
     source="codex#33176; sub2api#3981; free-claude-code#1826", as_of="2026-09")  # fmt: skip
 
 
-@responses("OAR-ITEM-01", "An item id occurs once, in the input and the stored responses before it.",
+@openai("OAR-ITEM-01", "An item id occurs once, in the input and the stored responses before it.",
     "Duplicate item found with id {id}. Remove duplicate items from your input and try again.",
-    only=OPENAI_HOSTS, param="input", remedy="Send each item once, and never invent ids.",
+    param="input", remedy="Send each item once, and never invent ids.",
     source="continue#10200; pi#5149,#5151; vercel/ai#7883", as_of="2026-05")  # fmt: skip
 def duplicate_id(request: ResponsesBody) -> Iterator[Violation]:
     seen = {text(item, "id") for item in request.chain}
@@ -141,10 +140,10 @@ def duplicate_id(request: ResponsesBody) -> Iterator[Violation]:
         seen.add(item.id)
 
 
-@responses("OAR-ITEM-04", "References and items of server tools have ids that this provider issued.",
+@openai("OAR-ITEM-04", "References and items of server tools have ids that this provider issued.",
     "Item with id '{id}' not found.",
-    only=OPENAI_HOSTS, certain=False, status=404, param="input",
-    remedy="Refer only to items that this provider stored.", source="mastra#15729", as_of="2026-04")  # fmt: skip
+    certain=False, status=404, param="input", remedy="Refer only to items that this provider stored.",
+    source="mastra#15729", as_of="2026-04")  # fmt: skip
 def reference_to_foreign_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         if not item.id or not (
@@ -184,9 +183,9 @@ def _is_surely_not_stored(request: ResponsesBody, item: Item) -> bool:
     return request.body.get("store") is False and (item.kind == "reasoning" or issued is not None)
 
 
-@responses("OAR-ITEM-07", "An assistant message keeps its `phase`.",
-    severity="lost", only=OPENAI_HOSTS, remedy="Send the item as it was received.", source="protocols B.2",
-    confidence="documented", as_of="2026-11")  # fmt: skip
+@openai("OAR-ITEM-07", "An assistant message keeps its `phase`.",
+    severity="lost", remedy="Send the item as it was received.", source="protocols B.2", confidence="documented",
+    as_of="2026-11")  # fmt: skip
 def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("message"):
         issued = request.tokens.item(item.id) if item.id and not item.fields.get("phase") else None
@@ -195,9 +194,9 @@ def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- calls and outputs ------------------------------------------------------------------------------------------------
-@responses("OAR-TOOL-08", "The type of an output is that of its call.",
+@openai("OAR-TOOL-08", "The type of an output is that of its call.",
     UnverifiedText("No tool call found for {kind} output with call_id {call_id}."),
-    only=OPENAI_HOSTS, certain=False, param="input", remedy="Choose the type of the output by the type of the call.",
+    certain=False, param="input", remedy="Choose the type of the output by the type of the call.",
     source="free-claude-code#1826", as_of="2026-09")  # fmt: skip
 def output_of_another_type(request: ResponsesBody) -> Iterator[Violation]:
     calls = _call_kinds(request)
@@ -270,10 +269,10 @@ def _open_stored_calls(request: ResponsesBody) -> list[str]:
     return [id for id, item in issued.items() if item.kind in CALLS and "async" not in item.fields]
 
 
-@responses("OAR-TOOL-07", "The output of a tool with an `output_schema` is JSON.",
+@openai("OAR-TOOL-07", "The output of a tool with an `output_schema` is JSON.",
     UnverifiedText("Invalid 'input[{i}].output': expected valid JSON for a tool with an output schema."),
-    only=OPENAI_HOSTS, certain=False, param="input[{i}].output", code="invalid_value",
-    remedy="Encode the result of the tool as JSON.", source="protocols B.2", as_of="2026-08")  # fmt: skip
+    certain=False, param="input[{i}].output", code="invalid_value", remedy="Encode the result of the tool as JSON.",
+    source="protocols B.2", as_of="2026-08")  # fmt: skip
 def output_not_json(request: ResponsesBody) -> Iterator[Violation]:
     typed = {tool.name for tool in request.tools if isinstance(tool.fields.get("output_schema"), dict)}
     if not typed:
@@ -286,11 +285,10 @@ def output_not_json(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/output")
 
 
-@responses("OAR-ITEM-08", "A call of a tool in a namespace names the namespace.",
+@openai("OAR-ITEM-08", "A call of a tool in a namespace names the namespace.",
     UnverifiedText("Missing required parameter: 'input[{i}].namespace'."),
-    only=OPENAI_HOSTS, param="input[{i}].namespace", code="missing_required_parameter",
-    remedy="Send the item as it was received.", source="protocols B.2", confidence="documented",
-    as_of="2026-11")  # fmt: skip
+    param="input[{i}].namespace", code="missing_required_parameter", remedy="Send the item as it was received.",
+    source="protocols B.2", confidence="documented", as_of="2026-11")  # fmt: skip
 def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
     in_namespace = {tool.name for tool in request.tools if tool.namespace}
     plain = {tool.name for tool in request.tools if not tool.namespace}
@@ -334,9 +332,9 @@ def _is_directly_after(request: ResponsesBody, issued: IssuedItem) -> bool:
     return reasoning is None or reasoning.index == issued.index - 1
 
 
-@responses("OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
+@openai("OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
     "Item '{id}' of type '{type}' was provided without its required 'reasoning' item: '{reasoning}'.",
-    only=OPENAI_HOSTS, param="input", remedy="Send both, or leave the id out of the call; its call_id is enough.",
+    param="input", remedy="Send both, or leave the id out of the call; its call_id is enough.",
     source="cline#12242; continue#10018,#10880; rig#751; id-less calls accepted in 88 recorded requests",
     as_of="2026-07")  # fmt: skip
 def call_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
@@ -346,9 +344,9 @@ def call_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
 
 
-@responses("OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
+@openai("OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
     "Item '{id}' of type 'message' was provided without its required 'reasoning' item: '{reasoning}'.",
-    only=OPENAI_HOSTS, param="input", remedy="Send both in their order, or leave the id out of the message.",
+    param="input", remedy="Send both in their order, or leave the id out of the message.",
     source="continue#11466,#11994", as_of="2026-03")  # fmt: skip
 def message_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
     for item, issued in _without_reasoning(request):
@@ -357,9 +355,9 @@ def message_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
 
 
-@responses("OAR-REAS-03", "A reasoning item with an id is followed by the item that followed it in its response.",
+@openai("OAR-REAS-03", "A reasoning item with an id is followed by the item that followed it in its response.",
     "Item '{id}' of type 'reasoning' was provided without its required following item.",
-    only=OPENAI_HOSTS, param="input",
+    param="input",
     remedy="Leave out the reasoning of an interrupted turn; keep consecutive reasoning items as they were received.",
     source="continue#8933; openai-agents#1611; inspect_ai#1990; id-less items after it accepted if it has its "
     "encrypted content (recorded)", as_of="2026-02")  # fmt: skip
@@ -405,20 +403,20 @@ def _invalid_blobs(request: ResponsesBody) -> Iterator[Item]:
                 yield item
 
 
-responses("OAR-REAS-05",
+openai("OAR-REAS-05",
     "Encrypted content is exactly as it was issued, to this organization and on this route. The summary may be "
     "emptied.",
     "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be decrypted or "
     "parsed.",
     "The encrypted content {first}...{last} could not be verified.",
-    only=OPENAI_HOSTS, code="invalid_encrypted_content", each=_invalid_blobs, at="/encrypted_content",
+    code="invalid_encrypted_content", each=_invalid_blobs, at="/encrypted_content",
     fields=lambda item: {"id": item.id, "first": item.blob[:4], "last": item.blob[-4:]},
     message=lambda item: not item.id,
     remedy="Leave out the named item (all reasoning if none is named) and the ids that depend on it, then retry.",
     source="codex#8119,#8145; new-api#4662; experiential#965; sub2api#3138", as_of="2026-09")  # fmt: skip
-responses("OAR-REAS-10",
+openai("OAR-REAS-10",
     "Encrypted content is taken from the event that finished the item, not from the one that started it.",
-    only=OPENAI_HOSTS, code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
+    code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
     remedy="Store the item of `response.output_item.done` or of the finished response.",
     source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08")  # fmt: skip
 responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
@@ -440,9 +438,9 @@ responses("OAR-REAS-09", "A reasoning item with encrypted content and without an
     confidence="recorded", as_of="2026")  # fmt: skip
 
 
-@responses("OAR-REAS-11",
+@openai("OAR-REAS-11",
     "Reasoning of earlier turns is ignored if `reasoning.context` is `current_turn`, the default before GPT-5.6.",
-    severity="warned", only=OPENAI_HOSTS, remedy="Harmless: it only makes the request longer.", source="protocols B.1",
+    severity="warned", remedy="Harmless: it only makes the request longer.", source="protocols B.1",
     confidence="documented", as_of="2026-11")  # fmt: skip
 def reasoning_of_earlier_turns(request: ResponsesBody) -> Iterator[Violation]:
     context = text(request.reasoning, "context")
@@ -470,10 +468,10 @@ def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
-@responses("OAR-PARAM-09", "The input fits into the context window of the model.",
+@openai("OAR-PARAM-09", "The input fits into the context window of the model.",
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
-    applies=lambda request: bool(request.traits.context_window), only=OPENAI_HOSTS, param="input",
-    code="context_length_exceeded", remedy="Compact the conversation.",
+    applies=lambda request: bool(request.traits.context_window), param="input", code="context_length_exceeded",
+    remedy="Compact the conversation.",
     source="C/openai-responses/openai/ruby-llm__chat_real_error_scenarios_openai_gpt-5-nano_handles_context_length_*",
     confidence="recorded", as_of="2026")  # fmt: skip
 def input_too_long(request: ResponsesBody) -> Iterator[Violation]:

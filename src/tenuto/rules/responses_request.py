@@ -34,6 +34,7 @@ IMAGE_TOKENS = 700
 _MEDIA = ("input_image", "input_file")
 
 responses = section("openai-responses", type="invalid_request_error")
+openai = section("openai-responses", type="invalid_request_error", only=OPENAI_HOSTS)
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -314,9 +315,9 @@ def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/role", {**fields, "field": f"input[{item.index}].role"}, 3)
 
 
-@responses("OAR-ITEM-11", "Items and the parts of messages have types that the API knows.",
+@openai("OAR-ITEM-11", "Items and the parts of messages have types that the API knows.",
     UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
-    only=OPENAI_HOSTS, final=True, param="{param}", code="invalid_value",
+    final=True, param="{param}", code="invalid_value",
     remedy="Use the item and part types of this API; text is `input_text` or `output_text`.",
     source="OpenAI API reference", confidence="documented", as_of="2026-11")  # fmt: skip
 def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
@@ -376,9 +377,9 @@ responses("OAR-PARAM-13",
     as_of="2026-11")  # fmt: skip
 
 
-@responses("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
+@openai("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
     UnverifiedText("Unknown parameter: '{name}'."),
-    only=OPENAI_HOSTS, param="{name}", code="unknown_parameter", remedy="Write the request in this dialect.",
+    param="{name}", code="unknown_parameter", remedy="Write the request in this dialect.",
     source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs",
     as_of="2026")  # fmt: skip
 def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
@@ -412,10 +413,9 @@ def number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-responses("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
+openai("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {value} instead.",
-    only=OPENAI_HOSTS, param="max_output_tokens", code="integer_below_min_value",
-    each=lambda request: request.given("max_output_tokens"),
+    param="max_output_tokens", code="integer_below_min_value", each=lambda request: request.given("max_output_tokens"),
     when=lambda item: isinstance(item[1], int) and item[1] < 16, fields=lambda item: {"value": item[1]},
     remedy="Send 16 or more, or leave the limit out.", source="pi#6265; hindsight#58; inspect_evals#694",
     as_of="2026-07")  # fmt: skip
@@ -444,11 +444,11 @@ def _rejects_sampling(request: ResponsesBody) -> bool:
     return request.effort != "none" and not (not request.effort and traits.thinking_default == "no")
 
 
-@responses("OAR-PARAM-01",
+@openai("OAR-PARAM-01",
     "Models that reason accept no sampling parameters and no log probabilities, unless the effort is `none`.",
     "Unsupported parameter: '{name}' is not supported with this model.",
-    applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), only=OPENAI_HOSTS,
-    param="{name}", remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).",
+    applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), param="{name}",
+    remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).",
     source="C/openai-responses/openai/vercel-ai__reasoning-model-temperature-error (recorded:false); incidentfox#111",
     as_of="2026")  # fmt: skip
 def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
@@ -460,12 +460,11 @@ def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
         yield Violation("/include", {"name": "include"})
 
 
-@responses("OAR-REAS-12", "Models that do not reason accept no reasoning options.",
+@openai("OAR-REAS-12", "Models that do not reason accept no reasoning options.",
     "Encrypted content is not supported with this model.",
     UnverifiedText("Unsupported parameter: '{name}' is not supported with this model."),
-    only=OPENAI_HOSTS, param="{name}", code="unsupported_parameter",
-    remedy="Set reasoning options only for models that reason.", source="cairn#127; second text from memory",
-    as_of="2026-08")  # fmt: skip
+    param="{name}", code="unsupported_parameter", remedy="Set reasoning options only for models that reason.",
+    source="cairn#127; second text from memory", as_of="2026-08")  # fmt: skip
 def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
     reasons = _reasons(request)
     if request.includes("reasoning.encrypted_content") and not reasons:
@@ -475,10 +474,10 @@ def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"/reasoning/{key}", {"name": f"reasoning.{key}"}, message=1)
 
 
-@responses("OAR-PARAM-04", "JSON mode needs the word JSON in a message.",
+@openai("OAR-PARAM-04", "JSON mode needs the word JSON in a message.",
     UnverifiedText("Response input messages must contain the word 'json' in some form to use 'text.format' of type "
     "'json_object'."),
-    only=OPENAI_HOSTS, param="input", remedy="Use a `json_schema` format, or ask for JSON in a message.",
+    param="input", remedy="Use a `json_schema` format, or ask for JSON in a message.",
     source="protocols B.1; text from memory", as_of="2026")  # fmt: skip
 def json_mode_without_the_word(request: ResponsesBody) -> Iterator[Violation]:
     if _text_format(request).get("type") != "json_object":
@@ -499,9 +498,9 @@ def _text_format(request: ResponsesBody) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-responses("OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
+openai("OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
     UnverifiedText("Mutually exclusive parameters: 'previous_response_id' and 'conversation'."),
-    only=OPENAI_HOSTS, param="previous_response_id", code="mutually_exclusive_parameters", at="/previous_response_id",
+    param="previous_response_id", code="mutually_exclusive_parameters", at="/previous_response_id",
     when=lambda request: len(request.given("previous_response_id", "conversation")) == 2,
     certain=lambda request: request.body["previous_response_id"] and request.body["conversation"],
     remedy="Send one of them.", source="protocols B.1", confidence="documented", as_of="2026-11")  # fmt: skip
@@ -531,8 +530,8 @@ responses("OAR-PARAM-07", "Organizations with zero data retention cannot continu
     as_of="2026-06")  # fmt: skip
 
 
-@responses("OAR-PARAM-11", "Instructions are not carried over from the previous response.",
-    severity="lost", only=OPENAI_HOSTS, remedy="Send the instructions with every request.", source="protocols B.1",
+@openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.",
+    severity="lost", remedy="Send the instructions with every request.", source="protocols B.1",
     confidence="documented", as_of="2026-11")  # fmt: skip
 def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
     before = request.previous.request.get("instructions") if request.previous is not None else None
@@ -544,22 +543,21 @@ def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
 _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
 
 
-responses("OAR-TOOL-06", "A request has at most 128 tools.",
+openai("OAR-TOOL-06", "A request has at most 128 tools.",
     "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} "
     "instead.",
-    only=OPENAI_HOSTS, param="tools", code="array_above_max_length", at="/tools",
-    when=lambda request: len(request.list("tools")) > 128, fields=lambda request: {"n": len(request.list("tools"))},
-    remedy="Send fewer tools, or use tool_search.", source="Tools4AI#16; opencode#4909; claude-code-router#686",
-    as_of="2025-11")  # fmt: skip
+    param="tools", code="array_above_max_length", at="/tools", when=lambda request: len(request.list("tools")) > 128,
+    fields=lambda request: {"n": len(request.list("tools"))}, remedy="Send fewer tools, or use tool_search.",
+    source="Tools4AI#16; opencode#4909; claude-code-router#686", as_of="2025-11")  # fmt: skip
 
 
-@responses("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
+@openai("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
     UnverifiedText("Invalid '{param}': string does not match pattern. Expected a string that matches the pattern "
     "'^[a-zA-Z0-9_-]+$'."),
     UnverifiedText("Invalid '{param}': string too long. Expected a string with maximum length 64, but got a string "
     "with length {n} instead."),
-    only=OPENAI_HOSTS, param="{param}", code="invalid_value", remedy="Map tool names to valid ones and back.",
-    source="protocols F", confidence="documented", as_of="2026-11")  # fmt: skip
+    param="{param}", code="invalid_value", remedy="Map tool names to valid ones and back.", source="protocols F",
+    confidence="documented", as_of="2026-11")  # fmt: skip
 def invalid_tool_name(request: ResponsesBody) -> Iterator[Violation]:
     for tool in request.client_tools():
         fields = {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)}
@@ -569,9 +567,9 @@ def invalid_tool_name(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{tool.pointer}/name", fields, message=1)
 
 
-@responses("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
+@openai("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
     "Deferred tools require tools.tool_search",
-    only=OPENAI_HOSTS, certain=False, param="tools", remedy="Add the tool_search tool.", source="protocols B.2",
+    certain=False, param="tools", remedy="Add the tool_search tool.", source="protocols B.2",
     as_of="2026-08")  # fmt: skip
 def deferred_tool_without_search(request: ResponsesBody) -> Iterator[Violation]:
     deferred = [tool for tool in request.tools if tool.fields.get("defer_loading") is True]
@@ -588,12 +586,11 @@ _NOT_REQUIRED = (
 )
 
 
-@responses("OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
+@openai("OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
     f"Invalid schema for function '{{name}}': {_NOT_CLOSED}",
     f"Invalid schema for function '{{name}}': {_NOT_REQUIRED}",
-    only=OPENAI_HOSTS, param="{param}", code="invalid_function_parameters",
-    remedy="Rewrite the schema, or send `strict: false`.", source="openai-agents#1023; opencode#13737; laravel/ai#506",
-    as_of="2026-08")  # fmt: skip
+    param="{param}", code="invalid_function_parameters", remedy="Rewrite the schema, or send `strict: false`.",
+    source="openai-agents#1023; opencode#13737; laravel/ai#506", as_of="2026-08")  # fmt: skip
 def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
     for tool in request.client_tools():
         if tool.fields.get("type") == "function" and tool.fields.get("strict") is True:
@@ -601,12 +598,11 @@ def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
             yield from _open_schema(pointer, tool.name, tool.fields.get("parameters"))
 
 
-@responses("OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
+@openai("OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
     f"Invalid schema for response_format '{{name}}': {_NOT_CLOSED}",
     f"Invalid schema for response_format '{{name}}': {_NOT_REQUIRED}",
-    only=OPENAI_HOSTS, param="text.format.schema", code="invalid_json_schema",
-    remedy="Rewrite the schema, or send `strict: false`.", source="adk-python#4039; xsai#202 (both Chat Completions)",
-    as_of="2026-08")  # fmt: skip
+    param="text.format.schema", code="invalid_json_schema", remedy="Rewrite the schema, or send `strict: false`.",
+    source="adk-python#4039; xsai#202 (both Chat Completions)", as_of="2026-08")  # fmt: skip
 def open_schema_of_strict_format(request: ResponsesBody) -> Iterator[Violation]:
     options = _text_format(request)
     if options.get("type") == "json_schema" and options.get("strict") is True:
