@@ -98,16 +98,14 @@ def _unknown_in_block(item: ContentItem, known: dict[str, frozenset[str]]) -> It
 
 
 # --- roles and empty content ------------------------------------------------------------------------------------------
-@anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server joins them.",
+anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server joins them.",
     UnverifiedText('roles must alternate between "user" and "assistant", but found multiple "{role}" roles in a row'),
-    severity="warned", remedy="None needed; join them before checking calls and results.",
+    severity="warned",
+    each=lambda request: [message for before, message in pairwise(request.see(request.messages)) if message.role == before.role],
+    at="/role", when=lambda message: message.role != "system", fields=lambda message: {"role": message.role},
+    remedy="None needed; join them before checking calls and results.",
     source="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)",
     confidence="recorded", as_of="2026")  # fmt: skip
-def same_role_twice(request: MessagesBody) -> Iterator[Violation]:
-    for before, message in pairwise(request.see(request.messages)):
-        if message.role == before.role != "system":
-            yield Violation(f"/messages/{message.i}/role", {"role": message.role})
-
 
 claude("ANT-MSG-08", "The model has a system role among the messages.",
     "role 'system' is not supported on this model",
@@ -180,16 +178,13 @@ def message_blank(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(blank.pointer if blank.plain else f"{blank.pointer}/text")
 
 
-@claude("ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, unless the provider paused the turn.",
+claude("ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, unless the provider paused the turn.",
     "This model does not support assistant message prefill. The conversation must end with a user message.",
     applies=lambda request: request.traits.prefill == "rejected",
-    remedy="End with a user message or results; for a fixed form, use structured output.",
+    each=lambda request: request.messages[-1:] if request.see(request.turns) and request.open_turn and not request.is_paused else (),
+    at="/role", remedy="End with a user message or results; for a fixed form, use structured output.",
     source="opencode#13768; DCP#520; claude-code#52433; recorded: activeagent__docs.actions.structured_output",
     confidence="recorded", as_of="2026-05")  # fmt: skip
-def prefill_refused(request: MessagesBody) -> Iterator[Violation]:
-    request.see(request.turns)
-    if request.open_turn is not None and not request.is_paused:
-        yield Violation(f"/messages/{request.messages[-1].i}/role")
 
 
 @anthropic("ANT-MSG-05", "A prefill does not end with whitespace and is not combined with thinking.",
@@ -263,11 +258,13 @@ claude("ANT-MEDIA-03", "An image has at most 5 MB; 10 MB of base64 were reported
     fields=lambda image: {"path": image.path, "n": decoded_size(image.data)},
     certain=lambda image: decoded_size(image.data) > _SURE_IMAGE_BYTES, remedy="Compress the image.",
     source="error texts quoted by clients; oh-my-pi#10633 (10 MB)", as_of="2026-09")  # fmt: skip
+
 claude("ANT-MEDIA-01", "An image is at most 8000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels",
     each=_images, at="/source", when=lambda image: image.side > _MAX_SIDE, fields=lambda image: {"path": image.path},
     remedy="Scale it down before storing it, or request that with `transformations`.",
     source="claude-code#4778,#5147; oh-my-pi#10633", as_of="2026-09")  # fmt: skip
+
 claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image "
     "requests: 2000 pixels",
@@ -300,12 +297,14 @@ anthropic("ANT-TOOL-12", "The input of a call is an object.",
     when=lambda block: not isinstance(block.raw.get("input"), dict),
     remedy="Wrap the text as a field, and return a result that says that the call failed.",
     source="error texts quoted by clients", as_of="2026-06")  # fmt: skip
+
 anthropic("ANT-TOOL-13", "A result whose content is a list has a block in it.",
     UnverifiedText("messages.{i}.content.{j}.tool_result.content: List should have at least 1 item"),
     each=lambda request: request.blocks("tool_result"), at="/content",
     when=lambda block: block.raw.get("content") == [],
     remedy="Omit the content, or send a text; an empty string is accepted.", source="reports of clients",
     as_of="2026-06")  # fmt: skip
+
 anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
     "messages.{i}.content.{j}: `tool_use` ids must be unique",
     each=lambda request: [block for turn in request.assistant_turns() for block in _repeated(turn.calls, "id")],

@@ -26,91 +26,6 @@ _DOCS = "https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
 _THINKING_TAGS = ("<thinking>", "<think>")
 
 
-# --- form -------------------------------------------------------------------------------------------------------------
-claude("ANT-THINK-18", "A reasoning block has no cache_control.",
-    "messages.{i}.content.{j}.{type}.cache_control: Extra inputs are not permitted",
-    each=lambda request: request.blocks(*REASONING), at="/cache_control",
-    when=lambda block: "cache_control" in block.raw, fields=lambda block: {"type": block.type},
-    remedy="Put the cache_control on the next block that may have one.",
-    source="litellm#39815; error texts quoted by clients", as_of="2026-09")  # fmt: skip
-claude("ANT-THINK-01", "A thinking block has its signature.",
-    "messages.{i}.content.{j}.thinking.signature: Field required",
-    "messages.{i}.content.{j}.thinking.signature: Input should be a valid string",
-    each=lambda request: request.blocks("thinking"), at="/signature",
-    when=lambda block: not isinstance(block.raw.get("signature"), str),
-    message=lambda block: block.raw.get("signature") is not None,
-    remedy="Omit this block and record the loss; a signature cannot be made up.", source="clawcodex#862; bifrost#6942",
-    as_of="2026-09")  # fmt: skip
-claude("ANT-THINK-03", "A thinking block has its `thinking` field, even if the text is empty.",
-    "messages.{i}.content.{j}.thinking.thinking: Field required",
-    each=lambda request: request.blocks("thinking"), at="/thinking",
-    when=lambda block: not isinstance(block.raw.get("thinking"), str), remedy="Always write the field.",
-    source="reports of clients", as_of="2026-06")  # fmt: skip
-
-
-@claude("ANT-THINK-14", "A redacted thinking block has its data, unchanged.",
-    "messages.{i}.content.{j}.redacted_thinking.data: Field required",
-    UnverifiedText("messages.{i}.content.{j}: Invalid `data` in `redacted_thinking` block"),
-    remedy="Send it back unchanged and in its place.", source="bifrost#5094; error texts quoted by clients",
-    confidence="inferred", as_of="2026-07")  # fmt: skip
-def redacted_data_invalid(request: MessagesBody) -> Iterator[Violation]:
-    for item, rule in _broken_rules(request):
-        if rule == "ANT-THINK-14":
-            yield Violation(f"{item.block.pointer}/data", message=int("data" in item.block.raw))
-
-
-# --- place ------------------------------------------------------------------------------------------------------------
-@claude("ANT-THINK-05", "With a thinking budget, a turn whose calls are being answered starts with reasoning.",
-    "messages.{i}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{type}`. When `thinking` is "
-    "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` "
-    "and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this "
-    f"requirement, disable `thinking`. Please consult our documentation at {_DOCS}",
-    remedy="Send the reasoning back; if it is lost, turn thinking off for this request.",
-    source="pydantic-ai#2075; haystack#2146; n8n#22550; claude-code#11978", as_of="2025-12")  # fmt: skip
-def call_turn_without_reasoning(request: MessagesBody) -> Iterator[Violation]:
-    first = _first_call_turn(request.turns) if request.budget is not None else None
-    if first is None or first.blocks[0].type in REASONING:
-        return
-    if any(item.started_with_reasoning is False for item in request.issued_items(first)):
-        return  # the provider sent it in this form
-    yield Violation(f"/messages/{first.blocks[0].i}/content/{first.blocks[0].j}", {"type": first.blocks[0].type})
-
-
-def _first_call_turn(turns: list[MessagesTurn]) -> MessagesTurn | None:
-    """Return the turn that starts the calls and results at the end; None if the end is something else."""
-    first = None
-    for index in range(len(turns) - 1, 0, -2):
-        answer, call = turns[index], turns[index - 1]
-        results = answer.results
-        if not results or not call.blocks:
-            break
-        if first is not None and len(results) < len(answer.blocks):  # the user wrote something: a new turn
-            break
-        first = call
-    return first
-
-
-@claude("ANT-THINK-06", "Without thinking, a last assistant message has no reasoning.",
-    "messages.{i}.content.{j}: When thinking is disabled, an `assistant` message in the final position cannot contain "
-    "`thinking`. To use thinking blocks, enable `thinking` in your request.",
-    remedy="Turn thinking on, or omit the reasoning of the last message.", source="forgecode#1195,#1853",
-    as_of="2025-11")  # fmt: skip
-def reasoning_in_prefill(request: MessagesBody) -> Iterator[Violation]:
-    off = request.mode == "disabled" or (not request.mode and request.traits.thinking_default == "no")
-    if off and request.open_turn is not None:
-        for block in request.open_turn.of(*REASONING)[:1]:
-            yield Violation(block.pointer)
-
-
-claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
-    "messages.{i}: The final block in an assistant message cannot be `thinking`.",
-    each=lambda request: [turn.blocks[-1] for turn in request.assistant_turns() if turn.blocks],
-    when=lambda block: block.type == "thinking",
-    remedy="Do not send a turn that is only reasoning; store it and record the loss.",
-    source="forgecode#2107,PR#3073; hermes PR#13010", as_of="2026-04")  # fmt: skip
-
-
-# --- token ------------------------------------------------------------------------------------------------------------
 def _broken_rules(request: MessagesBody) -> Sequence[tuple[SentReasoning, str]]:
     """Return the reasoning blocks, each with the first rule that it breaks, or an empty string."""
     if request.reasoning_rules is None:
@@ -202,20 +117,106 @@ def _refused_reasoning(request: MessagesBody) -> Iterator[BodyBlock]:
     return (item.block for item, rule in _broken_rules(request) if rule == request.running)
 
 
+# --- form -------------------------------------------------------------------------------------------------------------
+claude("ANT-THINK-18", "A reasoning block has no cache_control.",
+    "messages.{i}.content.{j}.{type}.cache_control: Extra inputs are not permitted",
+    each=lambda request: request.blocks(*REASONING), at="/cache_control",
+    when=lambda block: "cache_control" in block.raw, fields=lambda block: {"type": block.type},
+    remedy="Put the cache_control on the next block that may have one.",
+    source="litellm#39815; error texts quoted by clients", as_of="2026-09")  # fmt: skip
+
+claude("ANT-THINK-01", "A thinking block has its signature.",
+    "messages.{i}.content.{j}.thinking.signature: Field required",
+    "messages.{i}.content.{j}.thinking.signature: Input should be a valid string",
+    each=lambda request: request.blocks("thinking"), at="/signature",
+    when=lambda block: not isinstance(block.raw.get("signature"), str),
+    message=lambda block: block.raw.get("signature") is not None,
+    remedy="Omit this block and record the loss; a signature cannot be made up.", source="clawcodex#862; bifrost#6942",
+    as_of="2026-09")  # fmt: skip
+
+claude("ANT-THINK-03", "A thinking block has its `thinking` field, even if the text is empty.",
+    "messages.{i}.content.{j}.thinking.thinking: Field required",
+    each=lambda request: request.blocks("thinking"), at="/thinking",
+    when=lambda block: not isinstance(block.raw.get("thinking"), str), remedy="Always write the field.",
+    source="reports of clients", as_of="2026-06")  # fmt: skip
+
+claude("ANT-THINK-14", "A redacted thinking block has its data, unchanged.",
+    "messages.{i}.content.{j}.redacted_thinking.data: Field required",
+    UnverifiedText("messages.{i}.content.{j}: Invalid `data` in `redacted_thinking` block"),
+    each=_refused_reasoning, at="/data", message=lambda block: "data" in block.raw,
+    remedy="Send it back unchanged and in its place.", source="bifrost#5094; error texts quoted by clients",
+    confidence="inferred", as_of="2026-07")  # fmt: skip
+
+
+# --- place ------------------------------------------------------------------------------------------------------------
+@claude("ANT-THINK-05", "With a thinking budget, a turn whose calls are being answered starts with reasoning.",
+    "messages.{i}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{type}`. When `thinking` is "
+    "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` "
+    "and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this "
+    f"requirement, disable `thinking`. Please consult our documentation at {_DOCS}",
+    remedy="Send the reasoning back; if it is lost, turn thinking off for this request.",
+    source="pydantic-ai#2075; haystack#2146; n8n#22550; claude-code#11978", as_of="2025-12")  # fmt: skip
+def call_turn_without_reasoning(request: MessagesBody) -> Iterator[Violation]:
+    first = _first_call_turn(request.turns) if request.budget is not None else None
+    if first is None or first.blocks[0].type in REASONING:
+        return
+    if any(item.started_with_reasoning is False for item in request.issued_items(first)):
+        return  # the provider sent it in this form
+    yield Violation(f"/messages/{first.blocks[0].i}/content/{first.blocks[0].j}", {"type": first.blocks[0].type})
+
+
+def _first_call_turn(turns: list[MessagesTurn]) -> MessagesTurn | None:
+    """Return the turn that starts the calls and results at the end; None if the end is something else."""
+    first = None
+    for index in range(len(turns) - 1, 0, -2):
+        answer, call = turns[index], turns[index - 1]
+        results = answer.results
+        if not results or not call.blocks:
+            break
+        if first is not None and len(results) < len(answer.blocks):  # the user wrote something: a new turn
+            break
+        first = call
+    return first
+
+
+@claude("ANT-THINK-06", "Without thinking, a last assistant message has no reasoning.",
+    "messages.{i}.content.{j}: When thinking is disabled, an `assistant` message in the final position cannot contain "
+    "`thinking`. To use thinking blocks, enable `thinking` in your request.",
+    remedy="Turn thinking on, or omit the reasoning of the last message.", source="forgecode#1195,#1853",
+    as_of="2025-11")  # fmt: skip
+def reasoning_in_prefill(request: MessagesBody) -> Iterator[Violation]:
+    off = request.mode == "disabled" or (not request.mode and request.traits.thinking_default == "no")
+    if off and request.open_turn is not None:
+        for block in request.open_turn.of(*REASONING)[:1]:
+            yield Violation(block.pointer)
+
+
+claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
+    "messages.{i}: The final block in an assistant message cannot be `thinking`.",
+    each=lambda request: [turn.blocks[-1] for turn in request.assistant_turns() if turn.blocks],
+    when=lambda block: block.type == "thinking",
+    remedy="Do not send a turn that is only reasoning; store it and record the loss.",
+    source="forgecode#2107,PR#3073; hermes PR#13010", as_of="2026-04")  # fmt: skip
+
+
+# --- token ------------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-02", "A signature is one that this account received for the same text.",
     _INVALID_SIGNATURE,
     each=_refused_reasoning, at="/signature",
     remedy="Store signatures byte for byte; omit blocks of another issuer; retry once without the reasoning of the "
     "message.", source="claudish#182; UncommonRoute#20; anthropic-sdk-python#1598", as_of="2026-08")  # fmt: skip
+
 claude("ANT-THINK-13", "Reasoning goes back to the platform that signed it: Anthropic, Bedrock, Vertex or Foundry.",
     _INVALID_SIGNATURE,
     each=_refused_reasoning,
     remedy="Treat the platform as part of the scope of a token; omit the token on another platform.",
     source="openclaw#110079", as_of="2026-07")  # fmt: skip
+
 claude("ANT-THINK-16", "Thinking blocks are not joined under one signature, nor split.",
     _INVALID_SIGNATURE,
     each=_refused_reasoning, remedy="Store one token per block.", source="any-llm#1312; litellm#13834",
     as_of="2026-07")  # fmt: skip
+
 claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, its place and the blocks before it.",
     "messages.{i}.content.{j}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
     "modified. These blocks must remain as they were in the original response.",
@@ -228,18 +229,22 @@ claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it i
     f"{_BOUND} The `thinking` block that preceded this one when it was created is missing from this request.",
     applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Send all reasoning of a turn, or none.", source="KiroCrew PR#11513", as_of="2026-09")  # fmt: skip
+
 claude("ANT-THINK-08", "Bound reasoning follows the same system prompt, tools and messages as before.",
     f"{_BOUND} Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".",
     applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Only append to a conversation; keep tools and system prompt; send changes as system messages.",
     source="KiroCrew#11485; opencode#46653; goose PR#11836", confidence="documented", as_of="2026-09")  # fmt: skip
+
 claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.",
     severity="lost", each=_refused_reasoning, remedy="Omit it before sending and record the loss.",
     source="Anthropic docs on preserved thinking; SDK types", confidence="documented", as_of="2026-09")  # fmt: skip
+
 claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.",
     severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Store the account with every token.", source="Anthropic docs on preserved thinking; SDK types",
     confidence="documented", as_of="2026-09")  # fmt: skip
+
 claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix is dropped on every request.",
     severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="After shortening a conversation, remove the stale reasoning once.", source="pi#9391",
@@ -258,14 +263,11 @@ def reasoning_omitted(request: MessagesBody) -> Iterator[Violation]:
                 yield Violation(f"/messages/{turn.blocks[0].i}")
 
 
-@claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, and then imitated.",
-    severity="warned", remedy="Omit it, or mention it in a note of the user or the system.", source="pydantic-ai#5869",
+claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, and then imitated.",
+    severity="warned", each=lambda request: [block for turn in request.assistant_turns() for block in turn.of("text")],
+    when=lambda block: block.text.lstrip().startswith(_THINKING_TAGS),
+    remedy="Omit it, or mention it in a note of the user or the system.", source="pydantic-ai#5869",
     as_of="2026-06")  # fmt: skip
-def reasoning_as_text(request: MessagesBody) -> Iterator[Violation]:
-    for turn in request.assistant_turns():
-        for block in turn.of("text"):
-            if block.text.lstrip().startswith(_THINKING_TAGS):
-                yield Violation(f"/messages/{block.i}/content/{block.j}")
 
 
 @anthropic("ANT-THINK-19", "If DeepSeek thinks, every assistant turn has its reasoning.",

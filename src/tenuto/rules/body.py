@@ -49,7 +49,8 @@ class Violation(msgspec.Struct, frozen=True):
     pointer: str
     """JSON pointer into the body."""
     fields: dict[str, Any] = {}
-    """Values for the names in the rule's message, `param` and `code`. `i`, `j`, `k` are the numbers in the pointer."""
+    """Values for the names in the rule's message, `param` and `code`; `model` and `i`, `j`, `k`, the numbers in the pointer,
+    have values already."""
     message: int = 0
     """The index of the message among those of the rule."""
     certain: bool = True

@@ -218,7 +218,8 @@ def _apply(entry: Rule, request: RequestBody) -> Iterator[RuleFinding]:
     request.running = entry.id
     for violation in entry.check(request):
         request.exercised.add(entry.id)
-        names = dict(zip("ijkmn", _NUMBER.findall(violation.pointer), strict=False)) | violation.fields
+        numbers = dict(zip("ijkmn", _NUMBER.findall(violation.pointer), strict=False))
+        names = {"model": request.model, **numbers, **violation.fields}
         template = entry.messages[violation.message] if entry.messages else ""
         yield RuleFinding(
             rule=entry,

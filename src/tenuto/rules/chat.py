@@ -418,15 +418,6 @@ openai("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
-def unknown_model(request: ChatBody) -> Iterator[Violation]:
-    """A model whose name does not fit the names of the provider's models."""
-    names = request.context.row.model_names
-    if names and request.model:
-        request.setting("model")
-        if not re.fullmatch(names, request.model):
-            yield Violation("/model", {"model": request.model})
-
-
 _NO_MODEL = "The model `{model}` does not exist or you do not have access to it."
 _UNKNOWN_MODEL_HOSTS = (
     ("OAC-OAI-15", ("openai", "groq"), _NO_MODEL,
@@ -451,7 +442,9 @@ for _id, _providers, _message, _fields in _UNKNOWN_MODEL_HOSTS:
         _message,
         **{"only": _providers, "certain": False, "source": "protocols C", "as_of": "2026", **_fields},
         remedy="Look up the id; a new model may have another form.",
-    )(unknown_model)
+        at="/model",
+        when=lambda request: request.context.row.model_names and request.given("model") and not request.is_well_named,
+    )
 
 
 chat("OAC-MODEL-02", "The catalog has the model.",
@@ -594,7 +587,7 @@ def tools_with_reasoning(request: ChatBody) -> Iterator[Violation]:
         return
     if traits.chat_tools == "rejected" or request.effort() not in ("none", ""):
         is_function = any(tool.get("type") == "function" for _, tool in tools)
-        yield Violation("/reasoning_effort", {"model": request.model}, certain=is_function)
+        yield Violation("/reasoning_effort", certain=is_function)
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

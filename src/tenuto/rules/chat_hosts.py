@@ -79,6 +79,7 @@ deepseek("OAC-DS-03", "The tool messages directly after an assistant message ans
     each=lambda request: request.unanswered_calls(), at="/tool_calls", fields=lambda item: {"ids": item[1]},
     remedy="Put the results directly after the call, and nothing between them.", source="gptme#3421; CodexPlusPlus#308",
     as_of="2026-08")  # fmt: skip
+
 deepseek("OAC-DS-04", "A tool message answers a call of the assistant message before it.",
     "Messages with role 'tool' must be a response to a preceding message with 'tool_calls'",
     each=lambda request: request.stray_results(), at="/tool_call_id",
@@ -112,11 +113,13 @@ moonshot("OAC-KIMI-03", "The temperature of models that reason is 1.",
     applies=lambda request: request.traits.sampling == "rejected", at="/temperature",
     when=lambda request: request.setting("temperature") not in (None, 1), remedy="Omit temperature.",
     source="litellm#29687 (live)", as_of="2026-06")  # fmt: skip
+
 moonshot("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
     "cannot specify both 'thinking' and 'reasoning_effort'",
     applies=lambda request: request.switches.one_thinking_field and "effort" in request.traits.thinking, certain=False,
     at="/reasoning_effort", when=lambda request: len(request.given("thinking", "reasoning_effort")) == 2,
     remedy="Send one of them.", source="protocols C.5", as_of="2026-07")  # fmt: skip
+
 moonshot("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
     "tool_choice specified is incompatible with thinking enabled",
     remedy="Turn thinking off, or leave tool_choice at auto.", source="oh-my-pi#1077; Kimi documentation",
@@ -197,27 +200,20 @@ def mistral_last_is_assistant(request: ChatBody) -> Iterator[Violation]:
         yield Violation(pointer)
 
 
-@mistral("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after a tool message.",
+mistral("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after a tool message.",
     "Unexpected role 'user' after role 'tool'",
     severity="warned", type="invalid_request_message_order", code="3230",
+    each=lambda request: [after for before, after in pairwise(request.messages()) if before[1].get("role") == "tool"],
+    at="/role", when=lambda item: item[1].get("role") == "user",
     remedy="Put an assistant message between them only where it is refused; mistral-small-latest accepted it twice.",
     source="datapizza#98; hermes#20154", as_of="2026-08")  # fmt: skip
-def mistral_user_after_tool(request: ChatBody) -> Iterator[Violation]:
-    for (_, before), (pointer, message) in pairwise(request.messages()):
-        if before.get("role") == "tool" and message.get("role") == "user":
-            yield Violation(f"{pointer}/role")
 
-
-@chat("OAC-MIS-01", "Call ids have exactly nine letters and digits.",
+chat("OAC-MIS-01", "Call ids have exactly nine letters and digits.",
     "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.",
     applies=lambda request: request.switches.call_id == "nine", type="invalid_function_call", code="3280",
-    remedy="Map every id to nine characters, the same way in call and result.", source="protocols C.9",
-    as_of="2026-06")  # fmt: skip
-def call_id_not_nine_characters(request: ChatBody) -> Iterator[Violation]:
-    ids = [(f"{pointer}/id", text(call, "id")) for pointer, call in request.tool_calls()]
-    for pointer, id in (*ids, *request.results()):
-        if not _NINE.fullmatch(id):
-            yield Violation(pointer, {"id": id})
+    each=lambda request: [*request.calls(), *request.results()], when=lambda item: not _NINE.fullmatch(item[1]),
+    fields=lambda item: {"id": item[1]}, remedy="Map every id to nine characters, the same way in call and result.",
+    source="protocols C.9", as_of="2026-06")  # fmt: skip
 
 
 @mistral("OAC-MIS-04", "An assistant message is followed by one tool message for each of its calls, and no other.",
@@ -318,25 +314,19 @@ groq("OAC-GROQ-03", "The call that the model writes fits its schema, and a force
 
 
 # --- xAI --------------------------------------------------------------------------------------------------------------
-@xai("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
+_GROK_NAMES = {"presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty", "stop": "stop"}
+xai("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
     "Model {model} does not support parameter {p}.",
-    remedy="Omit it, even if it is 0.", source="NativeTavern#83; lobehub#13332; open-webui#21266; modelparams#330",
-    as_of="2026-09")  # fmt: skip
-def grok_parameter_refused(request: ChatBody) -> Iterator[Violation]:
-    names = {"presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty", "stop": "stop"}
-    for name, spelling in names.items():
-        if request.setting(name) is not None and name in request.traits.refuses:
-            yield Violation(f"/{name}", {"model": request.model, "p": spelling})
+    each=lambda request: [item for item in request.given(*_GROK_NAMES) if item[0][1:] in request.traits.refuses],
+    fields=lambda item: {"p": _GROK_NAMES[item[0][1:]]}, remedy="Omit it, even if it is 0.",
+    source="NativeTavern#83; lobehub#13332; open-webui#21266; modelparams#330", as_of="2026-09")  # fmt: skip
 
-
-@xai("OAC-XAI-02", "The reasoning effort is one that the model has.",
+xai("OAC-XAI-02", "The reasoning effort is one that the model has.",
     "Model {model} does not support parameter reasoningEffort.",
+    at="/reasoning_effort",
+    when=lambda request: request.traits.efforts is not None and request.setting("reasoning_effort") not in (None, *request.traits.efforts),
     remedy="Send an effort that the model has, or none at all.",
     source="grok2api#814; hermes#23088; LinguaGacha#771,#926; cc-switch#7584", as_of="2026-08")  # fmt: skip
-def grok_effort_refused(request: ChatBody) -> Iterator[Violation]:
-    effort, efforts = request.setting("reasoning_effort"), request.traits.efforts
-    if effort is not None and efforts is not None and effort not in efforts:
-        yield Violation("/reasoning_effort", {"model": request.model})
 
 
 # --- OpenRouter -------------------------------------------------------------------------------------------------------
@@ -565,6 +555,7 @@ chat("OAC-OLL-01", "tool_choice has no effect.",
     only=("ollama",), severity="warned", at="/tool_choice",
     when=lambda request: request.tools() and request.setting("tool_choice") not in (None, "auto"),
     remedy="Omit it; to prevent calls, omit the tools.", source="ollama#17921", as_of="2026-08")  # fmt: skip
+
 chat("OAC-OLL-02",
     "Fields of other servers are accepted and have no effect, such as reasoning next to reasoning_content.",
     only=LOCAL_HOSTS, severity="warned", each=lambda request: request.messages("assistant"),
@@ -612,6 +603,7 @@ alibaba("OAC-ALI-01", "Open Qwen models think in streamed replies only.",
     when=lambda request: request.setting("stream") is not True and request.thinks(),
     remedy="Stream, or set enable_thinking to false.", source="langchain4j#3974; ragflow#8972; claude-code-router#948",
     as_of="2026-02")  # fmt: skip
+
 alibaba("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
     "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to required or "
     "object in thinking mode",

@@ -492,15 +492,11 @@ gemini("GEM-SIG-08", "A signature is not one of the documented placeholders that
     remedy="Send a placeholder only on the first call of a turn that another provider made, and report it.",
     source="17 recorded parts", confidence="recorded", as_of="2026")  # fmt: skip
 
-
-@gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.",
+gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.",
     severity="warned", applies=lambda request: request.traits.signed_calls == "optional",
+    each=lambda request: [run.calls[0] for run in request.see([run for run in request.model_runs if run.calls]) if _is_signature_lost(request, run)],
     remedy="Send back the signatures that came.", source="18 recorded parts; rowboat#694", confidence="recorded",
     as_of="2026")  # fmt: skip
-def optional_signature_missing(request: GeminiBody) -> Iterator[Violation]:
-    for run in request.see([run for run in request.model_runs if run.calls]):
-        if _is_signature_lost(request, run):
-            yield request.violation(run.calls[0].pointer)
 
 
 # --- length -----------------------------------------------------------------------------------------------------------

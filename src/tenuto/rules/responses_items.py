@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
@@ -53,6 +54,7 @@ responses("OAR-REAS-06", "A reasoning item has a `summary`.",
     each=lambda request: request.items("reasoning"), at="/summary", when=lambda item: "summary" not in item.fields,
     remedy="Always send `summary`, at least an empty list.", source="Operit#797; WaLiAPI#61; Agora#141",
     as_of="2026-09")  # fmt: skip
+
 openai("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
     "Unknown parameter: 'input[{i}].status'.",
     applies=lambda request: not request.context.row.responses.reasoning_status, param="input[{i}].status",
@@ -310,7 +312,17 @@ def _item_id(request: ResponsesBody, item: Item) -> str:
     return token.id if token is not None else ""
 
 
-def _without_reasoning(request: ResponsesBody) -> Iterator[tuple[Item, IssuedItem]]:
+class _LoneItem(NamedTuple):
+    pointer: str
+    kind: str
+    id: str
+    reasoning: str
+    """The id of the reasoning item that it came after."""
+    is_directly_after: bool
+    """Whether that came directly before it. That items further on need it, too, is not certain."""
+
+
+def _without_reasoning(request: ResponsesBody) -> Iterator[_LoneItem]:
     """Yield the items whose id says that they came after a reasoning item which the input does not have."""
     if request.continues_stored and request.context.stored is None:
         return  # the stored response may have it
@@ -322,37 +334,27 @@ def _without_reasoning(request: ResponsesBody) -> Iterator[tuple[Item, IssuedIte
         is_own = issued is not None and not issued.foreign and item.kind != "compaction"  # which may stand alone
         needed = issued.after_reasoning if issued is not None and is_own else ""
         if issued is not None and needed and needed not in seen:
-            yield item, issued
+            reasoning = request.tokens.item(needed)
+            is_directly_after = reasoning is None or reasoning.index == issued.index - 1
+            yield _LoneItem(item.pointer, item.kind, item.id, needed, is_directly_after)
         seen.add(_item_id(request, item))
 
 
-def _is_directly_after(request: ResponsesBody, issued: IssuedItem) -> bool:
-    """Whether the reasoning came directly before the item. That items further on need it, too, is not certain."""
-    reasoning = request.tokens.item(issued.after_reasoning)
-    return reasoning is None or reasoning.index == issued.index - 1
-
-
-@openai("OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
+openai("OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
     "Item '{id}' of type '{type}' was provided without its required 'reasoning' item: '{reasoning}'.",
-    param="input", remedy="Send both, or leave the id out of the call; its call_id is enough.",
+    param="input", each=lambda request: [item for item in _without_reasoning(request) if item.kind != "message"],
+    at="/id", fields=lambda item: {"id": item.id, "type": item.kind, "reasoning": item.reasoning},
+    certain=lambda item: item.is_directly_after,
+    remedy="Send both, or leave the id out of the call; its call_id is enough.",
     source="cline#12242; continue#10018,#10880; rig#751; id-less calls accepted in 88 recorded requests",
     as_of="2026-07")  # fmt: skip
-def call_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
-    for item, issued in _without_reasoning(request):
-        if item.kind != "message":
-            fields = {"id": item.id, "type": item.kind, "reasoning": issued.after_reasoning}
-            yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
 
-
-@openai("OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
+openai("OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
     "Item '{id}' of type 'message' was provided without its required 'reasoning' item: '{reasoning}'.",
-    param="input", remedy="Send both in their order, or leave the id out of the message.",
+    param="input", each=lambda request: [item for item in _without_reasoning(request) if item.kind == "message"],
+    at="/id", fields=lambda item: {"id": item.id, "reasoning": item.reasoning},
+    certain=lambda item: item.is_directly_after, remedy="Send both in their order, or leave the id out of the message.",
     source="continue#11466,#11994", as_of="2026-03")  # fmt: skip
-def message_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
-    for item, issued in _without_reasoning(request):
-        if item.kind == "message":
-            fields = {"id": item.id, "reasoning": issued.after_reasoning}
-            yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
 
 
 @openai("OAR-REAS-03", "A reasoning item with an id is followed by the item that followed it in its response.",
@@ -414,23 +416,27 @@ openai("OAR-REAS-05",
     message=lambda item: not item.id,
     remedy="Leave out the named item (all reasoning if none is named) and the ids that depend on it, then retry.",
     source="codex#8119,#8145; new-api#4662; experiential#965; sub2api#3138", as_of="2026-09")  # fmt: skip
+
 openai("OAR-REAS-10",
     "Encrypted content is taken from the event that finished the item, not from the one that started it.",
     code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
     remedy="Store the item of `response.output_item.done` or of the finished response.",
     source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08")  # fmt: skip
+
 responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
     "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
     only=("xai",), code="invalid-argument", each=lambda request: request.items("reasoning"),
     when=lambda item: item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None),
     remedy="Send `summary`, at least an empty list, and leave out fields that are null.",
     source="grok2api#688,#689,#1025", as_of="2026-08")  # fmt: skip
+
 responses("OAR-XAI-01", "Encrypted content is exactly as it was issued.",
     "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a "
     "previous response.",
     only=("xai",), code="invalid-argument", each=_invalid_blobs, at="/encrypted_content",
     remedy="Remove `encrypted_content`, keep the summary, and retry.", source="opencodex#2229; openclaw#97926",
     as_of="2026-08")  # fmt: skip
+
 responses("OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
     severity="warned", only=(*OPENAI_HOSTS, "xai"), each=lambda request: request.items("reasoning"),
     when=lambda item: item.blob and item.fields.get("id") is None, remedy="Nothing to do.",

@@ -354,25 +354,19 @@ _NOT_A_RESPONSE = ("chatcmpl-", "cmpl-", "gen-", "msg_", "rs_", "fc_", "ctc_", "
 _LOGPROBS = "message.output_text.logprobs"
 
 
-@responses("OAR-PARAM-08",
-    "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
+responses("OAR-PARAM-08", "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
     "The requested model '{model}' does not exist.",
-    only=("openai",), param="model", code="model_not_found", remedy="Use a model of the provider's list.",
+    only=("openai",), param="model", code="model_not_found", at="/model",
+    when=lambda request: request.setting("model") and request.model and not request.is_well_named and request.context.platform in request.context.row.base_url,
+    remedy="Use a model of the provider's list.",
     source="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion",
     confidence="recorded", as_of="2026")  # fmt: skip
-def unknown_model(request: ResponsesBody) -> Iterator[Violation]:
-    row = request.context.row
-    request.setting("model")
-    # A custom server at another URL may serve any model.
-    if request.model and request.context.platform in row.base_url and not re.fullmatch(row.model_names, request.model):
-        yield Violation("/model", {"model": request.model})
-
 
 responses("OAR-PARAM-13",
     "The model name fits the provider's naming pattern, but the catalog can only guess what the model accepts.",
     severity="warned", only=("openai",), at="/model",
     when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
-    fields=lambda request: {"model": request.model}, remedy="Check the name against the provider's list of models.",
+    remedy="Check the name against the provider's list of models.",
     source="decision: an unknown name that fits is played by the simulator", confidence="inferred",
     as_of="2026-11")  # fmt: skip
 
@@ -430,7 +424,7 @@ responses("OAR-PARAM-02", "The reasoning effort is one that the model has.",
     applies=lambda request: bool(request.traits.efforts) and _reasons(request), refused_by=OPENAI_HOSTS,
     param="reasoning.effort", code="unsupported_value", at="/reasoning/effort",
     when=lambda request: text(request.reasoning, "effort") not in ("", *request.traits.efforts),
-    fields=lambda request: {"effort": request.reasoning["effort"], "model": request.model, "allowed": quote_names(request.traits.efforts)},
+    fields=lambda request: {"effort": request.reasoning["effort"], "allowed": quote_names(request.traits.efforts)},
     certain=lambda request: request.traits.confidence != "low",
     remedy="Use an effort of the model; see `tenuto models`.",
     source="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols B.1",
@@ -529,14 +523,11 @@ responses("OAR-PARAM-07", "Organizations with zero data retention cannot continu
     remedy="Send `store: false` and the whole conversation.", source="oh-my-pi#2341; vscode#317158",
     as_of="2026-06")  # fmt: skip
 
-
-@openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.",
-    severity="lost", remedy="Send the instructions with every request.", source="protocols B.1",
-    confidence="documented", as_of="2026-11")  # fmt: skip
-def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
-    before = request.previous.request.get("instructions") if request.previous is not None else None
-    if before and not request.setting("instructions"):
-        yield Violation("/instructions")
+openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.",
+    severity="lost", at="/instructions",
+    when=lambda request: request.previous and request.previous.request.get("instructions") and not request.setting("instructions"),
+    remedy="Send the instructions with every request.", source="protocols B.1", confidence="documented",
+    as_of="2026-11")  # fmt: skip
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -550,21 +541,16 @@ openai("OAR-TOOL-06", "A request has at most 128 tools.",
     fields=lambda request: {"n": len(request.list("tools"))}, remedy="Send fewer tools, or use tool_search.",
     source="Tools4AI#16; opencode#4909; claude-code-router#686", as_of="2025-11")  # fmt: skip
 
-
-@openai("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
+openai("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
     UnverifiedText("Invalid '{param}': string does not match pattern. Expected a string that matches the pattern "
     "'^[a-zA-Z0-9_-]+$'."),
     UnverifiedText("Invalid '{param}': string too long. Expected a string with maximum length 64, but got a string "
     "with length {n} instead."),
-    param="{param}", code="invalid_value", remedy="Map tool names to valid ones and back.", source="protocols F",
-    confidence="documented", as_of="2026-11")  # fmt: skip
-def invalid_tool_name(request: ResponsesBody) -> Iterator[Violation]:
-    for tool in request.client_tools():
-        fields = {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)}
-        if not _TOOL_NAME.fullmatch(tool.name):
-            yield Violation(f"{tool.pointer}/name", fields)
-        elif len(tool.name) > 64:
-            yield Violation(f"{tool.pointer}/name", fields, message=1)
+    param="{param}", code="invalid_value", each=lambda request: request.client_tools(), at="/name",
+    when=lambda tool: len(tool.name) > 64 or not _TOOL_NAME.fullmatch(tool.name),
+    fields=lambda tool: {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)},
+    message=lambda tool: _TOOL_NAME.fullmatch(tool.name) is not None, remedy="Map tool names to valid ones and back.",
+    source="protocols F", confidence="documented", as_of="2026-11")  # fmt: skip
 
 
 @openai("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
