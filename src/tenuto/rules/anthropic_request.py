@@ -207,7 +207,7 @@ anthropic("ANT-PARAM-12", "`max_tokens` is required.",
 anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}",
     applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error", at="/model",
-    when=lambda request: request.model and not request.is_well_named,
+    when=lambda request: request.is_well_named is False,
     remedy="Look up the name with the models endpoint.", source="recorded: braintrust__anthropic_client_error",
     confidence="recorded", as_of="2026")  # fmt: skip
 anthropic("ANT-PARAM-19", "The catalog knows the model, and does not only guess what it accepts.",

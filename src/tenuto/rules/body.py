@@ -130,9 +130,11 @@ class RequestBody:
         return ()
 
     @property
-    def is_well_named(self) -> bool:
-        """Whether the request names a model, and the name fits the names of the provider's models."""
-        return bool(self.model) and re.fullmatch(self.context.row.model_names, self.model) is not None
+    def is_well_named(self) -> bool | None:
+        """Whether the name of the model fits the names of the provider's models; None without a name or a pattern."""
+        names = self.context.row.model_names
+        self.setting("model")
+        return bool(re.fullmatch(names, self.model)) if names and self.model else None
 
     @property
     def has_stored_history(self) -> bool:

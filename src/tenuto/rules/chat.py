@@ -443,7 +443,7 @@ for _id, _providers, _message, _fields in _UNKNOWN_MODEL_HOSTS:
         **{"only": _providers, "certain": False, "source": "protocols C", "as_of": "2026", **_fields},
         remedy="Look up the id; a new model may have another form.",
         at="/model",
-        when=lambda request: request.context.row.model_names and request.given("model") and not request.is_well_named,
+        when=lambda request: request.is_well_named is False,
     )
 
 

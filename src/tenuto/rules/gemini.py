@@ -310,7 +310,7 @@ gemini("GEM-PART-04", "Every key is known to the host in its place; camelCase an
 gemini("GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
     *_UNKNOWN_KEY,
     applies=lambda request: not request.vertex, param="{path}", remedy="Send the key to Vertex AI only.",
-    source="google-genai", confidence="documented", as_of="2026-11")(_unknown("vertex"))  # fmt: skip
+    source="google-genai", confidence="documented", as_of="2026-11")(_unknown("cloud"))  # fmt: skip
 gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
     UnverifiedText(_UNKNOWN_KEY[0]),
     param="{path}", remedy="Put `thoughtSignature` next to `functionCall`.", source="snow-cli#104; google-genai",

@@ -94,7 +94,7 @@ class UnknownKey(msgspec.Struct, frozen=True):
     path: str
     """The path of the message in the notation of the service; empty at the top."""
     kind: str
-    """`list`: the type of a schema is a list; `schema`: a keyword; `signature`: one inside a call; `vertex`: known to Vertex
+    """`list`: the type of a schema is a list; `schema`: a keyword; `signature`: one inside a call; `cloud`: known to Vertex
     AI only; else empty."""
 
 
@@ -212,7 +212,7 @@ class _Reader:
             if field is None or field.host not in ("", self.host):
                 is_signature = message == "FunctionCall" and snake_case(key) == "thought_signature"
                 kind = "schema" if message == "Schema" else "signature" if is_signature else ""
-                kind = kind or ("vertex" if field is not None and field.host == "cloud" else "")
+                kind = kind or ("cloud" if field is not None and field.host == "cloud" else "")
                 self.unknown.append(UnknownKey(below, key, path, kind))
             elif inner is not None:
                 read = self._read(inner, field, f"{path}.{field.snake}".removeprefix("."), below, depth + 1)

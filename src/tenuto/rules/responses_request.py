@@ -357,7 +357,7 @@ _LOGPROBS = "message.output_text.logprobs"
 responses("OAR-PARAM-08", "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
     "The requested model '{model}' does not exist.",
     only=("openai",), param="model", code="model_not_found", at="/model",
-    when=lambda request: request.setting("model") and request.model and not request.is_well_named and request.context.platform in request.context.row.base_url,
+    when=lambda request: request.is_well_named is False and request.context.platform in request.context.row.base_url,
     remedy="Use a model of the provider's list.",
     source="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion",
     confidence="recorded", as_of="2026")  # fmt: skip
