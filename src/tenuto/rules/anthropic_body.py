@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ from tenuto.rules.book import body_of, section
 from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, content_digest
 
 REASONING = ("thinking", "redacted_thinking")
+CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls of tools that the provider runs."""
 TOKEN_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
@@ -151,6 +153,7 @@ class MessagesBody(RequestBody):
     """A Messages request."""
 
     dialect = "anthropic-messages"
+    conversation = "messages"
 
     # --- the target ---
     @cached_property
@@ -392,6 +395,9 @@ class MessagesBody(RequestBody):
             )
             for block in self._by_type.get("tool_use", ())
         ]
+
+    def accepts_call_id(self, id: str) -> bool:
+        return CALL_ID.fullmatch(id) is not None
 
     def results(self) -> Sequence[tuple[str, str]]:
         return [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from tenuto.rules.anthropic_body import (
+    CALL_ID,
     SERVER_CALLS,
     BodyBlock,
     ContentItem,
@@ -275,7 +275,6 @@ claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels w
 
 
 # --- calls and results ------------------------------------------------------------------------------------------------
-_CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _CALL_FIELDS = ("caller", "toolset_name")
 
 
@@ -287,7 +286,7 @@ _CALL_FIELDS = ("caller", "toolset_name")
 def call_id_invalid(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use", "tool_result"):
         key = "id" if block.type == "tool_use" else "tool_use_id"
-        if not _CALL_ID.fullmatch(block.raw[key]):
+        if not CALL_ID.fullmatch(block.raw[key]):
             yield Violation(f"{block.pointer}/{key}", message=int(key != "id"))
 
 

@@ -76,6 +76,8 @@ class RequestBody:
     """
 
     dialect: ClassVar[Dialect]
+    conversation: ClassVar[str]
+    """The field with the messages or items."""
 
     def __init__(self, body: Fields, context: RequestContext) -> None:
         self.body = body
@@ -135,6 +137,10 @@ class RequestBody:
         names = self.context.row.model_names
         self.setting("model")
         return bool(re.fullmatch(names, self.model)) if names and self.model else None
+
+    def accepts_call_id(self, id: str) -> bool:
+        """Tell whether the provider accepts a call id of this form."""
+        return True
 
     @property
     def has_stored_history(self) -> bool:

@@ -52,6 +52,7 @@ _RANGES: dict[str, tuple[float, float | None]] = {
 }  # fmt: skip
 _INTEGERS = ("n", "max_tokens", "max_completion_tokens", "top_logprobs")
 _MAX_LENGTHS = {"tools": 128, "stop": 4}
+NINE = re.compile(r"[a-zA-Z0-9]{9}")
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _WEB_HOST = re.compile(r"https?://(?:[^/?#]*@)?(\[[^\]]*\]|[^/?#:]*)", re.IGNORECASE)
 _UNREACHABLE = (".invalid", ".test", ".localhost")
@@ -70,6 +71,7 @@ class ChatBody(RequestBody):
     """The body of a Chat Completions request."""
 
     dialect = "openai-chat"
+    conversation = "messages"
 
     @property
     def switches(self) -> ChatSwitches:
@@ -163,6 +165,9 @@ class ChatBody(RequestBody):
             name, args = text(function, "name"), function.get("arguments")
             calls.append(CallInBody(f"{pointer}/id", text(call, "id"), name, args))
         return calls
+
+    def accepts_call_id(self, id: str) -> bool:
+        return bool(NINE.fullmatch(id)) if self.switches.call_id == "nine" else len(id) <= self.switches.call_id_max
 
     def results(self) -> Sequence[tuple[str, str]]:
         tools = self.messages("tool")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -11,6 +10,7 @@ from tenuto.rules.body import Fields, escape, objects, text
 from tenuto.rules.book import UnverifiedText, Violation, section
 from tenuto.rules.chat import (
     LOCAL_HOSTS,
+    NINE,
     REASONING_FIELDS,
     SAMPLING,
     STRAY_RESULT,
@@ -31,7 +31,6 @@ xai = section("openai-chat", only=("xai",), code="invalid-argument")
 openrouter = section("openai-chat", only=("openrouter",))
 alibaba = section("openai-chat", type="invalid_request_error", only=("alibaba",), code="invalid_parameter_error")
 
-_NINE = re.compile(r"[a-zA-Z0-9]{9}")
 _CHARACTERS_PER_TOKEN = 4
 _MAX_CHARACTERS_PER_TOKEN = 8
 """No common text has more: a text that is longer than this for each token of the window does not fit."""
@@ -211,7 +210,7 @@ mistral("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after 
 chat("OAC-MIS-01", "Call ids have exactly nine letters and digits.",
     "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.",
     applies=lambda request: request.switches.call_id == "nine", type="invalid_function_call", code="3280",
-    each=lambda request: [*request.calls(), *request.results()], when=lambda item: not _NINE.fullmatch(item[1]),
+    each=lambda request: [*request.calls(), *request.results()], when=lambda item: not NINE.fullmatch(item[1]),
     fields=lambda item: {"id": item[1]}, remedy="Map every id to nine characters, the same way in call and result.",
     source="protocols C.9", as_of="2026-06")  # fmt: skip
 

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from tenuto.core.provider import Dialect
 from tenuto.rules.body import CallInBody, Fields, RequestBody, RequestContext, escape, text
 from tenuto.rules.book import UnverifiedText, Violation, body_of, section
 from tenuto.rules.gemini_fields import NormalizedBody, read_fields, snake_case
@@ -70,8 +69,8 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 class GeminiBody(RequestBody):
     """A generateContent or countTokens request. Pointers in selections are those of the normalized body."""
 
-    dialect: ClassVar[Dialect] = "gemini"
-    conversation: ClassVar[str] = "contents"
+    dialect = "gemini"
+    conversation = "contents"
 
     def __init__(self, body: Fields, context: RequestContext) -> None:
         super().__init__(body, context)

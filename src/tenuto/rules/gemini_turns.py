@@ -264,7 +264,7 @@ _MISSING_SIGNATURE_VERTEX = (
 )
 
 
-def _first_calls(request: GeminiBody) -> Iterator[tuple[Part, bool]]:
+def first_calls(request: GeminiBody) -> Iterator[tuple[Part, bool]]:
     """Yield the first call of each model run since the last user input, and whether an earlier one is signed."""
     start = request.turn_start
     is_signed = False
@@ -289,7 +289,7 @@ def _missing(request: GeminiBody, call: Part, pointer: str) -> Violation:
     source="dify#29187; obsidian-gemini#228; ironclaw#1510; cc-switch#5725; OmniRoute#2077",
     as_of="2026-07")  # fmt: skip
 def first_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
-    for call, is_signed in request.see(list(_first_calls(request))):
+    for call, is_signed in request.see(list(first_calls(request))):
         if not call.signature and not is_signed:
             yield _missing(request, call, f"{call.pointer}/thoughtSignature")
 
@@ -301,7 +301,7 @@ def first_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
     remedy="Check every turn, not only the first.", source="provider documentation", confidence="documented",
     as_of="2026")  # fmt: skip
 def later_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
-    for call, is_signed in request.see(list(_first_calls(request))[1:]):
+    for call, is_signed in request.see(list(first_calls(request))[1:]):
         if not call.signature and is_signed:
             yield _missing(request, call, call.pointer)
 

@@ -69,6 +69,7 @@ class ResponsesBody(RequestBody):
     """The body of a request to Responses."""
 
     dialect = "openai-responses"
+    conversation = "input"
 
     @cached_property
     def all_items(self) -> tuple[Item, ...]:
@@ -200,6 +201,9 @@ class ResponsesBody(RequestBody):
             for item in self.all_items
             if item.call_id and item.kind.endswith("_call")
         ]
+
+    def accepts_call_id(self, id: str) -> bool:
+        return len(id) <= (self.context.row.responses.call_id_max or len(id))
 
     def results(self) -> Sequence[tuple[str, str]]:
         return [
