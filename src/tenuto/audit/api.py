@@ -109,11 +109,9 @@ def report_of(request: ChatRequest, target: Target, wire: WireRequest) -> Report
         index = PointerIndex(outcomes)
         found = tuple(msgspec.structs.replace(finding, location=index.find(finding.pointer)) for finding in found)
     return Report(
-        target=f"{target.provider.name}/{target.model}",
-        dialect=target.dialect,
-        blocks=_mark_refused(outcomes, found),
+        target=f"{target.provider.name}/{target.model}", dialect=target.dialect, blocks=_mark_refused(outcomes, found),
         findings=found,
-    )
+    )  # fmt: skip
 
 
 def outcomes_of(request: ChatRequest, target: Target) -> tuple[BlockOutcome, ...]:
@@ -131,17 +129,12 @@ def _findings(
     imitated = target.provider.plays[0] if target.provider.plays else ""
     context = RequestContext(
         row=provider_or_default(imitated, target.dialect) if imitated else target.provider,
-        model=target.model.partition("/")[2] if imitated else target.model,
-        traits=target.traits,
-        headers={name.lower(): value for name, value in (headers or {}).items()},
-        headers_known=headers is not None,
-        account=target.account,
-        platform=target.platform,
-        tokens=_TOKENS[target.dialect](replies, target) if replies else NoTokens(),
-        replies=replies,
-        foreign=foreign_replies(replies, target),
-        size=size,
-    )
+        model=target.model.partition("/")[2] if imitated else target.model, traits=target.traits,
+        headers={name.lower(): value for name, value in (headers or {}).items()}, headers_known=headers is not None,
+        account=target.account, platform=target.platform,
+        tokens=_TOKENS[target.dialect](replies, target) if replies else NoTokens(), replies=replies,
+        foreign=foreign_replies(replies, target), size=size,
+    )  # fmt: skip
     return tuple(_to_finding(finding) for finding in findings(open_body(target.dialect, body, context)))
 
 
@@ -149,15 +142,10 @@ def _to_finding(finding: RuleFinding) -> Finding:
     """Return the audit's finding of a broken rule: an uncertain refusal is a warning."""
     rule = finding.rule
     return Finding(
-        rule=rule.id,
-        severity="warned" if rule.severity == "refused" and not finding.certain else rule.severity,
-        pointer=finding.pointer,
-        says=finding.message,
-        remedy=rule.remedy,
-        source=rule.source,
-        certain=finding.certain,
+        rule=rule.id, severity="warned" if rule.severity == "refused" and not finding.certain else rule.severity,
+        pointer=finding.pointer, says=finding.message, remedy=rule.remedy, source=rule.source, certain=finding.certain,
         verbatim=finding.verbatim,
-    )
+    )  # fmt: skip
 
 
 def _mark_refused(outcomes: tuple[BlockOutcome, ...], found: tuple[Finding, ...]) -> tuple[BlockOutcome, ...]:

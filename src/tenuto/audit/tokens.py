@@ -10,28 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tenuto.core import jsonio
-from tenuto.core.blocks import (
-    AnthropicMeta,
-    AnthropicRedactedMeta,
-    Audio,
-    Block,
-    ChatMeta,
-    CodeExecution,
-    CodeResult,
-    Document,
-    GeminiMeta,
-    Image,
-    Marker,
-    Opaque,
-    OpenAiMeta,
-    Reasoning,
-    Refusal,
-    ServerToolResult,
-    ServerToolUse,
-    Text,
-    ToolUse,
-)
+from tenuto.core import blocks, jsonio
+from tenuto.core.blocks import Block, Marker, Opaque, Reasoning, ServerToolResult, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target
 from tenuto.rules.anthropic_body import MessagesBody, block_form, tool_changes_digest
@@ -131,14 +111,12 @@ class MessagesTokens(TranscriptTokens):
             reasoning = [isinstance(block, Reasoning) and _form(block) is not None for block in message.blocks]
             has_container = '"container"' in message.extra and parse_fields(message.extra).get("container")
             self._reply_items[reply] = IssuedItem(
-                kind="tool_use",
-                reply=str(reply),
+                kind="tool_use", reply=str(reply),
                 foreign=message.origin is not None and not self._is_issuer(message.origin),
-                started_with_reasoning=reasoning[0] if any(reasoning) else None,
-                has_reasoning=any(reasoning),
+                started_with_reasoning=reasoning[0] if any(reasoning) else None, has_reasoning=any(reasoning),
                 paused=message.paused and reply == len(self.replies) - 1,
                 fields=("container",) if has_container else (),
-            )
+            )  # fmt: skip
         return self._reply_items[reply]
 
     def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
@@ -162,7 +140,7 @@ class MessagesTokens(TranscriptTokens):
         positions: dict[str, tuple[int, int]] = {}
         for reply, index, block in self.blocks():
             match block.meta:
-                case AnthropicMeta(signature=token) | AnthropicRedactedMeta(data=token):
+                case blocks.AnthropicMeta(signature=token) | blocks.AnthropicRedactedMeta(data=token):
                     positions.setdefault(token, (reply, index))
         return positions
 
@@ -204,8 +182,10 @@ class MessagesTokens(TranscriptTokens):
         message = self.replies[reply]
         block, origin, foreign = message.blocks[index], message.origin, self._reply_item(reply).foreign
         value = (block.text if isinstance(block, Reasoning | Marker) else "") or ""
-        is_redacted = isinstance(block.meta, AnthropicRedactedMeta)
+        is_redacted = isinstance(block.meta, blocks.AnthropicRedactedMeta)
         kind = block.kind if isinstance(block, Marker) else "redacted_thinking" if is_redacted else "thinking"
+        changes = parse_fields(block.extra).get("tool_changes") if isinstance(block, Marker) else None
+        compacted = CompactedMessages(tool_changes=tool_changes_digest(changes)) if isinstance(block, Marker) else None
         before = [form for other in message.blocks[:index] if (form := _form(other)) is not None]
         provider = platform = account = model = ""
         prefix = _UNKNOWN_PREFIX
@@ -215,23 +195,12 @@ class MessagesTokens(TranscriptTokens):
             platform, account, model = origin.platform, origin.account, origin.model.rpartition("/")[2]
             prefix = origin.prefix or prefix
         return IssuedToken(
-            kind=kind,
-            provider=provider,
-            platform=platform,
-            account=account,
-            model=model if foreign else "",
-            reply=str(reply),
-            index=len(before),
-            contents=() if is_redacted else (content_digest(value),),
-            length=len(value),
-            before=content_digest(*(part for form in before for part in form)),
-            reasoning_before=sum(form[0] in ("thinking", "redacted_thinking") for form in before),
-            offset=-1,
-            prefix="" if foreign else prefix,
-            compacted=CompactedMessages(tool_changes=tool_changes_digest(parse_fields(block.extra).get("tool_changes")))
-            if isinstance(block, Marker)
-            else None,
-        )
+            kind=kind, provider=provider, platform=platform, account=account, model=model if foreign else "",
+            reply=str(reply), index=len(before), contents=() if is_redacted else (content_digest(value),),
+            length=len(value), before=content_digest(*(part for form in before for part in form)),
+            reasoning_before=sum(form[0] in ("thinking", "redacted_thinking") for form in before), offset=-1,
+            prefix="" if foreign else prefix, compacted=compacted,
+        )  # fmt: skip
 
     def _find_changed_turn(self, body: MessagesBody) -> int:
         """Return the number of the first turn that is not as its replies were; the number of turns if all are."""
@@ -265,9 +234,9 @@ def _form(block: Block) -> tuple[str, str] | None:
     match block:
         case Text(text=value):
             return ("text", value) if value.strip() else None
-        case Reasoning(meta=AnthropicMeta(), text=value):
+        case Reasoning(meta=blocks.AnthropicMeta(), text=value):
             return "thinking", value
-        case Reasoning(meta=AnthropicRedactedMeta(data=data)):
+        case Reasoning(meta=blocks.AnthropicRedactedMeta(data=data)):
             return "redacted_thinking", data
         case ToolUse(id=id):
             return "tool_use", id
@@ -305,19 +274,16 @@ class ResponsesTokens(TranscriptTokens):
     def _items(self) -> dict[str, IssuedItem]:
         items: dict[str, IssuedItem] = {}
         for number, message in enumerate(self.replies):
-            blocks = [group[0] for group in group_by_item(message.blocks) if _is_item(group[0])]
-            kinds = [_kind(block) for block in blocks]
+            starts = [group[0] for group in group_by_item(message.blocks) if _is_item(group[0])]
+            kinds = [_kind(block) for block in starts]
             reasoning = ""
-            for index, block in enumerate(blocks):
+            for index, block in enumerate(starts):
                 item = IssuedItem(
-                    kind=kinds[index],
-                    reply=str(number),
-                    index=index,
+                    kind=kinds[index], reply=str(number), index=index,
                     after_reasoning=reasoning if kinds[index] != "reasoning" or kinds[index - 1] == "reasoning" else "",
-                    next_kind=kinds[index + 1] if index + 1 < len(kinds) else "",
-                    foreign=self.foreign[number],
+                    next_kind=kinds[index + 1] if index + 1 < len(kinds) else "", foreign=self.foreign[number],
                     fields=_fields(block),
-                )
+                )  # fmt: skip
                 id = _item_id(block)
                 call_id = block.id if isinstance(block, ToolUse) and not block.id_generated else ""
                 items |= {key: item for key in (id, call_id) if key}
@@ -330,7 +296,7 @@ class ResponsesTokens(TranscriptTokens):
         return {
             block.meta.encrypted_content: IssuedToken(kind=_kind(block), id=block.meta.id, foreign=self.foreign[reply])
             for reply, _, block in self.blocks()
-            if isinstance(block.meta, OpenAiMeta) and block.meta.encrypted_content
+            if isinstance(block.meta, blocks.OpenAiMeta) and block.meta.encrypted_content
         }
 
 
@@ -338,7 +304,7 @@ def _is_item(block: Block) -> bool:
     """Whether a block was an item or starts one: media belong to no item, an empty text alone is none."""
     if isinstance(block, Text) and block.meta is None:
         return bool(block.text or block.extra)
-    return not isinstance(block, Audio | Document | CodeExecution | CodeResult)
+    return not isinstance(block, blocks.Audio | blocks.Document | blocks.CodeExecution | blocks.CodeResult)
 
 
 def _kind(block: Block) -> str:
@@ -349,7 +315,7 @@ def _kind(block: Block) -> str:
             return item_type_for(block)
         case ServerToolUse() | ServerToolResult():
             return block.kind
-        case Image():
+        case blocks.Image():
             return "image_generation_call"
         case Marker() if block.kind in MARKERS:
             return block.kind
@@ -360,7 +326,7 @@ def _kind(block: Block) -> str:
 
 
 def _item_id(block: Block) -> str:
-    if isinstance(block.meta, OpenAiMeta) and block.meta.id:
+    if isinstance(block.meta, blocks.OpenAiMeta) and block.meta.id:
         return block.meta.id
     if isinstance(block, ServerToolUse):
         return block.id
@@ -414,17 +380,16 @@ class ChatTokens(TranscriptTokens):
                 # A message may be one of several replies with the same text.
                 is_first = key not in items
                 items[key] = IssuedItem(
-                    kind="message",
-                    reply=str(number) if is_first else "",
+                    kind="message", reply=str(number) if is_first else "",
                     started_with_reasoning=has_reasoning and (is_first or bool(items[key].started_with_reasoning)),
                     foreign=foreign,
-                )
+                )  # fmt: skip
         return items
 
 
-def _reasoning(reply: AssistantMessage) -> list[tuple[str, ChatMeta]]:
-    blocks = [block for block in reply.blocks if isinstance(block, Reasoning)]
-    return [(block.text, block.meta) for block in blocks if isinstance(block.meta, ChatMeta)]
+def _reasoning(reply: AssistantMessage) -> list[tuple[str, blocks.ChatMeta]]:
+    reasoning = [block for block in reply.blocks if isinstance(block, Reasoning)]
+    return [(block.text, block.meta) for block in reasoning if isinstance(block.meta, blocks.ChatMeta)]
 
 
 class GeminiTokens(TranscriptTokens):
@@ -465,14 +430,10 @@ class GeminiTokens(TranscriptTokens):
         contents = [part_content(part) for part in parts] if all(parts) else []
         kind, value = contents[0] if contents else ("", "")
         return IssuedToken(
-            kind=kind,
-            model=origin.model if origin else "",
-            reply=str(i) if len(own) == 1 else "",
-            index=j,
+            kind=kind, model=origin.model if origin else "", reply=str(i) if len(own) == 1 else "", index=j,
             contents=tuple(content_digest(*content) for content in contents),
-            length=len(value) if kind == "text" else 0,
-            foreign=not own,
-        )
+            length=len(value) if kind == "text" else 0, foreign=not own,
+        )  # fmt: skip
 
     def item(self, id: str) -> IssuedItem | None:
         """Return the turn with this text (`content:...`), or the reasoning with this text (`reasoning:...`)."""
@@ -486,7 +447,7 @@ def _signature(block: Block) -> str:
     if type(block) is Opaque:
         signature = parse_fields(block.raw).get("thoughtSignature")
         return signature if isinstance(signature, str) else ""
-    return block.meta.thought_signature if type(block.meta) is GeminiMeta else ""
+    return block.meta.thought_signature if type(block.meta) is blocks.GeminiMeta else ""
 
 
 def _part(block: Block) -> Fields:
@@ -495,17 +456,17 @@ def _part(block: Block) -> Fields:
         case ToolUse():
             args = parse_value(block.args)
             return {"functionCall": {"name": block.name, "args": args}} if args is None or type(args) is dict else {}
-        case Text() | Refusal():
+        case Text() | blocks.Refusal():
             return {"text": block.text}
         case Reasoning():
             return {"text": block.text, "thought": True}
-        case Image() | Audio() | Document() if block.data:
+        case blocks.Image() | blocks.Audio() | blocks.Document() if block.data:
             return {"inlineData": {"data": block.data}}
-        case Image() | Audio() | Document():
+        case blocks.Image() | blocks.Audio() | blocks.Document():
             return {"fileData": {"fileUri": block.url or block.file_id}}
-        case CodeExecution():
+        case blocks.CodeExecution():
             return {"executableCode": {"code": block.code}}
-        case CodeResult():
+        case blocks.CodeResult():
             return {"codeExecutionResult": {"output": block.output}}
         case ServerToolUse():
             return {"toolCall": {"toolType": block.name, "args": parse_value(block.args)}}

@@ -345,20 +345,13 @@ class MessagesBody(RequestBody):
         """Return the texts or images in messages and tool results, except texts that are a whole content."""
         return self.see([item for item in self._content if item.raw.get("type") in types])
 
-    @cached_property
-    def _cache_marks(self) -> list[tuple[str, Fields]]:
-        """The `cache_control` objects with their pointers, in the provider's order: tools, system, messages, body."""
+    def cache_marks(self) -> Sequence[tuple[str, Fields]]:
+        """Return the `cache_control` objects with their pointers, in the provider's order: tools, system, messages, body."""
         holders = [*objects(self.body.get("tools"), "/tools"), *objects(self.body.get("system"), "/system")]
         holders += [(item.pointer, item.raw) for item in self._content]
         holders.append(("", self.body))
-        return [
-            (f"{pointer}/cache_control", holder["cache_control"])
-            for pointer, holder in holders
-            if isinstance(holder.get("cache_control"), dict)
-        ]
-
-    def cache_marks(self) -> Sequence[tuple[str, Fields]]:
-        return self.see(self._cache_marks)
+        marks = [(f"{pointer}/cache_control", holder.get("cache_control")) for pointer, holder in holders]
+        return self.see([(pointer, mark) for pointer, mark in marks if isinstance(mark, dict)])
 
     @cached_property
     def open_turn(self) -> MessagesTurn | None:
@@ -386,24 +379,18 @@ class MessagesBody(RequestBody):
 
     # --- cross-provider rules ---
     def calls(self) -> Sequence[CallInBody]:
-        return [
-            CallInBody(
-                f"{block.pointer}/id" if text(block.raw, "id") else block.pointer,
-                text(block.raw, "id"),
-                text(block.raw, "name"),
-                block.raw.get("input"),
-            )
-            for block in self._by_type.get("tool_use", ())
-        ]
+        calls = []
+        for block in self._by_type.get("tool_use", ()):
+            id, name = text(block.raw, "id"), text(block.raw, "name")
+            calls.append(CallInBody(f"{block.pointer}/id" if id else block.pointer, id, name, block.raw.get("input")))
+        return calls
 
     def accepts_call_id(self, id: str) -> bool:
         return CALL_ID.fullmatch(id) is not None
 
     def results(self) -> Sequence[tuple[str, str]]:
-        return [
-            (f"{block.pointer}/tool_use_id", text(block.raw, "tool_use_id"))
-            for block in self._by_type.get("tool_result", ())
-        ]
+        results = self._by_type.get("tool_result", ())
+        return [(f"{block.pointer}/tool_use_id", text(block.raw, "tool_use_id")) for block in results]
 
     # --- issued tokens ---
     def issued_items(self, turn: MessagesTurn) -> Iterator[IssuedItem]:
@@ -521,15 +508,12 @@ def _count_tokens(value: Any) -> int:
         return (len(value) + 3) // 4
     if isinstance(value, dict):
         if value.get("type") in ("image", "document"):
-            return _count_media_tokens(value.get("source")) + _count_tokens(value.get("title") or "")
+            source, title = value.get("source"), _count_tokens(value.get("title") or "")
+            if isinstance(source, dict) and source.get("type") in ("text", "content"):
+                return title + _count_tokens(source.get("data")) + _count_tokens(source.get("content"))
+            return title + _MEDIA_TOKENS
         return sum(1 + _count_tokens(inner) for name, inner in value.items() if name not in _OPAQUE)
     return sum(map(_count_tokens, value)) if isinstance(value, list) else 1
-
-
-def _count_media_tokens(source: Any) -> int:
-    if isinstance(source, dict) and source.get("type") in ("text", "content"):
-        return _count_tokens(source.get("data")) + _count_tokens(source.get("content"))
-    return _MEDIA_TOKENS
 
 
 def count_characters(value: Any, skipped: frozenset[str] = frozenset()) -> int:

@@ -26,7 +26,7 @@ from tenuto.rules.issued_tokens import has_content
 _COMMON = "type cache_control"
 _BLOCK_KEYS: dict[str, frozenset[str]] = {
     type: frozenset(f"{_COMMON} {keys}".split())
-    for type, keys in {
+    for types, keys in {
         "text": "text citations",
         "image": "source transformations",
         "document": "source title context citations",
@@ -36,22 +36,19 @@ _BLOCK_KEYS: dict[str, frozenset[str]] = {
         "tool_use": "id name input caller toolset_name",
         "tool_result": "tool_use_id content is_error toolset_name",
         "server_tool_use": "id name input caller",
-        "web_search_tool_result": "tool_use_id content caller",
-        "web_fetch_tool_result": "tool_use_id content caller",
-        "advisor_tool_result": "tool_use_id content",
-        "code_execution_tool_result": "tool_use_id content",
-        "bash_code_execution_tool_result": "tool_use_id content",
+        "web_search_tool_result web_fetch_tool_result": "tool_use_id content caller",
+        "advisor_tool_result tool_search_tool_result": "tool_use_id content",
+        "code_execution_tool_result bash_code_execution_tool_result": "tool_use_id content",
         "text_editor_code_execution_tool_result": "tool_use_id content",
-        "tool_search_tool_result": "tool_use_id content",
         "mcp_tool_use": "id name input server_name",
         "mcp_tool_result": "tool_use_id content is_error",
         "mcp_tool_listing": "mcp_server_name tools",
         "container_upload": "file_id",
         "compaction": "content encrypted_content signature tool_changes",
         "fallback": "from to trigger",
-        "tool_addition": "tool",
-        "tool_removal": "tool",
+        "tool_addition tool_removal": "tool",
     }.items()
+    for type in types.split()
 }
 """The fields of each block type in the SDK. cache_control on reasoning has its own rule."""
 _INNER_KEYS = {type: _BLOCK_KEYS[type] for type in ("text", "image", "document", "search_result")} | {

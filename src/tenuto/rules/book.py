@@ -222,15 +222,11 @@ def _apply(entry: Rule, request: RequestBody) -> Iterator[RuleFinding]:
         names = {"model": request.model, **numbers, **violation.fields}
         template = entry.messages[violation.message] if entry.messages else ""
         yield RuleFinding(
-            rule=entry,
-            pointer=violation.pointer,
-            message=_fill(template, names),
-            certain=certain and violation.certain,
-            verbatim=not isinstance(template, UnverifiedText),
+            rule=entry, pointer=violation.pointer, message=_fill(template, names),
+            certain=certain and violation.certain, verbatim=not isinstance(template, UnverifiedText),
             param=None if entry.param is None else _fill(entry.param, names),
-            code=None if entry.code is None else _fill(entry.code, names) or None,
-            fields=violation.fields,
-        )
+            code=None if entry.code is None else _fill(entry.code, names) or None, fields=violation.fields,
+        )  # fmt: skip
         request.running = entry.id
 
 

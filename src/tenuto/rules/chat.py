@@ -101,14 +101,12 @@ class ChatBody(RequestBody):
 
     def parts(self, *types: str) -> Sequence[tuple[str, Fields, Fields]]:
         """Return the content parts with their pointers and messages; only those of some types if any are given."""
-        return self.see(
-            [
-                (pointer, part, message)
-                for place, message in self._messages
-                for pointer, part in objects(message.get("content"), f"{place}/content")
-                if not types or part.get("type") in types
-            ]
-        )
+        parts = [
+            (pointer, part, message)
+            for place, message in self._messages
+            for pointer, part in objects(message.get("content"), f"{place}/content")
+        ]
+        return self.see([item for item in parts if not types or item[1].get("type") in types])
 
     def images(self) -> Iterator[tuple[str, str, Fields]]:
         """Yield the pointer of each image part, its URL and its message."""

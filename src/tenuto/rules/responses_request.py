@@ -96,17 +96,15 @@ class ResponsesBody(RequestBody):
     @cached_property
     def tools(self) -> tuple[ToolInBody, ...]:
         """The tools of the request and of `additional_tools` items, those in a namespace after their namespace."""
+        items = self._by_kind.get("additional_tools", ())
         lists = [("/tools", self.body.get("tools"))]
-        lists += [
-            (f"{item.pointer}/tools", item.fields.get("tools")) for item in self._by_kind.get("additional_tools", ())
-        ]
+        lists += [(f"{item.pointer}/tools", item.fields.get("tools")) for item in items]
         return tuple(tool for pointer, value in lists for tool in _tools(pointer, value))
 
     def client_tools(self) -> Sequence[ToolInBody]:
         """Return the function and custom tools."""
-        return self.see(
-            [tool for tool in self.tools if tool.fields.get("type") in ("function", "custom") and tool.name]
-        )
+        client_types = ("function", "custom")
+        return self.see([tool for tool in self.tools if tool.fields.get("type") in client_types and tool.name])
 
     @property
     def reasoning(self) -> Fields:
@@ -191,26 +189,19 @@ class ResponsesBody(RequestBody):
 
     # --- for the cross-provider rules ---
     def calls(self) -> Sequence[CallInBody]:
-        return [
-            CallInBody(
-                f"{item.pointer}/call_id",
-                item.call_id,
-                text(item.fields, "name"),
-                item.fields.get("arguments" if item.kind == "function_call" else "input"),
-            )
-            for item in self.all_items
-            if item.call_id and item.kind.endswith("_call")
-        ]
+        calls = []
+        for item in self.all_items:
+            if item.call_id and item.kind.endswith("_call"):
+                args = item.fields.get("arguments" if item.kind == "function_call" else "input")
+                calls.append(CallInBody(f"{item.pointer}/call_id", item.call_id, text(item.fields, "name"), args))
+        return calls
 
     def accepts_call_id(self, id: str) -> bool:
         return len(id) <= (self.context.row.responses.call_id_max or len(id))
 
     def results(self) -> Sequence[tuple[str, str]]:
-        return [
-            (f"{item.pointer}/call_id", item.call_id)
-            for item in self.all_items
-            if item.call_id and item.kind.endswith("_output")
-        ]
+        outputs = [item for item in self.all_items if item.call_id and item.kind.endswith("_output")]
+        return [(f"{item.pointer}/call_id", item.call_id) for item in outputs]
 
 
 def _item(pointer: str, fields: Fields) -> Item:
@@ -218,15 +209,10 @@ def _item(pointer: str, fields: Fields) -> Item:
     if not isinstance(kind, str):
         kind = "message" if kind is None and role else ""
     return Item(
-        index=int(pointer.rpartition("/")[2]),
-        pointer=pointer,
-        fields=fields,
-        kind=kind,
-        role=role if kind == "message" else "",
-        id=text(fields, "id"),
-        call_id=text(fields, "call_id"),
+        index=int(pointer.rpartition("/")[2]), pointer=pointer, fields=fields, kind=kind,
+        role=role if kind == "message" else "", id=text(fields, "id"), call_id=text(fields, "call_id"),
         blob=text(fields, "encrypted_content"),
-    )
+    )  # fmt: skip
 
 
 def _tools(pointer: str, value: Any) -> Iterator[ToolInBody]:
@@ -332,11 +318,8 @@ def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
         elif item.kind == "message":
             for pointer, part in objects(item.fields.get("content"), f"{item.pointer}/content"):
                 if part.get("type") not in _PART_TYPES:
-                    allowed = quote_names(_PART_TYPES)
-                    yield Violation(
-                        f"{pointer}/type",
-                        {"value": part.get("type"), "allowed": allowed, "param": openai_path(pointer)},
-                    )
+                    fields = {"value": part.get("type"), "allowed": quote_names(_PART_TYPES)}
+                    yield Violation(f"{pointer}/type", {**fields, "param": openai_path(pointer)})
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
