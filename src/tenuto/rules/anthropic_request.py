@@ -20,7 +20,7 @@ from tenuto.rules.anthropic_body import (
 )
 from tenuto.rules.body import Fields, objects, text
 from tenuto.rules.book import UnverifiedText, Violation
-from tenuto.rules.issued_tokens import IssuedToken, has_content, matches
+from tenuto.rules.issued_tokens import IssuedToken, has_content
 from tenuto.rules.schemas import LISTED, NAMED, subschemas, types_of, walk_schema
 from tenuto.rules.shapes import shapes, wrong_values
 
@@ -691,10 +691,7 @@ def _broken_code(request: MessagesBody, block: BodyBlock, several: bool) -> str:
 
 
 def _token_code(request: MessagesBody, block: BodyBlock, issued: IssuedToken | None) -> str:
-    if issued is None or issued.kind != "compaction":
-        return "compaction_signature_invalid"
-    origins = ((issued.provider, request.provider), (issued.platform, request.context.platform))
-    if not all(matches(*pair) for pair in (*origins, (issued.account, request.account))):
+    if issued is None or issued.kind != "compaction" or not issued.is_from_target(request):
         return "compaction_signature_invalid"
     if not has_content(issued, text(block.raw, "content")):
         return "compaction_content_mismatch"

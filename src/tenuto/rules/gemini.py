@@ -123,11 +123,9 @@ class GeminiBody(RequestBody):
         for role, group in groupby(indexed, key=lambda item: item[1].get("role") or "user"):
             contents = list(group)
             parts = tuple(
-                [
-                    Part(i, f"/contents/{i}/parts/{j}", part, part.get("thoughtSignature", ""))
-                    for i, content in contents
-                    for j, part in enumerate(content.get("parts") or ())
-                ]
+                Part(i, f"/contents/{i}/parts/{j}", part, part.get("thoughtSignature", ""))
+                for i, content in contents
+                for j, part in enumerate(content.get("parts") or ())
             )
             calls = tuple([part for part in parts if "functionCall" in part.fields]) if role == "model" else ()
             responses = tuple([part for part in parts if "functionResponse" in part.fields]) if role != "model" else ()
@@ -172,21 +170,18 @@ class GeminiBody(RequestBody):
     @cached_property
     def schemas(self) -> list[tuple[str, str, Fields]]:
         """Every schema in Google's form and every one inside it: pointer, path with names of properties, schema."""
-        holders = [
+        schemas = [
             (f"{pointer}/{name}", f"{path}.{name}", function[name])
             for pointer, path, function in self.declarations
             for name in ("parameters", "response")
             if name in function
         ]
-        if "responseSchema" in self.config:
-            schema = self.config["responseSchema"]
-            holders.append(("/generationConfig/responseSchema", "generation_config.response_schema", schema))
-        schemas = []
-        waiting = holders[::-1]
+        for pointer, schema in self.options("responseSchema"):
+            schemas.append((pointer, "generation_config.response_schema", schema))
+        waiting, schemas = schemas[::-1], []
         while waiting:
-            pointer, path, schema = waiting.pop()
-            schemas.append((pointer, path, schema))
-            waiting += reversed(list(_subschemas(pointer, path, schema)))
+            schemas.append(waiting.pop())
+            waiting += reversed(list(_subschemas(*schemas[-1])))
         return schemas
 
     @cached_property
@@ -249,10 +244,8 @@ class GeminiBody(RequestBody):
 
     def results(self) -> Sequence[tuple[str, str]]:
         parts = [part for run in self.runs for part in run.responses if part.object("functionResponse").get("id")]
-        return [
-            (self._written(f"{part.pointer}/functionResponse/id"), part.object("functionResponse")["id"])
-            for part in parts
-        ]
+        ids = [(f"{part.pointer}/functionResponse/id", part.object("functionResponse")["id"]) for part in parts]
+        return [(self._written(pointer), id) for pointer, id in ids]
 
 
 def count_tokens(value: str) -> int:
@@ -278,10 +271,9 @@ def _subschemas(pointer: str, path: str, schema: Fields) -> Iterator[tuple[str, 
     remedy="Send the types of the API reference; lists and messages cannot replace each other.",
     source="the types of google-genai; wording of the JSON reader of Google APIs", confidence="documented",
     as_of="2026-11")  # fmt: skip
-def wrong_type(request: GeminiBody) -> Iterator[Violation]:
+def wrong_type(request: GeminiBody) -> Sequence[Violation]:
     request.see(request.contents)
-    for wrong in request.normal_form.wrong:
-        yield Violation(wrong.pointer, {"message": wrong.text, "path": wrong.path})
+    return request.normal_form.wrong
 
 
 _UNKNOWN_KEY = (
@@ -290,14 +282,12 @@ _UNKNOWN_KEY = (
 )
 
 
-def _unknown(kind: str) -> Callable[[GeminiBody], Iterator[Violation]]:
+def _unknown(kind: str) -> Callable[[GeminiBody], Sequence[Violation]]:
     """Return the check of a rule that is broken by unknown keys of a kind."""
 
-    def check(request: GeminiBody) -> Iterator[Violation]:
+    def check(request: GeminiBody) -> Sequence[Violation]:
         request.see(request.schemas if kind == "schema" else request.contents)
-        for key in request.normal_form.unknown:
-            if key.kind == kind:
-                yield Violation(key.pointer, {"key": key.key, "path": key.path}, message=0 if key.path else 1)
+        return request.normal_form.unknown.get(kind, [])
 
     return check
 
@@ -456,9 +446,7 @@ gemini("GEM-SCHEMA-01", "`parameters` and `responseSchema` accept only the keywo
     remedy="Use `nullable`, add `items`, or use `parametersJsonSchema`.", source="zed#53919; cline#7339",
     as_of="2026-04")  # fmt: skip
 def several_types_or_no_items(request: GeminiBody) -> Iterator[Violation]:
-    for key in request.normal_form.unknown:
-        if key.kind == "list":
-            yield Violation(key.pointer, {"path": key.path})
+    yield from request.normal_form.unknown.get("list", ())
     for pointer, path, schema in request.see(request.schemas):
         if str(schema.get("type", "")).upper() in ("ARRAY", "5") and "items" not in schema:
             yield request.violation(pointer, {"path": path}, message=1)

@@ -400,12 +400,7 @@ class _SignatureReader:
 
 
 def _is_issuer(token: IssuedToken, request: GeminiBody) -> bool:
-    return (
-        not token.foreign
-        and matches(token.provider, request.provider)
-        and matches(token.account, request.account)
-        and matches(_generation(token.model), _generation(request.model))
-    )
+    return token.is_from_target(request) and matches(_generation(token.model), _generation(request.model))
 
 
 @cache

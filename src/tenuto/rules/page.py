@@ -31,15 +31,7 @@ _SWITCH_GROUPS = {field.name for field in msgspec.structs.fields(Provider) if is
 _NAVIGATION = {
     *dir(builtins),
     *_SWITCH_GROUPS,
-    "body",
-    "context",
-    "dialect",
-    "get",
-    "known",
-    "model",
-    "row",
-    "switches",
-    "traits",
+    *("body", "context", "dialect", "get", "known", "model", "row", "switches", "traits"),
 }
 """Names in a condition that lead to a trait or switch, but are none."""
 

@@ -388,14 +388,9 @@ def _is_next(request: ResponsesBody, reasoning: IssuedItem, after: Item) -> bool
 # --- encrypted content ------------------------------------------------------------------------------------------------
 def _is_valid(request: ResponsesBody, item: Item, token: IssuedToken | None) -> bool:
     """Whether encrypted content was issued to this account, by this provider, with this item."""
-    return (
-        token is not None
-        and not token.foreign
-        and token.kind == item.kind
-        and matches(token.provider, request.provider)
-        and matches(token.account, request.account)
-        and matches(token.id, item.id)
-    )
+    if token is None or token.kind != item.kind or not matches(token.id, item.id):
+        return False
+    return token.is_from_target(request)
 
 
 def _invalid_blobs(request: ResponsesBody) -> Iterator[Item]:
