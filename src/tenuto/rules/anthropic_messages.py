@@ -376,8 +376,7 @@ def results_not_first(request: MessagesBody) -> Iterator[Violation]:
     confidence="documented", as_of="2026-11")  # fmt: skip
 def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use") if request.tokens.is_known else ():
-        issued = request.tokens.item(block.raw["id"])
-        fields = issued.fields if issued is not None and not issued.foreign else ()
+        fields = request.issued_fields(block.raw["id"])
         for name in _CALL_FIELDS:
             if name in fields and block.raw.get(name) is None:
                 yield Violation(f"{block.pointer}/{name}")

@@ -138,6 +138,11 @@ class RequestBody:
         self.setting("model")
         return bool(re.fullmatch(names, self.model)) if names and self.model else None
 
+    def issued_fields(self, id: str) -> tuple[str, ...]:
+        """Return which fields that must be sent back a call or item of this provider had."""
+        issued = self.tokens.item(id) if id else None
+        return issued.fields if issued is not None and not issued.foreign else ()
+
     def accepts_call_id(self, id: str) -> bool:
         """Tell whether the provider accepts a call id of this form."""
         return True

@@ -59,9 +59,7 @@ _UNREACHABLE = (".invalid", ".test", ".localhost")
 _SHAPES = shapes({
     "Request": "messages!:Message* tools:Tool* stream:b model",
     "Message": "role! content:s|Part* tool_calls:Call*",
-    "Part": "",
-    "Call": "",
-    "Tool": "",
+    "Part Call Tool": "",
     "Tool.function": "function!:o",
 })  # fmt: skip
 
@@ -87,11 +85,6 @@ class ChatBody(RequestBody):
         if not roles:
             return self.see(self._messages)
         return self.see([(pointer, message) for pointer, message in self._messages if text(message, "role") in roles])
-
-    def last_message(self) -> tuple[str, Fields]:
-        """Return the last message with its pointer; an empty one without messages."""
-        messages = self.messages()
-        return messages[-1] if messages else ("", {})
 
     def current_turn(self) -> Sequence[tuple[str, Fields]]:
         """Return the assistant messages after the last user message."""
@@ -367,15 +360,6 @@ chat("OAC-OAI-10", "An assistant message without content has tool calls.",
 
 
 # --- tool calls and results -------------------------------------------------------------------------------------------
-UNANSWERED_CALL = (
-    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The "
-    "following tool_call_ids did not have response messages: {ids}"
-)
-STRAY_RESULT = (
-    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-)
-
-
 @chat("OAC-OAI-04", "The arguments of a function call are a string of JSON.",
     UnverifiedText("Invalid type for 'messages[{i}].tool_calls[{j}].function.arguments': expected a string, but got "
     "{kind} instead."),
@@ -395,13 +379,14 @@ def arguments_not_text(request: ChatBody) -> Iterator[Violation]:
 
 
 chat("OAC-OAI-01", "The tool messages directly after an assistant message answer each of its calls.",
-    UNANSWERED_CALL,
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The "
+    "following tool_call_ids did not have response messages: {ids}",
     refused_by=(*PAIRED_HOSTS, "moonshot"), accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS), param="messages.[{i}].role",
     each=lambda request: request.unanswered_calls(), at="/tool_calls", fields=lambda item: {"ids": item[1]},
     remedy="Answer every call, and put nothing between a call and its results.",
     source="cai#111; genkit#225; spring-ai-session#44", as_of="2026-09")  # fmt: skip
 chat("OAC-OAI-02", "A tool message answers a call of the assistant message before it.",
-    STRAY_RESULT,
+    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
     refused_by=PAIRED_HOSTS, accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS, "moonshot"), param="messages.[{i}].role",
     each=lambda request: request.stray_results(), at="/tool_call_id",
     remedy="Cut a history only where no call is open.", source="promptflow#3130; GhidrAssist#45",

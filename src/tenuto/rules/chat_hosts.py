@@ -7,14 +7,12 @@ from itertools import pairwise
 
 from tenuto.core import jsonio
 from tenuto.rules.body import Fields, escape, objects, text
-from tenuto.rules.book import UnverifiedText, Violation, section
+from tenuto.rules.book import UnverifiedText, Violation, rule, section
 from tenuto.rules.chat import (
     LOCAL_HOSTS,
     NINE,
     REASONING_FIELDS,
     SAMPLING,
-    STRAY_RESULT,
-    UNANSWERED_CALL,
     ChatBody,
     calls_of,
     chat,
@@ -189,15 +187,12 @@ def mistral_unknown_parameters(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", fields, certain=certain)
 
 
-@mistral("OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
+mistral("OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
     "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
-    type="invalid_request_message_order", code="3230", remedy="End with a user or tool message, or set prefix.",
+    type="invalid_request_message_order", code="3230",
+    each=lambda request: [last for last in request.messages()[-1:] if last[1].get(request.switches.prefix_flag) is not True],
+    when=lambda item: item[1].get("role") == "assistant", remedy="End with a user or tool message, or set prefix.",
     source="rig#1130; protocols C.9", as_of="2025-12")  # fmt: skip
-def mistral_last_is_assistant(request: ChatBody) -> Iterator[Violation]:
-    pointer, message = request.last_message()
-    if message.get("role") == "assistant" and message.get(request.switches.prefix_flag) is not True:
-        yield Violation(pointer)
-
 
 mistral("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after a tool message.",
     "Unexpected role 'user' after role 'tool'",
@@ -357,32 +352,21 @@ def no_endpoint(request: ChatBody) -> Iterator[Violation]:
     as_of="2026")  # fmt: skip
 def refused_by_host(request: ChatBody) -> Iterator[Violation]:
     is_claude = request.traits.reasoning_format == CLAUDE_FORMAT
-    unanswered, stray = (_CLAUDE_CALL, _CLAUDE_RESULT) if is_claude else (UNANSWERED_CALL, STRAY_RESULT)
-    for pointer, ids in request.unanswered_calls():
-        yield Violation(pointer, {"raw": unanswered.format(i=pointer.rpartition("/")[2], ids=ids)})
-    for pointer, id in request.stray_results():
-        yield Violation(pointer, {"raw": stray.format(i=pointer.rpartition("/")[2], ids=id)})
+    rules = ("ANT-TOOL-01", "ANT-TOOL-02") if is_claude else ("OAC-OAI-01", "OAC-OAI-02")
+    for id, broken in zip(rules, (request.unanswered_calls(), request.stray_results()), strict=True):
+        for pointer, ids in broken:
+            raw = rule(id).messages[0].format(i=pointer.rpartition("/")[2], j=0, id=ids, ids=ids)
+            yield Violation(pointer, {"raw": raw})
     callers = request.callers()
     if request.traits.reasoning_required and request.thinks():
         for pointer, message in callers:
             if not any(field in message for field in REASONING_FIELDS):
-                raw = "thinking is enabled but reasoning_content is missing in assistant tool call message at index "
-                # Several hosts serve these models.
-                yield Violation(pointer, {"raw": raw + pointer.rpartition("/")[2]}, certain=False)
+                raw = rule("OAC-KIMI-01").messages[0].format(i=pointer.rpartition("/")[2])
+                yield Violation(pointer, {"raw": raw}, certain=False)  # several hosts serve these models
 
 
-_CLAUDE_CALL = (
-    "messages.{i}: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. Each `tool_use` block "
-    "must have a corresponding `tool_result` block in the next message."
-)
-_CLAUDE_RESULT = (
-    "messages.{i}.content.0: unexpected `tool_use_id` found in `tool_result` blocks: {ids}. Each `tool_result` block must "
-    "have a corresponding `tool_use` block in the previous message."
-)
-
-
-chat("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
-    applies=lambda request: request.traits.reasoning_format == CLAUDE_FORMAT, only=("openrouter",), severity="lost",
+openrouter("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
+    applies=lambda request: request.traits.reasoning_format == CLAUDE_FORMAT, severity="lost",
     at="/reasoning",
     when=lambda request: request.tools() and request.forces_tool() and request.setting("reasoning") and request.requested_thinking,
     remedy="Do not force tools on these models.", source="pydantic-ai#6957", as_of="2026-07")  # fmt: skip
@@ -523,9 +507,9 @@ def roles_do_not_alternate(request: ChatBody) -> Iterator[Violation]:
     source="corpus ruby-llm__chat_real_error_scenarios_perplexity_sonar_handles_context_length_exceeded_errors",
     confidence="recorded", as_of="2026")  # fmt: skip
 def perplexity_end_or_length(request: ChatBody) -> Iterator[Violation]:
-    pointer, message = request.last_message()
-    if message.get("role") not in ("user", "tool"):
-        yield Violation(pointer)
+    for pointer, message in request.messages()[-1:]:
+        if message.get("role") not in ("user", "tool"):
+            yield Violation(pointer)
     excess, certain = excess_tokens(request)
     if excess:
         yield Violation("/messages", {"type": "too_many_prompt_tokens"}, 1, certain=certain)
@@ -609,18 +593,14 @@ alibaba("OAC-ALI-02", "A model that thinks cannot be forced to call a tool.",
     remedy="Omit tool_choice.", source="eino#994; qwen-code#7659",
     as_of="2026-07")(forced_tool_while_thinking)  # fmt: skip
 
-
-@alibaba("OAC-ALI-03", "Calls and results match.",
+alibaba("OAC-ALI-03", "Calls and results match.",
     '<400> InternalError.Algo.InvalidParameter: An assistant message with "tool_calls" must be followed by tool '
     'messages responding to each "tool_call_id". The following tool_call_ids did not have response messages: {ids}',
     '<400> InternalError.Algo.InvalidParameter: messages with role "tool" must be a response to a preceeding message '
     'with "tool_calls".',
-    remedy="Answer every call.", source="qwen-code#606,#2360", as_of="2026-03")  # fmt: skip
-def alibaba_unpaired(request: ChatBody) -> Iterator[Violation]:
-    for pointer, ids in request.unanswered_calls():
-        yield Violation(pointer, {"ids": ids})
-    for pointer, _ in request.stray_results():
-        yield Violation(pointer, message=1)
+    each=lambda request: [*request.unanswered_calls(), *((pointer, "") for pointer, _ in request.stray_results())],
+    fields=lambda item: {"ids": item[1]}, message=lambda item: not item[1], remedy="Answer every call.",
+    source="qwen-code#606,#2360", as_of="2026-03")  # fmt: skip
 
 
 @chat("OAC-MM-01", "The reasoning of a message with tool calls is sent back, as tags or reasoning_details.",

@@ -148,9 +148,8 @@ def duplicate_id(request: ResponsesBody) -> Iterator[Violation]:
     source="mastra#15729", as_of="2026-04")  # fmt: skip
 def reference_to_foreign_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
-        if not item.id or not (
-            item.kind == "item_reference" or (item.kind.endswith("_call") and item.kind not in CALLS)
-        ):
+        is_server_call = item.kind.endswith("_call") and item.kind not in CALLS
+        if not item.id or not (item.kind == "item_reference" or is_server_call):
             continue
         issued = request.tokens.item(item.id)
         foreign = item.id.startswith(_ANTHROPIC_IDS) or (issued is not None and issued.foreign)
@@ -185,14 +184,11 @@ def _is_surely_not_stored(request: ResponsesBody, item: Item) -> bool:
     return request.body.get("store") is False and (item.kind == "reasoning" or issued is not None)
 
 
-@openai("OAR-ITEM-07", "An assistant message keeps its `phase`.",
-    severity="lost", remedy="Send the item as it was received.", source="protocols B.2", confidence="documented",
-    as_of="2026-11")  # fmt: skip
-def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("message"):
-        issued = request.tokens.item(item.id) if item.id and not item.fields.get("phase") else None
-        if issued is not None and not issued.foreign and "phase" in issued.fields:
-            yield Violation(f"{item.pointer}/phase")
+openai("OAR-ITEM-07", "An assistant message keeps its `phase`.",
+    severity="lost",
+    each=lambda request: [item for item in request.items("message") if "phase" in request.issued_fields(item.id)],
+    at="/phase", when=lambda item: not item.fields.get("phase"), remedy="Send the item as it was received.",
+    source="protocols B.2", confidence="documented", as_of="2026-11")  # fmt: skip
 
 
 # --- calls and outputs ------------------------------------------------------------------------------------------------
@@ -201,19 +197,13 @@ def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
     certain=False, param="input", remedy="Choose the type of the output by the type of the call.",
     source="free-claude-code#1826", as_of="2026-09")  # fmt: skip
 def output_of_another_type(request: ResponsesBody) -> Iterator[Violation]:
-    calls = _call_kinds(request)
+    calls = {text(item, "call_id"): text(item, "type") for item in request.chain}
+    calls |= {item.call_id: item.kind for item in request.items(*CALLS)}
     for item in request.items(*_OUTPUTS, *_OTHER_OUTPUTS):
-        kind = calls.get(item.call_id)
-        if kind is not None and item.kind != CALLS[kind]:
+        kind = calls.get(item.call_id) if item.call_id else None
+        if kind in CALLS and item.kind != CALLS[kind]:
             name = item.kind.removesuffix("_output").replace("_", " ")
             yield Violation(f"{item.pointer}/type", {"kind": name, "call_id": item.call_id})
-
-
-def _call_kinds(request: ResponsesBody) -> dict[str, str]:
-    """Return the type of each function and custom call, stored ones included, by its call id."""
-    stored = {text(item, "call_id"): text(item, "type") for item in request.chain}
-    new = {item.call_id: item.kind for item in request.items(*CALLS)}
-    return {id: kind for id, kind in (stored | new).items() if id and kind in CALLS}
 
 
 @responses("OAR-TOOL-02", "Every tool output answers an earlier call: in the input, referenced, or stored.",
@@ -297,8 +287,7 @@ def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items(*CALLS):
         if item.fields.get("namespace") is not None:
             continue
-        issued = request.tokens.item(item.call_id) if item.call_id else None
-        had = issued is not None and not issued.foreign and "namespace" in issued.fields
+        had = "namespace" in request.issued_fields(item.call_id)
         if had or text(item.fields, "name") in in_namespace - plain:
             yield Violation(f"{item.pointer}/namespace")
 

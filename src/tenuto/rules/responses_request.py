@@ -271,15 +271,12 @@ _SHAPES = shapes({
     "Item.message": "role! content!:Part*|s id",
     "Item.function_call": "call_id! name! arguments!:a id",
     "Item.custom_tool_call": "call_id! name! input!:a id",
-    "Item.function_call_output": "call_id! output!:a id",
-    "Item.custom_tool_call_output": "call_id! output!:a id",
+    "Item.function_call_output Item.custom_tool_call_output": "call_id! output!:a id",
     "Item.item_reference": "id!",
     "Item.additional_tools": "tools:Tool* id",
-    "Part": "type!",
+    "Part Tool": "type!",
     "Edit": "",
-    "Tool": "type!",
-    "Tool.function": "name!",
-    "Tool.custom": "name!",
+    "Tool.function Tool.custom": "name!",
     "Tool.namespace": "name! tools:Tool*",
 })  # fmt: skip
 

@@ -43,16 +43,17 @@ class MistypedValue(NamedTuple):
 
 
 def shapes(table: Mapping[str, str]) -> Shapes:
-    """Read a table: the fields of each kind of object, separated by spaces.
+    """Read a table: the fields of kinds of objects, separated by spaces.
 
     `name`: a string. `name:i`, `:n`, `:b`, `:o`, `:a`: an integer, number, boolean, object, anything. `:Kind`: an object of
     the table, `:Kind*` a list of them, `:s|Kind*` one of several. `!` after the name: required. The fields of
     `Kind.tag` are those of an object whose `type` is the tag; `Kind=tag` names the tag of an object without a type.
     """
     objects: dict[str, _Object] = {}
-    for head, fields in table.items():
-        kind, _, tag = head.partition("=")
-        objects[kind] = _Object(tuple(map(_read_field, fields.split())), tag)
+    for heads, fields in table.items():
+        for head in heads.split():
+            kind, _, tag = head.partition("=")
+            objects[kind] = _Object(tuple(map(_read_field, fields.split())), tag)
     return objects
 
 
