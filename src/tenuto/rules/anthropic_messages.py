@@ -64,7 +64,7 @@ _UNTYPED = "connector_text"
     UnverifiedText("{path}: Input tag '{type}' found using 'type' does not match any of the expected tags"),
     "{path}.{type}.{key}: Extra inputs are not permitted",
     remedy="Send only blocks of this dialect, and unknown ones only to the provider that sent them.",
-    source="SDK types; error texts quoted by clients", confidence="inferred", as_of="2026-11")  # fmt: skip
+    inferred="SDK types; error texts quoted by clients", as_of="2026-11")  # fmt: skip
 def unknown_block(request: MessagesBody) -> Iterator[Violation]:
     inner = request.inner_blocks
     for message in request.messages:
@@ -101,8 +101,8 @@ anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server 
     each=lambda request: [message for before, message in pairwise(request.see(request.messages)) if message.role == before.role],
     at="/role", when=lambda message: message.role != "system", fields=lambda message: {"role": message.role},
     remedy="None needed; join them before checking calls and results.",
-    source="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)",
+    as_of="2026")  # fmt: skip
 
 claude("ANT-MSG-08", "The model has a system role among the messages.",
     "role 'system' is not supported on this model",
@@ -115,7 +115,7 @@ claude("ANT-MSG-08", "The model has a system role among the messages.",
 @claude("ANT-MSG-09", "A system message follows a user message.",
     UnverifiedText("messages.{i}: a `system` message must directly follow a `user` message"),
     applies=lambda request: request.traits.system_mid in ("native", "unverified"),
-    remedy="Move it after the user message.", source="pydantic-ai#6765; documentation", confidence="documented",
+    remedy="Move it after the user message.", documented="pydantic-ai#6765; documentation",
     as_of="2026-07")  # fmt: skip
 def system_message_misplaced(request: MessagesBody) -> Iterator[Violation]:
     before = ""
@@ -180,8 +180,8 @@ claude("ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, u
     applies=lambda request: request.traits.prefill == "rejected",
     each=lambda request: request.messages[-1:] if request.see(request.turns) and request.open_turn and not request.is_paused else (),
     at="/role", remedy="End with a user message or results; for a fixed form, use structured output.",
-    source="opencode#13768; DCP#520; claude-code#52433; recorded: activeagent__docs.actions.structured_output",
-    confidence="recorded", as_of="2026-05")  # fmt: skip
+    recorded="opencode#13768; DCP#520; claude-code#52433; recorded: activeagent__docs.actions.structured_output",
+    as_of="2026-05")  # fmt: skip
 
 
 @anthropic("ANT-MSG-05", "A prefill does not end with whitespace and is not combined with thinking.",
@@ -313,8 +313,8 @@ anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn
     "messages.{i}: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. Each `tool_use` "
     "block must have a corresponding `tool_result` block in the next message.",
     remedy="Give every call a result, even one that says it was denied or interrupted. Put text before the calls.",
-    source="claude-code#7929; text after a call, recorded: opencode__rejects-malformed-assistant-tool-order; joined "
-    "messages accepted, recorded: pydantic-ai__tool_search.*", confidence="recorded", as_of="2026-07")  # fmt: skip
+    recorded="claude-code#7929; text after a call, recorded: opencode__rejects-malformed-assistant-tool-order; joined "
+    "messages accepted, recorded: pydantic-ai__tool_search.*", as_of="2026-07")  # fmt: skip
 def call_without_result(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_use"))
     for turn, after in pairwise([*request.turns, MessagesTurn("")]):
@@ -372,8 +372,8 @@ def results_not_first(request: MessagesBody) -> Iterator[Violation]:
 
 
 @claude("ANT-TOOL-18", "A call comes back with the `caller` and `toolset_name` that it had.",
-    severity="lost", remedy="Send back every field of a call, known or not.", source="SDK types",
-    confidence="documented", as_of="2026-11")  # fmt: skip
+    severity="lost", remedy="Send back every field of a call, known or not.", documented="SDK types",
+    as_of="2026-11")  # fmt: skip
 def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use") if request.tokens.is_known else ():
         fields = request.issued_fields(block.raw["id"])
@@ -414,8 +414,8 @@ def server_result_without_call(request: MessagesBody) -> Iterator[Violation]:
 
 @anthropic("ANT-SRV-02", "A server tool that was called in a complete turn has a result.",
     "messages.{i}: `{name}` tool use with id `{id}` was found without a corresponding `{name}_tool_result` block",
-    remedy="Omit the call, or keep its result.", source="documentation; error texts quoted by clients",
-    confidence="documented", as_of="2026")  # fmt: skip
+    remedy="Omit the call, or keep its result.", documented="documentation; error texts quoted by clients",
+    as_of="2026")  # fmt: skip
 def server_call_without_result(request: MessagesBody) -> Iterator[Violation]:
     for blocks in _server_work(request)[:-1]:
         answered = {text(block.raw, "tool_use_id") for block in blocks if is_server_result(block.type)}
@@ -500,8 +500,7 @@ _CHARACTERS_PER_TOKEN = 6
 @claude("ANT-MSG-10", "The prompt fits into the context window.",
     "prompt is too long: {n} tokens > {max} maximum",
     remedy="Shorten the conversation.",
-    source="recorded: ruby-llm__chat_real_error_scenarios_anthropic_claude-haiku-4-5", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    recorded="recorded: ruby-llm__chat_real_error_scenarios_anthropic_claude-haiku-4-5", as_of="2026")  # fmt: skip
 def prompt_too_long(request: MessagesBody) -> Iterator[Violation]:
     request.exercised.add(request.running)
     window = request.traits.context_window or _LARGEST_WINDOW

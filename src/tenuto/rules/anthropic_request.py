@@ -94,7 +94,7 @@ _SHAPES = shapes({
     "messages.{i}: `{type}` blocks can only be in `{role}` messages",
     UnverifiedText("{message}"),
     final=True, remedy="Send the fields and types that the documentation of the Messages API names.",
-    source="recorded: ddtrace__anthropic.anthropic_completion_error; documentation; SDK types", confidence="documented",
+    documented="recorded: ddtrace__anthropic.anthropic_completion_error; documentation; SDK types",
     as_of="2026-11")  # fmt: skip
 def wrong_shape(request: MessagesBody) -> Iterator[Violation]:
     request.exercised.add("ANT-SHAPE")
@@ -155,7 +155,7 @@ def _other(path: str, message: str) -> Violation:
     UnverifiedText("Request exceeds the maximum size"),
     status=413, type="request_too_large",
     remedy="Send media as files; count bytes as well as tokens when shortening a conversation.",
-    source="docs.claude.com/en/api/errors", confidence="documented", as_of="2026")  # fmt: skip
+    documented="docs.claude.com/en/api/errors", as_of="2026")  # fmt: skip
 def body_too_large(request: MessagesBody) -> Iterator[Violation]:
     length = request.headers.get("content-length", "")
     size = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else request.context.size
@@ -167,7 +167,7 @@ def body_too_large(request: MessagesBody) -> Iterator[Violation]:
 @claude("ANT-PARAM-13", "A field exists, and the beta that it needs is in the `anthropic-beta` header.",
     UnverifiedText("{path}: Extra inputs are not permitted"),
     remedy="Name the betas that the fields need, all in one header.",
-    source="SDK types; documentation of structured outputs", confidence="inferred", as_of="2026-11")  # fmt: skip
+    inferred="SDK types; documentation of structured outputs", as_of="2026-11")  # fmt: skip
 def unknown_field(request: MessagesBody) -> Iterator[Violation]:
     for key in _paths(request):
         needed = _BETA_KEYS.get(key)
@@ -200,17 +200,16 @@ anthropic("ANT-PARAM-12", "`max_tokens` is required.",
 anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}",
     applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error", at="/model",
-    when=lambda request: request.is_well_named is False,
-    remedy="Look up the name with the models endpoint.", source="recorded: braintrust__anthropic_client_error",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    when=lambda request: request.is_well_named is False, remedy="Look up the name with the models endpoint.",
+    recorded="recorded: braintrust__anthropic_client_error", as_of="2026")  # fmt: skip
 anthropic("ANT-PARAM-19", "The catalog knows the model, and does not only guess what it accepts.",
     applies=lambda request: bool(request.context.row.model_names), severity="warned", at="/model",
     when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
     remedy="Check the name with the models endpoint: a retired or future model is not in the catalog.",
-    source="catalog", confidence="inferred", as_of="2026-11")  # fmt: skip
+    inferred="catalog", as_of="2026-11")  # fmt: skip
 anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizations with zero data retention.",
     unchecked="the agreement of an organization on data retention is not in a request", remedy="Use another model.",
-    source="apidog/dev.to Fable 5.1 migration", confidence="documented", as_of="2026-09")  # fmt: skip
+    documented="apidog/dev.to Fable 5.1 migration", as_of="2026-09")  # fmt: skip
 
 
 # --- sampling and thinking --------------------------------------------------------------------------------------------
@@ -245,21 +244,20 @@ claude("ANT-PARAM-04", "Models since Opus 4.7 refuse a thinking budget.",
     f'"thinking.type.enabled" is not supported for this model. {_USE_ADAPTIVE}',
     applies=_is_adaptive, at="/thinking/type",
     when=lambda request: request.mode == "enabled" and "budget" not in request.traits.thinking,
-    remedy="Request adaptive thinking and set the effort.", source="Operit#568", confidence="documented",
-    as_of="2026-09")  # fmt: skip
+    remedy="Request adaptive thinking and set the effort.", documented="Operit#568", as_of="2026-09")  # fmt: skip
 claude("ANT-PARAM-05", "Some models always think.",
     f'"thinking.type.disabled" is not supported for this model. {_USE_ADAPTIVE}',
     applies=_is_adaptive, at="/thinking/type",
     when=lambda request: request.mode == "disabled" and "disabled" not in request.traits.thinking,
     remedy="Omit the setting; use between_tools on Sonnet 5.5, a lower effort on other models.",
-    source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
+    documented="platform docs whats-new-opus-5-5", as_of="2026-09")  # fmt: skip
 
 
 @claude("ANT-PARAM-06", "With thinking turned off, some models refuse an effort above high.",
     UnverifiedText('"thinking.type.{mode}" with this effort is not supported for this model.'),
     applies=lambda request: request.traits.effort_when_off in _EFFORTS,
-    remedy="Request at most the effort high, or do not turn thinking off.", source="openwebui pipe PR#45",
-    confidence="documented", as_of="2026-08")  # fmt: skip
+    remedy="Request at most the effort high, or do not turn thinking off.", documented="openwebui pipe PR#45",
+    as_of="2026-08")  # fmt: skip
 def effort_without_thinking(request: MessagesBody) -> Iterator[Violation]:
     mode, effort = request.mode, request.effort
     is_off = mode in ("disabled", "between_tools") and mode in request.traits.thinking
@@ -287,7 +285,7 @@ claude("ANT-PARAM-08", "A thinking budget has at least 1024 tokens.",
     "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
     at="/thinking/budget_tokens",
     when=lambda request: request.mode == "enabled" and request.object("thinking")["budget_tokens"] < 1024,
-    remedy="Set it to 1024.", source="llm.js#30; documentation", confidence="documented", as_of="2026-08")  # fmt: skip
+    remedy="Set it to 1024.", documented="llm.js#30; documentation", as_of="2026-08")  # fmt: skip
 
 
 @claude("ANT-PARAM-09", "Without interleaved thinking, a budget is smaller than `max_tokens`.",
@@ -340,7 +338,7 @@ anthropic("ANT-PARAM-17", "The model has the fast speed.",
 @anthropic("ANT-SRV-07", "A thread has no cache_control, context management or fallbacks.",
     UnverifiedText("thread: cannot be used together with {name}"),
     code="thread_unsupported_request", remedy="Omit these settings in a thread; continue each response once.",
-    source="SDK types", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="SDK types", as_of="2026-11")  # fmt: skip
 def thread_with_other_settings(request: MessagesBody) -> Iterator[Violation]:
     if request.setting("thread") is None:
         return
@@ -355,8 +353,8 @@ def thread_with_other_settings(request: MessagesBody) -> Iterator[Violation]:
 @anthropic("ANT-SRV-08", "A thread continues a response that the provider stored.",
     UnverifiedText("thread: no thread was found for `previous_message_id`; send the whole conversation to start a new "
     "one"),
-    status=404, code="thread_not_found", remedy="Send the whole conversation.", source="SDK types",
-    confidence="documented", as_of="2026-11")  # fmt: skip
+    status=404, code="thread_not_found", remedy="Send the whole conversation.", documented="SDK types",
+    as_of="2026-11")  # fmt: skip
 def thread_not_found(request: MessagesBody) -> Iterator[Violation]:
     thread, stored = request.object("thread"), request.context.stored
     if thread.get("type") == "continue" and (stored is None or stored(thread["previous_message_id"]) is None):
@@ -600,7 +598,7 @@ anthropic("ANT-TOOL-17", "The model has the type of a server tool.",
     each=lambda request: [tool for tool in request.tools() if tool[1].get("type") in request.traits.refused_tools],
     at="/type", fields=lambda item: {"type": item[1]["type"]},
     remedy="Use the toolset of August 2026 instead of the computer tool of November 2025.",
-    source="platform docs whats-new-opus-5-5", confidence="documented", as_of="2026-09")  # fmt: skip
+    documented="platform docs whats-new-opus-5-5", as_of="2026-09")  # fmt: skip
 claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     "Requests which include `tool_use` or `tool_result` blocks must define tools",
     severity="warned", at="/tools",
@@ -614,14 +612,14 @@ anthropic("ANT-SRV-11", "Models before 4.6 do not summarize a conversation on re
     UnverifiedText("compaction: not supported by this model"),
     applies=lambda request: not request.traits.compaction, certain=False, at="/compaction",
     when=lambda request: request.is_summary_request, remedy="Ask the model for a summary in an ordinary request.",
-    source="Anthropic docs on compaction, in excerpts", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="Anthropic docs on compaction, in excerpts", as_of="2026-11")  # fmt: skip
 
 
 @anthropic("ANT-SRV-09", "A compaction request has content, ends with a complete turn, and has no context management.",
     UnverifiedText("messages: the conversation cannot be summarized"),
     UnverifiedText("compaction: cannot be combined with `context_management`"),
     code="{code}", remedy="Compact the messages of a request that was accepted, without `context_management`.",
-    source="SDK types", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="SDK types", as_of="2026-11")  # fmt: skip
 def summary_impossible(request: MessagesBody) -> Iterator[Violation]:
     if not request.is_summary_request or request.context.method == "count_tokens":  # which ignores the field
         return
@@ -641,8 +639,8 @@ def summary_impossible(request: MessagesBody) -> Iterator[Violation]:
     UnverifiedText("context_management.edits.{i}: Input tag 'compact_20260112' does not match any of the expected "
     "tags"),
     UnverifiedText("context_management.edits.{i}.trigger.value: Input should be greater than or equal to 50000"),
-    remedy="Send the beta `compact-2026-01-12`; leave out the trigger for 150,000 tokens.", source="SDK types",
-    confidence="documented", as_of="2026-11")  # fmt: skip
+    remedy="Send the beta `compact-2026-01-12`; leave out the trigger for 150,000 tokens.", documented="SDK types",
+    as_of="2026-11")  # fmt: skip
 def compaction_edit_invalid(request: MessagesBody) -> Iterator[Violation]:
     if request.compaction_edit is None:
         return
@@ -657,7 +655,7 @@ def compaction_edit_invalid(request: MessagesBody) -> Iterator[Violation]:
     UnverifiedText("messages.{i}.content.{j}: Input tag 'compaction' does not match any of the expected tags"),
     UnverifiedText("{code}: messages.{i}.content.{j}"),
     code="{code}", remedy="Send it back unchanged, at the start, with the beta; null content is accepted.",
-    source="SDK types", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="SDK types", as_of="2026-11")  # fmt: skip
 def compaction_invalid(request: MessagesBody) -> Iterator[Violation]:
     blocks = request.blocks("compaction")
     several = sum(block.raw.get("content") is not None for block in blocks) > 1

@@ -144,8 +144,8 @@ claude("ANT-THINK-14", "A redacted thinking block has its data, unchanged.",
     "messages.{i}.content.{j}.redacted_thinking.data: Field required",
     UnverifiedText("messages.{i}.content.{j}: Invalid `data` in `redacted_thinking` block"),
     each=_refused_reasoning, at="/data", message=lambda block: "data" in block.raw,
-    remedy="Send it back unchanged and in its place.", source="bifrost#5094; error texts quoted by clients",
-    confidence="inferred", as_of="2026-07")  # fmt: skip
+    remedy="Send it back unchanged and in its place.", inferred="bifrost#5094; error texts quoted by clients",
+    as_of="2026-07")  # fmt: skip
 
 
 # --- place ------------------------------------------------------------------------------------------------------------
@@ -234,21 +234,21 @@ claude("ANT-THINK-08", "Bound reasoning follows the same system prompt, tools an
     f"{_BOUND} Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".",
     applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Only append to a conversation; keep tools and system prompt; send changes as system messages.",
-    source="KiroCrew#11485; opencode#46653; goose PR#11836", confidence="documented", as_of="2026-09")  # fmt: skip
+    documented="KiroCrew#11485; opencode#46653; goose PR#11836", as_of="2026-09")  # fmt: skip
 
 claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.",
     severity="lost", each=_refused_reasoning, remedy="Omit it before sending and record the loss.",
-    source="Anthropic docs on preserved thinking; SDK types", confidence="documented", as_of="2026-09")  # fmt: skip
+    documented="Anthropic docs on preserved thinking; SDK types", as_of="2026-09")  # fmt: skip
 
 claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.",
     severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
-    remedy="Store the account with every token.", source="Anthropic docs on preserved thinking; SDK types",
-    confidence="documented", as_of="2026-09")  # fmt: skip
+    remedy="Store the account with every token.", documented="Anthropic docs on preserved thinking; SDK types",
+    as_of="2026-09")  # fmt: skip
 
 claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix is dropped on every request.",
     severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
-    remedy="After shortening a conversation, remove the stale reasoning once.", source="pi#9391",
-    confidence="documented", as_of="2026-09")  # fmt: skip
+    remedy="After shortening a conversation, remove the stale reasoning once.", documented="pi#9391",
+    as_of="2026-09")  # fmt: skip
 
 
 # --- missing reasoning ------------------------------------------------------------------------------------------------

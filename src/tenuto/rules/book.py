@@ -119,12 +119,16 @@ def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[An
     """Return the decorator for the rules of a dialect, with default values of `Rule` fields. All of `applies` must hold.
 
     `@decorator(id, summary, *messages, remedy=..., source=..., ...)` registers the function in file order and returns it.
+    `recorded`, `documented` or `inferred` instead of `source` is the source of such a confidence.
     A rule with a plain condition needs no function: `decorator(..., at=..., when=...)` has the fields of a `Condition`.
     """
 
     def decorator(id: str, summary: str, *messages: str, **facts: Any) -> Callable[[Any], Any]:
         names = [name for name in Condition._fields if name in facts and not isinstance(facts[name], bool)]
         condition = {name: facts.pop(name) for name in names}
+        for evidence in ("recorded", "documented", "inferred"):
+            if evidence in facts:
+                facts |= {"source": facts.pop(evidence), "confidence": evidence}
 
         def register(check: Any) -> Any:
             entries = _registered.setdefault(dialect, [])

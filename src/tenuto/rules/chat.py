@@ -259,7 +259,7 @@ def calls_of(pointer: str, message: Fields) -> Iterator[tuple[str, Fields]]:
     UnverifiedText("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array "
     "instead."),
     param="{field}", code="{code}", final=True, remedy="Send the types of the API reference.",
-    source="openai-openapi ChatCompletionRequest", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="openai-openapi ChatCompletionRequest", as_of="2026-11")  # fmt: skip
 def wrong_types(request: ChatBody) -> Iterator[Violation]:
     if request.body.get("messages") == []:
         yield Violation("/messages", {"field": "messages", "code": "empty_array"}, 2)
@@ -272,8 +272,8 @@ def wrong_types(request: ChatBody) -> Iterator[Violation]:
     "Invalid value: '{value}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and "
     "'developer'.",
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="{field}", code="{code}",
-    remedy="Send the fields of the API reference.", source="openai-openapi ChatCompletionRequest",
-    confidence="documented", as_of="2026-11")  # fmt: skip
+    remedy="Send the fields of the API reference.", documented="openai-openapi ChatCompletionRequest",
+    as_of="2026-11")  # fmt: skip
 def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages():
         if message["role"] not in _ROLES:
@@ -320,8 +320,7 @@ openai("OAC-OAI-08",
     "'gif', 'webp'].",
     "Error while downloading {url}.",
     code="{code}", remedy="Check the first bytes; send the bytes instead of a URL.",
-    source="corpus openllmetry__openai.vision.vision_base64-02, vision-03", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    recorded="corpus openllmetry__openai.vision.vision_base64-02, vision-03", as_of="2026")  # fmt: skip
 def unreadable_image(request: ChatBody) -> Iterator[Violation]:
     for pointer, url, _ in request.images():
         place = f"{pointer}/image_url"
@@ -355,7 +354,7 @@ chat("OAC-OAI-10", "An assistant message without content has tool calls.",
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, certain=False, param="messages.[{i}].content",
     each=lambda request: request.messages("assistant"), at="/content",
     when=lambda item: item[1].get("content") is None and not any(map(item[1].get, _CONTENT_FIELDS)),
-    remedy="Leave out an empty message; an empty string is accepted.", source="text from memory", confidence="inferred",
+    remedy="Leave out an empty message; an empty string is accepted.", inferred="text from memory",
     as_of="2025")  # fmt: skip
 
 
@@ -366,7 +365,7 @@ chat("OAC-OAI-10", "An assistant message without content has tool calls.",
     UnverifiedText("Missing required parameter: 'messages[{i}].tool_calls[{j}].function.arguments'."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, code="{code}",
     param="messages[{i}].tool_calls[{j}].function.arguments", remedy="Send the string that was received.",
-    source="openai-openapi ChatCompletionMessageToolCall", confidence="documented", as_of="2026-05")  # fmt: skip
+    documented="openai-openapi ChatCompletionMessageToolCall", as_of="2026-05")  # fmt: skip
 def arguments_not_text(request: ChatBody) -> Iterator[Violation]:
     for pointer, call in request.tool_calls():
         function = call.get("function")
@@ -402,7 +401,7 @@ openai("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning
     applies=lambda request: request.is_reasoning_model, severity="lost",
     each=lambda request: request.current_turn() if request.effort() != "none" else (),
     when=lambda item: any(calls_of(*item)), remedy="Use Responses for tool loops, which carries it.",
-    source="protocols C.1", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="protocols C.1", as_of="2026-11")  # fmt: skip
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -439,7 +438,7 @@ chat("OAC-MODEL-02", "The catalog has the model.",
     applies=lambda request: bool(request.context.row.model_names) and not request.traits.known, severity="warned",
     at="/model", when=lambda request: request.is_well_named,
     remedy="Look up the id: nothing is known of the model, so no other rule for models is checked.",
-    source="tenuto.catalog", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="tenuto.catalog", as_of="2026-11")  # fmt: skip
 
 
 # --- numbers and sampling ---------------------------------------------------------------------------------------------
@@ -449,8 +448,8 @@ chat("OAC-MODEL-02", "The catalog has the model.",
     UnverifiedText("Invalid type for '{p}': expected {wanted}, but got {v} instead."),
     refused_by=OPENAI_HOSTS, accepted_by=("ollama", "lmstudio", "llamacpp"), param="{p}", code="{code}",
     remedy="Send a value in the range of the API reference.",
-    source="corpus pydantic-ai__openai_responses.openai_responses_model_http_error; auto_job__find__chatgpt__rpa#40",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="corpus pydantic-ai__openai_responses.openai_responses_model_http_error; auto_job__find__chatgpt__rpa#40",
+    as_of="2026")  # fmt: skip
 def number_out_of_range(request: ChatBody) -> Iterator[Violation]:
     for name, (least, most) in _RANGES.items():
         value = request.setting(name)
@@ -505,8 +504,8 @@ def sampling_refused(request: ChatBody) -> Iterator[Violation]:
     "the pattern '^[a-zA-Z0-9_-]+$'."),
     UnverifiedText("Invalid '{p}': array too long. Expected an array with maximum length {max}, but got an array with "
     "length {n} instead."),
-    code="{code}", remedy="Map names to allowed ones; send fewer.", source="protocols C.1; Tools4AI#16",
-    confidence="documented", as_of="2026")  # fmt: skip
+    code="{code}", remedy="Map names to allowed ones; send fewer.", documented="protocols C.1; Tools4AI#16",
+    as_of="2026")  # fmt: skip
 def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
     for name, most in _MAX_LENGTHS.items():
         value = request.setting(name)
@@ -524,7 +523,7 @@ def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
     UnverifiedText("Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array "
     "instead."),
     certain=False, param="{p}", remedy="Omit tools, tool_choice and parallel_tool_calls together.",
-    source="text from memory", confidence="inferred", as_of="2026")  # fmt: skip
+    inferred="text from memory", as_of="2026")  # fmt: skip
 def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
     if request.body.get("tools") == []:
         yield Violation("/tools", {"p": "tools"}, 1)
@@ -540,8 +539,8 @@ def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
     "Invalid schema for {use} '{name}': In context=({path}), 'required' is required to be supplied and to be an array "
     "including every key in properties. Missing '{missing}'.",
     param="{field}", code="{code}", remedy="Rewrite the schema, or send strict false.",
-    source="corpus mirascope-ts__input.strict-tool.openai_completions.handles-optional-properties-in-strict-mode; "
-    "openai-agents#1023; opencode#13737", confidence="recorded", as_of="2026-08")  # fmt: skip
+    recorded="corpus mirascope-ts__input.strict-tool.openai_completions.handles-optional-properties-in-strict-mode; "
+    "openai-agents#1023; opencode#13737", as_of="2026-08")  # fmt: skip
 def strict_schema_is_open(request: ChatBody) -> Iterator[Violation]:
     for pointer, tool in request.tools():
         function = tool.get("function")
@@ -596,8 +595,7 @@ chat("OAC-OAI-13", "Only search models accept web_search_options.",
     "Web search options not supported with this model.",
     applies=lambda request: request.model and request.traits.known and not request.traits.chat_search, only=("openai",),
     param="web_search_options", each=lambda request: request.given("web_search_options"), remedy="Use a search model.",
-    source="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    recorded="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported", as_of="2026")  # fmt: skip
 chat("OAC-AZ-01", "The content filter accepts the prompt.",
     "The response was filtered due to the prompt triggering Azure Content management policy. Please modify your prompt "
     "and retry. To learn more about our content filtering policies please read our documentation: "
@@ -605,5 +603,4 @@ chat("OAC-AZ-01", "The content filter accepts the prompt.",
     only=("azure",), type="", param="prompt", code="content_filter",
     unchecked="only the filter knows; a script of the simulator can deny a request like this",
     remedy="Look for an error before the choices, at any status.",
-    source="corpus openllmetry__openai.azure.prompt_content_filtering-01", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    recorded="corpus openllmetry__openai.azure.prompt_content_filtering-01", as_of="2026")  # fmt: skip

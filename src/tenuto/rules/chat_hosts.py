@@ -101,7 +101,7 @@ def required_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
 deepseek("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
     applies=lambda request: request.traits.sampling in ("ignored", "only_without_reasoning"), severity="warned",
     each=lambda request: request.given(*SAMPLING) if request.thinks() else (), remedy="Omit them.",
-    source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="protocols C.2", as_of="2026-11")  # fmt: skip
 
 
 # --- Moonshot ---------------------------------------------------------------------------------------------------------
@@ -128,8 +128,8 @@ moonshot("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
     UnverifiedText("tool_call_id  is not found"),
     UnverifiedText("message at position {i} must not be empty"),
     UnverifiedText("unsupported image url: {url}"),
-    certain=False, remedy="Close pairs, omit empty messages, send the bytes of images.", source="protocols C.2",
-    confidence="inferred", as_of="2026")  # fmt: skip
+    certain=False, remedy="Close pairs, omit empty messages, send the bytes of images.", inferred="protocols C.2",
+    as_of="2026")  # fmt: skip
 def kimi_messages(request: ChatBody) -> Iterator[Violation]:
     for pointer, _ in request.stray_results():
         yield Violation(pointer)
@@ -177,8 +177,7 @@ def mistral_unknown_keys(request: ChatBody) -> Iterator[Violation]:
 
 @mistral("OAC-MIS-07", "The body has no parameters that the provider does not know.",
     "Extra inputs are not permitted",
-    status=422, remedy="Omit them.", source="mistralai/platform-docs-public#7", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    status=422, remedy="Omit them.", recorded="mistralai/platform-docs-public#7", as_of="2026")  # fmt: skip
 def mistral_unknown_parameters(request: ChatBody) -> Iterator[Violation]:
     for name in ("logprobs", "top_logprobs", *request.switches.strip):
         if request.setting(name) is not None:
@@ -234,8 +233,8 @@ def mistral_result_count(request: ChatBody) -> Iterator[Violation]:
 
 
 @mistral("OAC-MIS-06", "The thinking parts of a reply are sent back unchanged.",
-    severity="lost", remedy="Send the list of parts as it was received.", source="protocols C.2",
-    confidence="documented", as_of="2026-11")  # fmt: skip
+    severity="lost", remedy="Send the list of parts as it was received.", documented="protocols C.2",
+    as_of="2026-11")  # fmt: skip
 def mistral_thinking_changed(request: ChatBody) -> Iterator[Violation]:
     messages = request.messages("assistant")
     for pointer, message in messages if request.tokens.is_known else ():
@@ -262,7 +261,7 @@ def thinking_text(part: Fields) -> str:
 # --- Groq -------------------------------------------------------------------------------------------------------------
 @groq("OAC-GROQ-04", "Some parameters of OpenAI are not supported.",
     UnverifiedText("property '{p}' is unsupported"),
-    remedy="Omit it.", source="protocols C.2", confidence="documented", as_of="2026-11")  # fmt: skip
+    remedy="Omit it.", documented="protocols C.2", as_of="2026-11")  # fmt: skip
 def groq_unsupported(request: ChatBody) -> Iterator[Violation]:
     choices = request.setting("n")
     if isinstance(choices, int) and choices > 1:
@@ -303,7 +302,7 @@ groq("OAC-GROQ-03", "The call that the model writes fits its schema, and a force
     "Tool choice is required, but model did not call a tool",
     code="tool_use_failed", unchecked="it depends on the call that the model writes",
     remedy="Treat it as a bad generation: show failed_generation, and let the agent try again.",
-    source="corpus pydantic-ai__groq.tool_use_failed_error-01, _with_text-01, _streaming-01", confidence="recorded",
+    recorded="corpus pydantic-ai__groq.tool_use_failed_error-01, _with_text-01, _streaming-01",
     as_of="2026")  # fmt: skip
 
 
@@ -348,8 +347,7 @@ def no_endpoint(request: ChatBody) -> Iterator[Violation]:
 @openrouter("OAC-OR-02", "The host of the model accepts the messages.",
     "Provider returned error",
     remedy="Read metadata.raw, and follow the host's rule.",
-    source="corpus pydantic-ai__openrouter.openrouter_errors_raised-01; crush#279", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    recorded="corpus pydantic-ai__openrouter.openrouter_errors_raised-01; crush#279", as_of="2026")  # fmt: skip
 def refused_by_host(request: ChatBody) -> Iterator[Violation]:
     is_claude = request.traits.reasoning_format == CLAUDE_FORMAT
     rules = ("ANT-TOOL-01", "ANT-TOOL-02") if is_claude else ("OAC-OAI-01", "OAC-OAI-02")
@@ -366,8 +364,7 @@ def refused_by_host(request: ChatBody) -> Iterator[Violation]:
 
 
 openrouter("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
-    applies=lambda request: request.traits.reasoning_format == CLAUDE_FORMAT, severity="lost",
-    at="/reasoning",
+    applies=lambda request: request.traits.reasoning_format == CLAUDE_FORMAT, severity="lost", at="/reasoning",
     when=lambda request: request.tools() and request.forces_tool() and request.setting("reasoning") and request.requested_thinking,
     remedy="Do not force tools on these models.", source="pydantic-ai#6957", as_of="2026-07")  # fmt: skip
 
@@ -476,7 +473,7 @@ def unknown_field(request: ChatBody) -> Iterator[Violation]:
 
 @chat("OAC-TOG-01", "Some parameters have other names and types.",
     only=("together",), severity="warned", remedy="Use the provider's names and types, and omit the others.",
-    source="protocols C.2", confidence="inferred", as_of="2026-11")  # fmt: skip
+    inferred="protocols C.2", as_of="2026-11")  # fmt: skip
 def together_parameter(request: ChatBody) -> Iterator[Violation]:
     others = {"logprobs": bool, "stop": str}
     for name in ("max_completion_tokens", "stream_options", "parallel_tool_calls", *others):
@@ -504,8 +501,8 @@ def roles_do_not_alternate(request: ChatBody) -> Iterator[Violation]:
     UnverifiedText("Last message must have role `user`."),
     "The total length of all messages is too long.",
     only=("perplexity",), type="invalid_message", remedy="End with a user message; shorten.",
-    source="corpus ruby-llm__chat_real_error_scenarios_perplexity_sonar_handles_context_length_exceeded_errors",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="corpus ruby-llm__chat_real_error_scenarios_perplexity_sonar_handles_context_length_exceeded_errors",
+    as_of="2026")  # fmt: skip
 def perplexity_end_or_length(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages()[-1:]:
         if message.get("role") not in ("user", "tool"):
@@ -520,9 +517,9 @@ def perplexity_end_or_length(request: ChatBody) -> Iterator[Violation]:
     "is {max} tokens.",
     UnverifiedText("tool call id not found in the previous messages, or a tool call has no result: {id}"),
     only=("cohere",), type="", remedy="Shorten; answer every call.",
-    source="corpus "
+    recorded="corpus "
     "ruby-llm__chat_real_error_scenarios_cohere_command-a-03-2025_handles_context_length_exceeded_errors; "
-    "langchain-oracle#9", confidence="recorded", as_of="2026")  # fmt: skip
+    "langchain-oracle#9", as_of="2026")  # fmt: skip
 def cohere_length_or_pairs(request: ChatBody) -> Iterator[Violation]:
     excess, certain = excess_tokens(request)
     if excess:
@@ -543,8 +540,8 @@ chat("OAC-OLL-02",
     "Fields of other servers are accepted and have no effect, such as reasoning next to reasoning_content.",
     only=LOCAL_HOSTS, severity="warned", each=lambda request: request.messages("assistant"),
     when=lambda item: {"reasoning", "reasoning_content"} <= item[1].keys(),
-    remedy="None is needed: no such server refuses it.", source="corpus ruby-llm__* (ollama, ollama-cloud)",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    remedy="None is needed: no such server refuses it.", recorded="corpus ruby-llm__* (ollama, ollama-cloud)",
+    as_of="2026")  # fmt: skip
 
 
 # --- Z.ai, Alibaba, MiniMax -------------------------------------------------------------------------------------------
@@ -566,8 +563,7 @@ def zai_illegal_messages(request: ChatBody) -> Iterator[Violation]:
 
 @chat("OAC-ZAI-02", "Reasoning is sent back within a tool loop, and with clear_thinking off in every turn.",
     only=("zai",), severity="lost", remedy="Send it back.",
-    source="protocols C.5; corpus pydantic-ai__zai.zai_preserved_thinking_round_trip-02", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    recorded="protocols C.5; corpus pydantic-ai__zai.zai_preserved_thinking_round_trip-02", as_of="2026")  # fmt: skip
 def zai_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
     thinking = request.setting("thinking")
     keeps = isinstance(thinking, dict) and thinking.get("clear_thinking") is False

@@ -269,8 +269,7 @@ def _subschemas(pointer: str, path: str, schema: Fields) -> Iterator[tuple[str, 
     UnverifiedText("{message}"),
     param="{path}", final=True,
     remedy="Send the types of the API reference; lists and messages cannot replace each other.",
-    source="the types of google-genai; wording of the JSON reader of Google APIs", confidence="documented",
-    as_of="2026-11")  # fmt: skip
+    documented="the types of google-genai; wording of the JSON reader of Google APIs", as_of="2026-11")  # fmt: skip
 def wrong_type(request: GeminiBody) -> Sequence[Violation]:
     request.see(request.contents)
     return request.normal_form.wrong
@@ -299,7 +298,7 @@ gemini("GEM-PART-04", "Every key is known to the host in its place; camelCase an
 gemini("GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
     *_UNKNOWN_KEY,
     applies=lambda request: not request.vertex, param="{path}", remedy="Send the key to Vertex AI only.",
-    source="google-genai", confidence="documented", as_of="2026-11")(_unknown("cloud"))  # fmt: skip
+    documented="google-genai", as_of="2026-11")(_unknown("cloud"))  # fmt: skip
 gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
     UnverifiedText(_UNKNOWN_KEY[0]),
     param="{path}", remedy="Put `thoughtSignature` next to `functionCall`.", source="snow-cli#104; google-genai",
@@ -312,7 +311,7 @@ gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functi
     "list of available models and their supported methods.",
     "Publisher Model `projects/simulated/locations/us-central1/publishers/google/models/{model}` not found.",
     only=("google", "vertex"), status=404, type="NOT_FOUND", remedy="Request a model that is listed.",
-    source="two recorded refusals", confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="two recorded refusals", as_of="2026")  # fmt: skip
 def unknown_model(request: GeminiBody) -> Iterator[Violation]:
     model = request.model.rpartition("models/")[2]
     if not model or "/" in model:  # a tuned model
@@ -328,7 +327,7 @@ gemini("GEM-PARAM-01", "The temperature is between 0 and 2.",
     "(inclusive) to 2.0001 (exclusive). Update the value and try again.",
     each=lambda request: request.options("temperature"), when=lambda item: not 0 <= item[1] < 2.0001,
     fields=lambda item: {"value": f"{item[1]:g}"}, remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.",
-    source="a recorded refusal", confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="a recorded refusal", as_of="2026")  # fmt: skip
 
 
 @gemini("GEM-PARAM-13", "The output limit is at least 1.",
@@ -355,8 +354,7 @@ gemini("GEM-PARAM-03", "A request sets a thinking level or a thinking budget, no
     when=lambda request: request.level and request.see([request.level]) and "thinkingBudget" in request.thinking,
     certain=lambda request: not request.level.endswith("UNSPECIFIED"),
     remedy="Set a level from Gemini 3 on, a budget before.",
-    source="provider documentation; a recorded budget alone on 3.5 Flash", confidence="documented",
-    as_of="2026")  # fmt: skip
+    documented="provider documentation; a recorded budget alone on 3.5 Flash", as_of="2026")  # fmt: skip
 
 
 @gemini("GEM-PARAM-04", "The thinking budget is in the range of the model; 0 only if the model can stop thinking.",
@@ -379,8 +377,7 @@ def budget_out_of_range(request: GeminiBody) -> Iterator[Violation]:
 @gemini("GEM-PARAM-05", "The thinking level is one of the model's; many models have no MINIMAL.",
     UnverifiedText("Thinking level {level} is not supported for this model."),
     applies=lambda request: "level" in request.traits.thinking and request.traits.efforts is not None,
-    remedy="Use the next higher level.", source="provider documentation; llmberjack#14", confidence="documented",
-    as_of="2026")  # fmt: skip
+    remedy="Use the next higher level.", documented="provider documentation; llmberjack#14", as_of="2026")  # fmt: skip
 def level_unsupported(request: GeminiBody) -> Iterator[Violation]:
     level = request.level
     if not level or level.endswith("UNSPECIFIED"):
@@ -463,7 +460,7 @@ gemini("GEM-SCHEMA-03", "A function name has at most 64 letters, digits and `_.:
 
 @gemini("GEM-SCHEMA-04", "A schema is given in Google's form or as JSON Schema, not both.",
     UnverifiedText("Only one of {field} and {field}_json_schema may be set."),
-    remedy="Send one of the two.", source="google-genai", confidence="documented", as_of="2026-11")  # fmt: skip
+    remedy="Send one of the two.", documented="google-genai", as_of="2026-11")  # fmt: skip
 def schema_in_both_forms(request: GeminiBody) -> Iterator[Violation]:
     for pointer, _, function in request.see(request.declarations):
         for name in ("parameters", "response"):
@@ -483,9 +480,9 @@ gemini("GEM-PARAM-12", "The key is valid; an invalid one is a 400 here, not a 40
 gemini("GEM-RESP-01", "A blocked prompt is answered with status 200, a reason, and no candidates.",
     '{"promptFeedback":{"blockReason":"MODEL_ARMOR","blockReasonMessage":".."},"usageMetadata":{..}}',
     status=200, unchecked="no request shows what a filter blocks; a scripted `refuse` is answered in this form",
-    remedy="Read the reason, and treat it as a refusal, not as an empty answer.", source="a recorded block",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    remedy="Read the reason, and treat it as a refusal, not as an empty answer.", recorded="a recorded block",
+    as_of="2026")  # fmt: skip
 gemini("GEM-INT-01", "The Interactions API without storage needs every step back, in order, with its signature.",
     UnverifiedText("Invalid input steps."),
     unchecked="the Interactions API is not supported", remedy="Send every step back, in order.",
-    source="provider documentation", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="provider documentation", as_of="2026-11")  # fmt: skip

@@ -68,7 +68,7 @@ def nothing_sent(request: GeminiBody) -> Iterator[Violation]:
 @gemini("GEM-TURN-03", "The role of a content is `user` or `model`; Vertex AI needs one in every content.",
     "Please use a valid role: user, model.",
     remedy="Use `model` for the assistant, `user` for tool results, and `systemInstruction` for instructions.",
-    source="a recorded refusal; litellm#22003", confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="a recorded refusal; litellm#22003", as_of="2026")  # fmt: skip
 def unknown_role(request: GeminiBody) -> Iterator[Violation]:
     for i, content in enumerate(request.see(request.contents)):
         if content.get("role", "" if request.vertex else "user") not in ("user", "model"):
@@ -102,7 +102,7 @@ def instruction_without_data(request: GeminiBody) -> Iterator[Violation]:
 
 @gemini("GEM-PART-05", "Reasoning is not sent back as plain text, which the model then imitates.",
     severity="warned", remedy="Leave reasoning out, or mark its part with `thought`.",
-    source="eight recorded acceptances of marked parts", confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="eight recorded acceptances of marked parts", as_of="2026")  # fmt: skip
 def reasoning_as_text(request: GeminiBody) -> Iterator[Violation]:
     for run in request.see(request.model_runs):
         for part in run.parts:
@@ -140,8 +140,8 @@ def unsupported_media_type(request: GeminiBody) -> Iterator[Violation]:
 
 @gemini("GEM-MEDIA-02", "Files inside the request have at most 100 MB together, a PDF at most 50 MB.",
     UnverifiedText("Request payload size exceeds the limit: {size} bytes."),
-    remedy="Upload the file and send its URI.", source="provider documentation; wording from memory",
-    confidence="documented", as_of="2026")  # fmt: skip
+    remedy="Upload the file and send its URI.", documented="provider documentation; wording from memory",
+    as_of="2026")  # fmt: skip
 def media_too_large(request: GeminiBody) -> Iterator[Violation]:
     if not request.may_exceed(_MAX_PDF):
         return
@@ -211,8 +211,7 @@ def result_count_differs(request: GeminiBody) -> Iterator[Violation]:
 
 @gemini("GEM-TURN-05", "Before Gemini 3, function results have a content of their own.",
     severity="warned", applies=lambda request: request.traits.functions_alone,
-    remedy="Put other parts into another content.", source="five recorded acceptances", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    remedy="Put other parts into another content.", recorded="five recorded acceptances", as_of="2026")  # fmt: skip
 def results_with_other_parts(request: GeminiBody) -> Iterator[Violation]:
     for i, content in enumerate(request.contents):
         results = ["functionResponse" in part for part in content.get("parts") or ()]
@@ -298,8 +297,7 @@ def first_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
     _MISSING_SIGNATURE,
     _MISSING_SIGNATURE_VERTEX,
     applies=lambda request: request.traits.signed_calls == "required" and request.traits.tools,
-    remedy="Check every turn, not only the first.", source="provider documentation", confidence="documented",
-    as_of="2026")  # fmt: skip
+    remedy="Check every turn, not only the first.", documented="provider documentation", as_of="2026")  # fmt: skip
 def later_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
     for call, is_signed in request.see(list(first_calls(request))[1:]):
         if not call.signature and is_signed:
@@ -449,8 +447,8 @@ def turn_text(parts: list[Fields]) -> str:
 
 @gemini("GEM-SIG-06", 'An answer without calls keeps its signature, which is often on a last part with the text `""`.',
     severity="lost", applies=lambda request: request.traits.signed_calls == "required",
-    remedy="Keep a part that has a signature, even if its text is empty.", source="vercel/ai#12402; pydantic-ai#3481",
-    confidence="documented", as_of="2026")  # fmt: skip
+    remedy="Keep a part that has a signature, even if its text is empty.",
+    documented="vercel/ai#12402; pydantic-ai#3481", as_of="2026")  # fmt: skip
 def answer_signature_lost(request: GeminiBody) -> Iterator[Violation]:
     if not request.tokens.is_known:
         return
@@ -485,20 +483,19 @@ gemini("GEM-SIG-08", "A signature is not one of the documented placeholders that
     each=lambda request: [part for run in request.model_runs for part in run.parts if part.signature],
     at="/thoughtSignature", when=lambda part: _is_sentinel(part.signature),
     remedy="Send a placeholder only on the first call of a turn that another provider made, and report it.",
-    source="17 recorded parts", confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="17 recorded parts", as_of="2026")  # fmt: skip
 
 gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.",
     severity="warned", applies=lambda request: request.traits.signed_calls == "optional",
     each=lambda request: [run.calls[0] for run in request.see([run for run in request.model_runs if run.calls]) if _is_signature_lost(request, run)],
-    remedy="Send back the signatures that came.", source="18 recorded parts; rowboat#694", confidence="recorded",
-    as_of="2026")  # fmt: skip
+    remedy="Send back the signatures that came.", recorded="18 recorded parts; rowboat#694", as_of="2026")  # fmt: skip
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
 @gemini("GEM-PARAM-10", "The request fits into the context window.",
     "The input token count ({count}) exceeds the maximum number of tokens allowed ({limit}).",
     applies=lambda request: bool(request.traits.context_window), remedy="Shorten the history.",
-    source="a recorded refusal", confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="a recorded refusal", as_of="2026")  # fmt: skip
 def request_too_long(request: GeminiBody) -> Iterator[Violation]:
     limit = request.traits.context_window or 0
     if not request.may_exceed(limit - MOST_MEDIA_TOKENS * len(request.parts)):

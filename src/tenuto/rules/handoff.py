@@ -149,7 +149,7 @@ def foreign_call_without_reasoning(request: ChatBody) -> Iterator[Violation]:
     "Gemini 3 needs a signature on the first call of each step of the current turn, also on calls of another provider.",
     applies=lambda request: isinstance(request, GeminiBody) and request.traits.signed_calls == "required",
     remedy="Set the documented placeholder on the first call of each step, and report the loss.",
-    source="17 recorded parts", confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="17 recorded parts", as_of="2026")  # fmt: skip
 def foreign_call_without_signature(request: GeminiBody) -> Iterator[Violation]:
     foreign = _foreign_callers(request) if request.model else ()
     for call, _ in first_calls(request):

@@ -38,7 +38,7 @@ responses("OAR-ITEM-09", "There is an input, unless the request continues a stor
     UnverifiedText("Invalid value: '{type}'."),
     UnverifiedText("Item of type '{type}' is not supported with this model."),
     param="input[{i}]", code="invalid_value", remedy="Send the items that compaction returned unchanged.",
-    source="protocols B.2, B.5", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="protocols B.2, B.5", as_of="2026-11")  # fmt: skip
 def misplaced_special_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("compaction_trigger"):
         if request.item_after(item) is not None:
@@ -72,7 +72,7 @@ _INPUT_PARTS = ("input_text", "input_image", "input_file")
     UnverifiedText("Invalid value: '{type}'. Supported values are: {allowed}."),
     certain=False, param="input[{i}].content[{j}]", code="invalid_value",
     remedy="Use `output_text` and `refusal` for the assistant, `input_*` for all others.",
-    source="common in threads, not seen again", confidence="inferred", as_of="2026")  # fmt: skip
+    inferred="common in threads, not seen again", as_of="2026")  # fmt: skip
 def part_of_another_role(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("message"):
         allowed = _ASSISTANT_PARTS if item.role == "assistant" else _INPUT_PARTS
@@ -188,7 +188,7 @@ openai("OAR-ITEM-07", "An assistant message keeps its `phase`.",
     severity="lost",
     each=lambda request: [item for item in request.items("message") if "phase" in request.issued_fields(item.id)],
     at="/phase", when=lambda item: not item.fields.get("phase"), remedy="Send the item as it was received.",
-    source="protocols B.2", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="protocols B.2", as_of="2026-11")  # fmt: skip
 
 
 # --- calls and outputs ------------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def output_not_json(request: ResponsesBody) -> Iterator[Violation]:
 @openai("OAR-ITEM-08", "A call of a tool in a namespace names the namespace.",
     UnverifiedText("Missing required parameter: 'input[{i}].namespace'."),
     param="input[{i}].namespace", code="missing_required_parameter", remedy="Send the item as it was received.",
-    source="protocols B.2", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="protocols B.2", as_of="2026-11")  # fmt: skip
 def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
     in_namespace = {tool.name for tool in request.tools if tool.namespace}
     plain = {tool.name for tool in request.tools if not tool.namespace}
@@ -405,7 +405,7 @@ openai("OAR-REAS-10",
     "Encrypted content is taken from the event that finished the item, not from the one that started it.",
     code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
     remedy="Store the item of `response.output_item.done` or of the finished response.",
-    source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08")  # fmt: skip
+    inferred="protocols B.3; pitfalls 42", as_of="2026-08")  # fmt: skip
 
 responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
     "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
@@ -424,14 +424,14 @@ responses("OAR-XAI-01", "Encrypted content is exactly as it was issued.",
 responses("OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
     severity="warned", only=(*OPENAI_HOSTS, "xai"), each=lambda request: request.items("reasoning"),
     when=lambda item: item.blob and item.fields.get("id") is None, remedy="Nothing to do.",
-    source="C/openai-responses/openai/ruby-llm__chat_basic_chat_functionality_openai_gpt-5-nano_*; Azure and xAI, too",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="C/openai-responses/openai/ruby-llm__chat_basic_chat_functionality_openai_gpt-5-nano_*; Azure and xAI, "
+    "too", as_of="2026")  # fmt: skip
 
 
 @openai("OAR-REAS-11",
     "Reasoning of earlier turns is ignored if `reasoning.context` is `current_turn`, the default before GPT-5.6.",
-    severity="warned", remedy="Harmless: it only makes the request longer.", source="protocols B.1",
-    confidence="documented", as_of="2026-11")  # fmt: skip
+    severity="warned", remedy="Harmless: it only makes the request longer.", documented="protocols B.1",
+    as_of="2026-11")  # fmt: skip
 def reasoning_of_earlier_turns(request: ResponsesBody) -> Iterator[Violation]:
     context = text(request.reasoning, "context")
     if context in ("", "auto"):
@@ -445,7 +445,7 @@ def reasoning_of_earlier_turns(request: ResponsesBody) -> Iterator[Violation]:
     "The calls of a turn come after its messages and reasoning: an assistant item closes the calls before it.",
     UnverifiedText("No tool output found for tool call {call_id}."),
     applies=lambda request: request.context.row.responses.calls_last, remedy="Move the calls to the end of their turn.",
-    source="pydantic-ai#7448 (verified live); protocols B.4.8", confidence="recorded", as_of="2026-08")  # fmt: skip
+    recorded="pydantic-ai#7448 (verified live); protocols B.4.8", as_of="2026-08")  # fmt: skip
 def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
     calls: list[Item] = []
     for item in request.items():
@@ -462,8 +462,8 @@ def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
     applies=lambda request: bool(request.traits.context_window), param="input", code="context_length_exceeded",
     remedy="Compact the conversation.",
-    source="C/openai-responses/openai/ruby-llm__chat_real_error_scenarios_openai_gpt-5-nano_handles_context_length_*",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="C/openai-responses/openai/ruby-llm__chat_real_error_scenarios_openai_gpt-5-nano_handles_context_length_*",
+    as_of="2026")  # fmt: skip
 def input_too_long(request: ResponsesBody) -> Iterator[Violation]:
     window = request.traits.context_window or 0
     request.setting("input")

@@ -287,8 +287,7 @@ _SHAPES = shapes({
     UnverifiedText("Invalid '{field}': integer below minimum value. Expected a value >= 1, but got {value} instead."),
     UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
     param="{field}", code="{code}", final=True, remedy="Write the body as the API reference describes it.",
-    source="OpenAI API reference; wording of the types seen in traffic", confidence="documented",
-    as_of="2026-11")  # fmt: skip
+    documented="OpenAI API reference; wording of the types seen in traffic", as_of="2026-11")  # fmt: skip
 def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
     request.see(list(request.body))
     yield from map(openai_violation, wrong_values(request.body, "Request", _SHAPES))
@@ -306,7 +305,7 @@ def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
     UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
     final=True, param="{param}", code="invalid_value",
     remedy="Use the item and part types of this API; text is `input_text` or `output_text`.",
-    source="OpenAI API reference", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="OpenAI API reference", as_of="2026-11")  # fmt: skip
 def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         if item.kind not in _ITEM_TYPES:
@@ -343,16 +342,15 @@ responses("OAR-PARAM-08", "The model name fits the provider's naming pattern. Th
     only=("openai",), param="model", code="model_not_found", at="/model",
     when=lambda request: request.is_well_named is False and request.context.platform in request.context.row.base_url,
     remedy="Use a model of the provider's list.",
-    source="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion",
+    as_of="2026")  # fmt: skip
 
 responses("OAR-PARAM-13",
     "The model name fits the provider's naming pattern, but the catalog can only guess what the model accepts.",
     severity="warned", only=("openai",), at="/model",
     when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
     remedy="Check the name against the provider's list of models.",
-    source="decision: an unknown name that fits is played by the simulator", confidence="inferred",
-    as_of="2026-11")  # fmt: skip
+    inferred="decision: an unknown name that fits is played by the simulator", as_of="2026-11")  # fmt: skip
 
 
 @openai("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
@@ -372,8 +370,8 @@ def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
     UnverifiedText("Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} "
     "instead."),
     refused_by=OPENAI_HOSTS, param="{name}", code="{code}", remedy="Keep the value in its range.",
-    source="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error",
-    confidence="recorded", as_of="2026")  # fmt: skip
+    recorded="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error",
+    as_of="2026")  # fmt: skip
 def sampling_out_of_range(request: ResponsesBody) -> Iterator[Violation]:
     for name, most in (("temperature", 2), ("top_p", 1)):
         value = request.setting(name)
@@ -411,8 +409,8 @@ responses("OAR-PARAM-02", "The reasoning effort is one that the model has.",
     fields=lambda request: {"effort": request.reasoning["effort"], "allowed": quote_names(request.traits.efforts)},
     certain=lambda request: request.traits.confidence != "low",
     remedy="Use an effort of the model; see `tenuto models`.",
-    source="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols B.1",
-    confidence="recorded", as_of="2026-09")  # fmt: skip
+    recorded="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols B.1",
+    as_of="2026-09")  # fmt: skip
 
 
 def _rejects_sampling(request: ResponsesBody) -> bool:
@@ -481,7 +479,7 @@ openai("OAR-PARAM-05", "A request continues a previous response or a conversatio
     param="previous_response_id", code="mutually_exclusive_parameters", at="/previous_response_id",
     when=lambda request: len(request.given("previous_response_id", "conversation")) == 2,
     certain=lambda request: request.body["previous_response_id"] and request.body["conversation"],
-    remedy="Send one of them.", source="protocols B.1", confidence="documented", as_of="2026-11")  # fmt: skip
+    remedy="Send one of them.", documented="protocols B.1", as_of="2026-11")  # fmt: skip
 
 
 @responses("OAR-PARAM-06", "The previous response is stored.",
@@ -510,8 +508,7 @@ responses("OAR-PARAM-07", "Organizations with zero data retention cannot continu
 openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.",
     severity="lost", at="/instructions",
     when=lambda request: request.previous and request.previous.request.get("instructions") and not request.setting("instructions"),
-    remedy="Send the instructions with every request.", source="protocols B.1", confidence="documented",
-    as_of="2026-11")  # fmt: skip
+    remedy="Send the instructions with every request.", documented="protocols B.1", as_of="2026-11")  # fmt: skip
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -534,7 +531,7 @@ openai("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most
     when=lambda tool: len(tool.name) > 64 or not _TOOL_NAME.fullmatch(tool.name),
     fields=lambda tool: {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)},
     message=lambda tool: _TOOL_NAME.fullmatch(tool.name) is not None, remedy="Map tool names to valid ones and back.",
-    source="protocols F", confidence="documented", as_of="2026-11")  # fmt: skip
+    documented="protocols F", as_of="2026-11")  # fmt: skip
 
 
 @openai("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
