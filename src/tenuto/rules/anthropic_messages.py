@@ -63,8 +63,8 @@ _UNTYPED = "connector_text"
 @anthropic("ANT-MSG-11", "A block has a known type, and only the fields of its type.",
     UnverifiedText("{path}: Input tag '{type}' found using 'type' does not match any of the expected tags"),
     "{path}.{type}.{key}: Extra inputs are not permitted",
-    remedy="Send only blocks of this dialect, and unknown ones only to the provider that sent them.",
-    inferred="SDK types; error texts quoted by clients", as_of="2026-11")  # fmt: skip
+    remedy="Send only blocks of this dialect, and unknown ones only to the provider that sent them.", as_of="2026-11",
+    inferred="SDK types; error texts quoted by clients")  # fmt: skip
 def unknown_block(request: MessagesBody) -> Iterator[Violation]:
     inner = request.inner_blocks
     for message in request.messages:
@@ -100,23 +100,21 @@ anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server 
     severity="warned",
     each=lambda request: [message for before, message in pairwise(request.see(request.messages)) if message.role == before.role],
     at="/role", when=lambda message: message.role != "system", fields=lambda message: {"role": message.role},
-    remedy="None needed; join them before checking calls and results.",
-    recorded="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)",
-    as_of="2026")  # fmt: skip
+    remedy="None needed; join them before checking calls and results.", as_of="2026",
+    recorded="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)")  # fmt: skip
 
 claude("ANT-MSG-08", "The model has a system role among the messages.",
-    "role 'system' is not supported on this model",
-    applies=lambda request: request.traits.system_mid == "rejected", each=lambda request: request.messages, at="/role",
-    when=lambda message: message.role == "system",
-    remedy="Send it as marked text of the user, or in `system`, which changes the prefix.",
-    source="claude-code#61412; pydantic-ai#6765", as_of="2026-07")  # fmt: skip
+    "role 'system' is not supported on this model", applies=lambda request: request.traits.system_mid == "rejected",
+    each=lambda request: request.messages, at="/role", when=lambda message: message.role == "system",
+    remedy="Send it as marked text of the user, or in `system`, which changes the prefix.", as_of="2026-07",
+    source="claude-code#61412; pydantic-ai#6765")  # fmt: skip
 
 
 @claude("ANT-MSG-09", "A system message follows a user message.",
     UnverifiedText("messages.{i}: a `system` message must directly follow a `user` message"),
     applies=lambda request: request.traits.system_mid in ("native", "unverified"),
-    remedy="Move it after the user message.", documented="pydantic-ai#6765; documentation",
-    as_of="2026-07")  # fmt: skip
+    remedy="Move it after the user message.", as_of="2026-07",
+    documented="pydantic-ai#6765; documentation")  # fmt: skip
 def system_message_misplaced(request: MessagesBody) -> Iterator[Violation]:
     before = ""
     for message in request.messages:
@@ -128,9 +126,8 @@ def system_message_misplaced(request: MessagesBody) -> Iterator[Violation]:
 
 @anthropic("ANT-MSG-03", "Every message has content, except a last assistant message.",
     "messages.{i}: all messages must have non-empty content except for the optional final assistant message",
-    remedy="Omit empty messages.",
-    source="claude-code#6774; inspect_ai#832; langchain#35676; recorded: mirascope-ts__input.empty-call",
-    as_of="2026-03")  # fmt: skip
+    remedy="Omit empty messages.", as_of="2026-03",
+    source="claude-code#6774; inspect_ai#832; langchain#35676; recorded: mirascope-ts__input.empty-call")  # fmt: skip
 def message_empty(request: MessagesBody) -> Iterator[Violation]:
     for message in request.see(request.messages):
         is_prefill = message is request.messages[-1] and message.role == "assistant"
@@ -141,17 +138,16 @@ def message_empty(request: MessagesBody) -> Iterator[Violation]:
 
 
 claude("ANT-CACHE-03", "An empty text block has no cache_control.",
-    "{path}.text: cache_control cannot be set for empty text blocks",
-    each=lambda request: request.content("text"),
+    "{path}.text: cache_control cannot be set for empty text blocks", each=lambda request: request.content("text"),
     when=lambda item: item.raw.get("cache_control") is not None and item.raw.get("text") == "",
-    fields=lambda item: {"path": item.path}, remedy="Omit the empty text.",
-    source="ad4m#996; error texts quoted by clients", as_of="2026-03")  # fmt: skip
+    fields=lambda item: {"path": item.path}, remedy="Omit the empty text.", as_of="2026-03",
+    source="ad4m#996; error texts quoted by clients")  # fmt: skip
 
 
 @anthropic("ANT-MSG-01", "Text blocks are not empty.",
     "{part}: text content blocks must be non-empty",
-    remedy="Omit the block; in a signed turn, put nothing in its place.", source="claude-code#59812; mtga#68",
-    as_of="2026-05")  # fmt: skip
+    remedy="Omit the block; in a signed turn, put nothing in its place.", as_of="2026-05",
+    source="claude-code#59812; mtga#68")  # fmt: skip
 def text_empty(request: MessagesBody) -> Iterator[Violation]:
     for pointer, block in objects(request.body.get("system"), "/system"):
         if block.get("text") == "":
@@ -162,10 +158,9 @@ def text_empty(request: MessagesBody) -> Iterator[Violation]:
 
 
 @anthropic("ANT-MSG-02", "A message is not only whitespace; a blank block next to others of an assistant is accepted.",
-    "messages: text content blocks must contain non-whitespace text",
-    remedy="Omit the message.",
-    source="home-assistant#175637; claude-code#23369; accepted, recorded: llm-anthropic__anthropic.tools-02",
-    as_of="2026-07")  # fmt: skip
+    "messages: text content blocks must contain non-whitespace text", remedy="Omit the message.", as_of="2026-07",
+    source="home-assistant#175637; claude-code#23369; accepted, recorded: "
+    "llm-anthropic__anthropic.tools-02")  # fmt: skip
 def message_blank(request: MessagesBody) -> Iterator[Violation]:
     for message in request.messages:
         if any(block.type != "text" or block.text.strip() for block in request.see(message.blocks)):
@@ -179,17 +174,17 @@ claude("ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, u
     "This model does not support assistant message prefill. The conversation must end with a user message.",
     applies=lambda request: request.traits.prefill == "rejected",
     each=lambda request: request.messages[-1:] if request.see(request.turns) and request.open_turn and not request.is_paused else (),
-    at="/role", remedy="End with a user message or results; for a fixed form, use structured output.",
-    recorded="opencode#13768; DCP#520; claude-code#52433; recorded: activeagent__docs.actions.structured_output",
-    as_of="2026-05")  # fmt: skip
+    at="/role", remedy="End with a user message or results; for a fixed form, use structured output.", as_of="2026-05",
+    recorded="opencode#13768; DCP#520; claude-code#52433; recorded: "
+    "activeagent__docs.actions.structured_output")  # fmt: skip
 
 
 @anthropic("ANT-MSG-05", "A prefill does not end with whitespace and is not combined with thinking.",
     "messages: final assistant content cannot end with trailing whitespace",
     UnverifiedText("messages: final assistant content cannot be prefilled when thinking is enabled"),
     applies=lambda request: request.traits.prefill != "rejected",
-    remedy="Strip the text; send no prefill with thinking.",
-    source="error texts quoted by clients; second text from memory", as_of="2025")  # fmt: skip
+    remedy="Strip the text; send no prefill with thinking.", as_of="2025",
+    source="error texts quoted by clients; second text from memory")  # fmt: skip
 def prefill_invalid(request: MessagesBody) -> Iterator[Violation]:
     last = request.open_turn
     if last is None or request.is_paused:
@@ -234,9 +229,8 @@ def _images(request: MessagesBody) -> Iterator[_Image]:
     "{path}.image.source.base64: The image was specified using the {t} media type, but the image appears to be a "
     "{actual} image",
     UnverifiedText("{path}.image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or "
-    "'image/webp'"),
-    remedy="Read the media type from the first bytes.",
-    source="error texts quoted by clients, as for a tool result of Claude Code", as_of="2026")  # fmt: skip
+    "'image/webp'"), remedy="Read the media type from the first bytes.", as_of="2026",
+    source="error texts quoted by clients, as for a tool result of Claude Code")  # fmt: skip
 def image_type_wrong(request: MessagesBody) -> Iterator[Violation]:
     modes = request.traits.thinking
     compared = bool(request.model and modes) and "none" not in modes  # older models accepted any name
@@ -250,25 +244,25 @@ def image_type_wrong(request: MessagesBody) -> Iterator[Violation]:
 
 
 claude("ANT-MEDIA-03", "An image has at most 5 MB; 10 MB of base64 were reported lately.",
-    "{path}.image.source.base64: image exceeds 5 MB maximum: {n} bytes > 5242880 bytes",
-    each=_images, at="/source", when=lambda image: decoded_size(image.data) > _MAX_IMAGE_BYTES,
+    "{path}.image.source.base64: image exceeds 5 MB maximum: {n} bytes > 5242880 bytes", each=_images, at="/source",
+    when=lambda image: decoded_size(image.data) > _MAX_IMAGE_BYTES,
     fields=lambda image: {"path": image.path, "n": decoded_size(image.data)},
-    certain=lambda image: decoded_size(image.data) > _SURE_IMAGE_BYTES, remedy="Compress the image.",
-    source="error texts quoted by clients; oh-my-pi#10633 (10 MB)", as_of="2026-09")  # fmt: skip
+    certain=lambda image: decoded_size(image.data) > _SURE_IMAGE_BYTES, remedy="Compress the image.", as_of="2026-09",
+    source="error texts quoted by clients; oh-my-pi#10633 (10 MB)")  # fmt: skip
 
 claude("ANT-MEDIA-01", "An image is at most 8000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels",
     each=_images, at="/source", when=lambda image: image.side > _MAX_SIDE, fields=lambda image: {"path": image.path},
-    remedy="Scale it down before storing it, or request that with `transformations`.",
-    source="claude-code#4778,#5147; oh-my-pi#10633", as_of="2026-09")  # fmt: skip
+    remedy="Scale it down before storing it, or request that with `transformations`.", as_of="2026-09",
+    source="claude-code#4778,#5147; oh-my-pi#10633")  # fmt: skip
 
 claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image "
     "requests: 2000 pixels",
     each=lambda request: _images(request) if len(request.content("image")) > _MANY_IMAGES else (), at="/source",
     when=lambda image: image.side > _MAX_SIDE_OF_MANY, fields=lambda image: {"path": image.path},
-    remedy="Scale all of them down, or remove old ones where a turn is complete.",
-    source="claude-code#49537,#9375; oh-my-pi#10633", as_of="2026-04")  # fmt: skip
+    remedy="Scale all of them down, or remove old ones where a turn is complete.", as_of="2026-04",
+    source="claude-code#49537,#9375; oh-my-pi#10633")  # fmt: skip
 
 
 # --- calls and results ------------------------------------------------------------------------------------------------
@@ -278,8 +272,8 @@ _CALL_FIELDS = ("caller", "toolset_name")
 @anthropic("ANT-TOOL-05", "Call ids have only letters, digits, underscores and hyphens.",
     "messages.{i}.content.{j}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
     "messages.{i}.content.{j}.tool_result.tool_use_id: String should match pattern '^[a-zA-Z0-9_-]+$'",
-    remedy="Map the ids of call and result the same way, to at most 64 characters.",
-    source="LibreChat agents#153; langchain#37756; bifrost#5097; litellm#31094", as_of="2026-07")  # fmt: skip
+    remedy="Map the ids of call and result the same way, to at most 64 characters.", as_of="2026-07",
+    source="LibreChat agents#153; langchain#37756; bifrost#5097; litellm#31094")  # fmt: skip
 def call_id_invalid(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use", "tool_result"):
         key = "id" if block.type == "tool_use" else "tool_use_id"
@@ -291,30 +285,31 @@ anthropic("ANT-TOOL-12", "The input of a call is an object.",
     "messages.{i}.content.{j}.tool_use.input: Input should be a valid dictionary",
     each=lambda request: request.blocks("tool_use"), at="/input",
     when=lambda block: not isinstance(block.raw.get("input"), dict),
-    remedy="Wrap the text as a field, and return a result that says that the call failed.",
-    source="error texts quoted by clients", as_of="2026-06")  # fmt: skip
+    remedy="Wrap the text as a field, and return a result that says that the call failed.", as_of="2026-06",
+    source="error texts quoted by clients")  # fmt: skip
 
 anthropic("ANT-TOOL-13", "A result whose content is a list has a block in it.",
     UnverifiedText("messages.{i}.content.{j}.tool_result.content: List should have at least 1 item"),
     each=lambda request: request.blocks("tool_result"), at="/content",
     when=lambda block: block.raw.get("content") == [],
-    remedy="Omit the content, or send a text; an empty string is accepted.", source="reports of clients",
-    as_of="2026-06")  # fmt: skip
+    remedy="Omit the content, or send a text; an empty string is accepted.", as_of="2026-06",
+    source="reports of clients")  # fmt: skip
 
 anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
     "messages.{i}.content.{j}: `tool_use` ids must be unique",
     each=lambda request: [block for turn in request.assistant_turns() for block in _repeated(turn.calls, "id")],
-    at="/id", remedy="Map ids one to one within a request.",
-    source="cua#524; claude-code#20700,#28515; accepted across turns, recorded: pydantic-ai__tool_search.*",
-    as_of="2026-02")  # fmt: skip
+    at="/id", remedy="Map ids one to one within a request.", as_of="2026-02",
+    source="cua#524; claude-code#20700,#28515; accepted across turns, recorded: "
+    "pydantic-ai__tool_search.*")  # fmt: skip
 
 
 @anthropic("ANT-TOOL-01", "Every call has its result in the next turn.",
     "messages.{i}: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. Each `tool_use` "
     "block must have a corresponding `tool_result` block in the next message.",
     remedy="Give every call a result, even one that says it was denied or interrupted. Put text before the calls.",
+    as_of="2026-07",
     recorded="claude-code#7929; text after a call, recorded: opencode__rejects-malformed-assistant-tool-order; joined "
-    "messages accepted, recorded: pydantic-ai__tool_search.*", as_of="2026-07")  # fmt: skip
+    "messages accepted, recorded: pydantic-ai__tool_search.*")  # fmt: skip
 def call_without_result(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_use"))
     for turn, after in pairwise([*request.turns, MessagesTurn("")]):
@@ -334,8 +329,8 @@ def call_without_result(request: MessagesBody) -> Iterator[Violation]:
 @anthropic("ANT-TOOL-02", "Every result answers a call of the turn before it.",
     "messages.{i}.content.{j}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` block "
     "must have a corresponding `tool_use` block in the previous message.",
-    remedy="Shorten conversations only where all calls are answered; omit a lone result.",
-    source="claude-code#18947; Anthropic.SDK#184", as_of="2026-02")  # fmt: skip
+    remedy="Shorten conversations only where all calls are answered; omit a lone result.", as_of="2026-02",
+    source="claude-code#18947; Anthropic.SDK#184")  # fmt: skip
 def result_without_call(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_result"))
     calls: set[str] = set()
@@ -349,8 +344,7 @@ def result_without_call(request: MessagesBody) -> Iterator[Violation]:
 
 @anthropic("ANT-TOOL-04", "A call has one result.",
     "messages.{i}.content.{j}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
-    "{id}",
-    remedy="Keep the first result.", source="error texts quoted by clients", as_of="2026-11")  # fmt: skip
+    "{id}", remedy="Keep the first result.", as_of="2026-11", source="error texts quoted by clients")  # fmt: skip
 def result_repeated(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_result"))
     for turn in request.turns:
@@ -361,8 +355,8 @@ def result_repeated(request: MessagesBody) -> Iterator[Violation]:
 @anthropic("ANT-TOOL-06", "Results come first in the turn after the calls.",
     "messages.{i}: Did not find {n} `tool_result` block(s) at the beginning of this message. Messages following "
     "`tool_use` blocks must begin with a matching number of `tool_result` blocks.",
-    remedy="Put the results first and the text after them.", source="rivet#487; documentation",
-    as_of="2025-03")  # fmt: skip
+    remedy="Put the results first and the text after them.", as_of="2025-03",
+    source="rivet#487; documentation")  # fmt: skip
 def results_not_first(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_result"))
     for before, turn in pairwise(request.turns):
@@ -371,9 +365,8 @@ def results_not_first(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(turn.blocks[0].pointer, {"n": len(before.calls)})
 
 
-@claude("ANT-TOOL-18", "A call comes back with the `caller` and `toolset_name` that it had.",
-    severity="lost", remedy="Send back every field of a call, known or not.", documented="SDK types",
-    as_of="2026-11")  # fmt: skip
+@claude("ANT-TOOL-18", "A call comes back with the `caller` and `toolset_name` that it had.", severity="lost",
+    remedy="Send back every field of a call, known or not.", as_of="2026-11", documented="SDK types")  # fmt: skip
 def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use") if request.tokens.is_known else ():
         fields = request.issued_fields(block.raw["id"])
@@ -397,8 +390,8 @@ _SEALED = {"web_search_result": "encrypted_content", "web_search_result_location
 
 @anthropic("ANT-SRV-01", "The result of a server tool follows its call.",
     "messages.{i}.content.{j}: unexpected `tool_use_id` found in `{type}` blocks: {id}. Each `{type}` block must have "
-    "a corresponding `{use}` block before it.",
-    remedy="Keep both in place, or omit both.", source="claude-code#64383,#80439,#84783", as_of="2026-08")  # fmt: skip
+    "a corresponding `{use}` block before it.", remedy="Keep both in place, or omit both.", as_of="2026-08",
+    source="claude-code#64383,#80439,#84783")  # fmt: skip
 def server_result_without_call(request: MessagesBody) -> Iterator[Violation]:
     for blocks in _server_work(request):
         calls: set[tuple[str, str]] = set()
@@ -414,8 +407,8 @@ def server_result_without_call(request: MessagesBody) -> Iterator[Violation]:
 
 @anthropic("ANT-SRV-02", "A server tool that was called in a complete turn has a result.",
     "messages.{i}: `{name}` tool use with id `{id}` was found without a corresponding `{name}_tool_result` block",
-    remedy="Omit the call, or keep its result.", documented="documentation; error texts quoted by clients",
-    as_of="2026")  # fmt: skip
+    remedy="Omit the call, or keep its result.", as_of="2026",
+    documented="documentation; error texts quoted by clients")  # fmt: skip
 def server_call_without_result(request: MessagesBody) -> Iterator[Violation]:
     for blocks in _server_work(request)[:-1]:
         answered = {text(block.raw, "tool_use_id") for block in blocks if is_server_result(block.type)}
@@ -426,7 +419,7 @@ def server_call_without_result(request: MessagesBody) -> Iterator[Violation]:
 
 @anthropic("ANT-SRV-03", "Advisor blocks in the conversation need the advisor tool.",
     UnverifiedText("messages.{i}.content.{j}: `advisor` blocks need the advisor tool in `tools`"),
-    remedy="Define the tool, or omit the advisor blocks.", source="reports of clients", as_of="2026-08")  # fmt: skip
+    remedy="Define the tool, or omit the advisor blocks.", as_of="2026-08", source="reports of clients")  # fmt: skip
 def advisor_not_defined(request: MessagesBody) -> Iterator[Violation]:
     if any(text(tool, "type").startswith("advisor") for _, tool in request.tools()):
         return
@@ -437,8 +430,8 @@ def advisor_not_defined(request: MessagesBody) -> Iterator[Violation]:
 
 @claude("ANT-SRV-04", "Encrypted contents, indices and outputs of server tools come back unchanged.",
     UnverifiedText("messages.{i}.content.{j}: Invalid `{key}` in `{type}` block"),
-    remedy="Send tokens back unchanged; exclude them from redaction.", source="inspect_ai#4603; vercel/ai#17379",
-    as_of="2026-07")  # fmt: skip
+    remedy="Send tokens back unchanged; exclude them from redaction.", as_of="2026-07",
+    source="inspect_ai#4603; vercel/ai#17379")  # fmt: skip
 def encrypted_content_invalid(request: MessagesBody) -> Iterator[Violation]:
     broken = ""
     for block, key, holder, subject in _sealed_fields(request):
@@ -462,9 +455,9 @@ def _sealed_fields(request: MessagesBody) -> Iterator[tuple[BodyBlock, str, Fiel
                 yield block, key, item, text(item, "url")
 
 
-@anthropic("ANT-SRV-05", "A conversation with code execution names its container by id.",
-    severity="lost", remedy="Store the id of the container with the turn and send it.", source="litellm#36228",
-    as_of="2026-08")  # fmt: skip
+@anthropic("ANT-SRV-05", "A conversation with code execution names its container by id.", severity="lost",
+    remedy="Store the id of the container with the turn and send it.", as_of="2026-08",
+    source="litellm#36228")  # fmt: skip
 def container_missing(request: MessagesBody) -> Iterator[Violation]:
     container = request.setting("container")
     if request.is_paused and isinstance(container, dict) and container.get("id") is not None:
@@ -498,9 +491,8 @@ _CHARACTERS_PER_TOKEN = 6
 
 
 @claude("ANT-MSG-10", "The prompt fits into the context window.",
-    "prompt is too long: {n} tokens > {max} maximum",
-    remedy="Shorten the conversation.",
-    recorded="recorded: ruby-llm__chat_real_error_scenarios_anthropic_claude-haiku-4-5", as_of="2026")  # fmt: skip
+    "prompt is too long: {n} tokens > {max} maximum", remedy="Shorten the conversation.", as_of="2026",
+    recorded="recorded: ruby-llm__chat_real_error_scenarios_anthropic_claude-haiku-4-5")  # fmt: skip
 def prompt_too_long(request: MessagesBody) -> Iterator[Violation]:
     request.exercised.add(request.running)
     window = request.traits.context_window or _LARGEST_WINDOW

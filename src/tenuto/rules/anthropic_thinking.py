@@ -122,8 +122,8 @@ claude("ANT-THINK-18", "A reasoning block has no cache_control.",
     "messages.{i}.content.{j}.{type}.cache_control: Extra inputs are not permitted",
     each=lambda request: request.blocks(*REASONING), at="/cache_control",
     when=lambda block: "cache_control" in block.raw, fields=lambda block: {"type": block.type},
-    remedy="Put the cache_control on the next block that may have one.",
-    source="litellm#39815; error texts quoted by clients", as_of="2026-09")  # fmt: skip
+    remedy="Put the cache_control on the next block that may have one.", as_of="2026-09",
+    source="litellm#39815; error texts quoted by clients")  # fmt: skip
 
 claude("ANT-THINK-01", "A thinking block has its signature.",
     "messages.{i}.content.{j}.thinking.signature: Field required",
@@ -131,21 +131,19 @@ claude("ANT-THINK-01", "A thinking block has its signature.",
     each=lambda request: request.blocks("thinking"), at="/signature",
     when=lambda block: not isinstance(block.raw.get("signature"), str),
     message=lambda block: block.raw.get("signature") is not None,
-    remedy="Omit this block and record the loss; a signature cannot be made up.", source="clawcodex#862; bifrost#6942",
-    as_of="2026-09")  # fmt: skip
+    remedy="Omit this block and record the loss; a signature cannot be made up.", as_of="2026-09",
+    source="clawcodex#862; bifrost#6942")  # fmt: skip
 
 claude("ANT-THINK-03", "A thinking block has its `thinking` field, even if the text is empty.",
-    "messages.{i}.content.{j}.thinking.thinking: Field required",
-    each=lambda request: request.blocks("thinking"), at="/thinking",
-    when=lambda block: not isinstance(block.raw.get("thinking"), str), remedy="Always write the field.",
-    source="reports of clients", as_of="2026-06")  # fmt: skip
+    "messages.{i}.content.{j}.thinking.thinking: Field required", each=lambda request: request.blocks("thinking"),
+    at="/thinking", when=lambda block: not isinstance(block.raw.get("thinking"), str), remedy="Always write the field.",
+    as_of="2026-06", source="reports of clients")  # fmt: skip
 
 claude("ANT-THINK-14", "A redacted thinking block has its data, unchanged.",
     "messages.{i}.content.{j}.redacted_thinking.data: Field required",
-    UnverifiedText("messages.{i}.content.{j}: Invalid `data` in `redacted_thinking` block"),
-    each=_refused_reasoning, at="/data", message=lambda block: "data" in block.raw,
-    remedy="Send it back unchanged and in its place.", inferred="bifrost#5094; error texts quoted by clients",
-    as_of="2026-07")  # fmt: skip
+    UnverifiedText("messages.{i}.content.{j}: Invalid `data` in `redacted_thinking` block"), each=_refused_reasoning,
+    at="/data", message=lambda block: "data" in block.raw, remedy="Send it back unchanged and in its place.",
+    as_of="2026-07", inferred="bifrost#5094; error texts quoted by clients")  # fmt: skip
 
 
 # --- place ------------------------------------------------------------------------------------------------------------
@@ -154,8 +152,8 @@ claude("ANT-THINK-14", "A redacted thinking block has its data, unchanged.",
     "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` "
     "and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this "
     f"requirement, disable `thinking`. Please consult our documentation at {_DOCS}",
-    remedy="Send the reasoning back; if it is lost, turn thinking off for this request.",
-    source="pydantic-ai#2075; haystack#2146; n8n#22550; claude-code#11978", as_of="2025-12")  # fmt: skip
+    remedy="Send the reasoning back; if it is lost, turn thinking off for this request.", as_of="2025-12",
+    source="pydantic-ai#2075; haystack#2146; n8n#22550; claude-code#11978")  # fmt: skip
 def call_turn_without_reasoning(request: MessagesBody) -> Iterator[Violation]:
     first = _first_call_turn(request.turns) if request.budget is not None else None
     if first is None or first.blocks[0].type in REASONING:
@@ -182,8 +180,8 @@ def _first_call_turn(turns: list[MessagesTurn]) -> MessagesTurn | None:
 @claude("ANT-THINK-06", "Without thinking, a last assistant message has no reasoning.",
     "messages.{i}.content.{j}: When thinking is disabled, an `assistant` message in the final position cannot contain "
     "`thinking`. To use thinking blocks, enable `thinking` in your request.",
-    remedy="Turn thinking on, or omit the reasoning of the last message.", source="forgecode#1195,#1853",
-    as_of="2025-11")  # fmt: skip
+    remedy="Turn thinking on, or omit the reasoning of the last message.", as_of="2025-11",
+    source="forgecode#1195,#1853")  # fmt: skip
 def reasoning_in_prefill(request: MessagesBody) -> Iterator[Violation]:
     off = request.mode == "disabled" or (not request.mode and request.traits.thinking_default == "no")
     if off and request.open_turn is not None:
@@ -195,66 +193,63 @@ claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
     "messages.{i}: The final block in an assistant message cannot be `thinking`.",
     each=lambda request: [turn.blocks[-1] for turn in request.assistant_turns() if turn.blocks],
     when=lambda block: block.type == "thinking",
-    remedy="Do not send a turn that is only reasoning; store it and record the loss.",
-    source="forgecode#2107,PR#3073; hermes PR#13010", as_of="2026-04")  # fmt: skip
+    remedy="Do not send a turn that is only reasoning; store it and record the loss.", as_of="2026-04",
+    source="forgecode#2107,PR#3073; hermes PR#13010")  # fmt: skip
 
 
 # --- token ------------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-02", "A signature is one that this account received for the same text.",
-    _INVALID_SIGNATURE,
-    each=_refused_reasoning, at="/signature",
+    _INVALID_SIGNATURE, each=_refused_reasoning, at="/signature",
     remedy="Store signatures byte for byte; omit blocks of another issuer; retry once without the reasoning of the "
-    "message.", source="claudish#182; UncommonRoute#20; anthropic-sdk-python#1598", as_of="2026-08")  # fmt: skip
+    "message.", as_of="2026-08", source="claudish#182; UncommonRoute#20; anthropic-sdk-python#1598")  # fmt: skip
 
 claude("ANT-THINK-13", "Reasoning goes back to the platform that signed it: Anthropic, Bedrock, Vertex or Foundry.",
-    _INVALID_SIGNATURE,
-    each=_refused_reasoning,
-    remedy="Treat the platform as part of the scope of a token; omit the token on another platform.",
-    source="openclaw#110079", as_of="2026-07")  # fmt: skip
+    _INVALID_SIGNATURE, each=_refused_reasoning,
+    remedy="Treat the platform as part of the scope of a token; omit the token on another platform.", as_of="2026-07",
+    source="openclaw#110079")  # fmt: skip
 
 claude("ANT-THINK-16", "Thinking blocks are not joined under one signature, nor split.",
-    _INVALID_SIGNATURE,
-    each=_refused_reasoning, remedy="Store one token per block.", source="any-llm#1312; litellm#13834",
-    as_of="2026-07")  # fmt: skip
+    _INVALID_SIGNATURE, each=_refused_reasoning, remedy="Store one token per block.", as_of="2026-07",
+    source="any-llm#1312; litellm#13834")  # fmt: skip
 
 claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, its place and the blocks before it.",
     "messages.{i}.content.{j}: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
-    "modified. These blocks must remain as they were in the original response.",
-    each=_refused_reasoning, remedy="Send that message unchanged; as a last resort, omit all of its reasoning once.",
-    source="claude-code#63203,#63284; pi-anthropic-auth#66; anthropic-auth#49", as_of="2026-09")  # fmt: skip
+    "modified. These blocks must remain as they were in the original response.", each=_refused_reasoning,
+    remedy="Send that message unchanged; as a last resort, omit all of its reasoning once.", as_of="2026-09",
+    source="claude-code#63203,#63284; pi-anthropic-auth#66; anthropic-auth#49")  # fmt: skip
 
 
 # --- prefix -----------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it in its turn.",
     f"{_BOUND} The `thinking` block that preceded this one when it was created is missing from this request.",
     applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
-    remedy="Send all reasoning of a turn, or none.", source="KiroCrew PR#11513", as_of="2026-09")  # fmt: skip
+    remedy="Send all reasoning of a turn, or none.", as_of="2026-09", source="KiroCrew PR#11513")  # fmt: skip
 
 claude("ANT-THINK-08", "Bound reasoning follows the same system prompt, tools and messages as before.",
     f"{_BOUND} Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".",
     applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
     remedy="Only append to a conversation; keep tools and system prompt; send changes as system messages.",
-    documented="KiroCrew#11485; opencode#46653; goose PR#11836", as_of="2026-09")  # fmt: skip
+    as_of="2026-09", documented="KiroCrew#11485; opencode#46653; goose PR#11836")  # fmt: skip
 
-claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.",
-    severity="lost", each=_refused_reasoning, remedy="Omit it before sending and record the loss.",
-    documented="Anthropic docs on preserved thinking; SDK types", as_of="2026-09")  # fmt: skip
+claude("ANT-THINK-10", "Reasoning of a model that this one cannot read is dropped silently.", severity="lost",
+    each=_refused_reasoning, remedy="Omit it before sending and record the loss.", as_of="2026-09",
+    documented="Anthropic docs on preserved thinking; SDK types")  # fmt: skip
 
-claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.",
-    severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
-    remedy="Store the account with every token.", documented="Anthropic docs on preserved thinking; SDK types",
-    as_of="2026-09")  # fmt: skip
+claude("ANT-THINK-11", "Bound reasoning of another account is dropped silently.", severity="lost",
+    applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
+    remedy="Store the account with every token.", as_of="2026-09",
+    documented="Anthropic docs on preserved thinking; SDK types")  # fmt: skip
 
 claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix is dropped on every request.",
     severity="lost", applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
-    remedy="After shortening a conversation, remove the stale reasoning once.", documented="pi#9391",
-    as_of="2026-09")  # fmt: skip
+    remedy="After shortening a conversation, remove the stale reasoning once.", as_of="2026-09",
+    documented="pi#9391")  # fmt: skip
 
 
 # --- missing reasoning ------------------------------------------------------------------------------------------------
-@claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.",
-    severity="warned", remedy="Of all ways to degrade, this is the safe one; count how often it happens.",
-    source="live test on Sonnet 4.5", as_of="2026-07")  # fmt: skip
+@claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.", severity="warned",
+    remedy="Of all ways to degrade, this is the safe one; count how often it happens.", as_of="2026-07",
+    source="live test on Sonnet 4.5")  # fmt: skip
 def reasoning_omitted(request: MessagesBody) -> Iterator[Violation]:
     for turn in request.assistant_turns() if request.tokens.is_known else ():
         if turn.blocks and not turn.of(*REASONING):
@@ -263,18 +258,18 @@ def reasoning_omitted(request: MessagesBody) -> Iterator[Violation]:
                 yield Violation(f"/messages/{turn.blocks[0].i}")
 
 
-claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, and then imitated.",
-    severity="warned", each=lambda request: [block for turn in request.assistant_turns() for block in turn.of("text")],
+claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, and then imitated.", severity="warned",
+    each=lambda request: [block for turn in request.assistant_turns() for block in turn.of("text")],
     when=lambda block: block.text.lstrip().startswith(_THINKING_TAGS),
-    remedy="Omit it, or mention it in a note of the user or the system.", source="pydantic-ai#5869",
-    as_of="2026-06")  # fmt: skip
+    remedy="Omit it, or mention it in a note of the user or the system.", as_of="2026-06",
+    source="pydantic-ai#5869")  # fmt: skip
 
 
 @anthropic("ANT-THINK-19", "If DeepSeek thinks, every assistant turn has its reasoning.",
-    "The `content[].thinking` in the thinking mode must be passed back to the API.",
-    only=("deepseek",), code="invalid_request_error",
-    remedy="For this target, keep blocks without a signature, and send an empty one with other turns.",
-    source="9router#2397; DeepSeek-Reasonix#8902; cursor-byok#276", as_of="2026-08")  # fmt: skip
+    "The `content[].thinking` in the thinking mode must be passed back to the API.", only=("deepseek",),
+    code="invalid_request_error",
+    remedy="For this target, keep blocks without a signature, and send an empty one with other turns.", as_of="2026-08",
+    source="9router#2397; DeepSeek-Reasonix#8902; cursor-byok#276")  # fmt: skip
 def deepseek_reasoning_missing(request: MessagesBody) -> Iterator[Violation]:
     if request.mode == "disabled" or request.traits.thinking_default == "no":
         return

@@ -257,9 +257,8 @@ def calls_of(pointer: str, message: Fields) -> Iterator[tuple[str, Fields]]:
     UnverifiedText(OPENAI_MISSING),
     UnverifiedText(OPENAI_WRONG_TYPE),
     UnverifiedText("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array "
-    "instead."),
-    param="{field}", code="{code}", final=True, remedy="Send the types of the API reference.",
-    documented="openai-openapi ChatCompletionRequest", as_of="2026-11")  # fmt: skip
+    "instead."), param="{field}", code="{code}", final=True, remedy="Send the types of the API reference.",
+    as_of="2026-11", documented="openai-openapi ChatCompletionRequest")  # fmt: skip
 def wrong_types(request: ChatBody) -> Iterator[Violation]:
     if request.body.get("messages") == []:
         yield Violation("/messages", {"field": "messages", "code": "empty_array"}, 2)
@@ -270,10 +269,9 @@ def wrong_types(request: ChatBody) -> Iterator[Violation]:
     "Roles are known; calls have an id and a function with a name; tool messages have the id of a call.",
     UnverifiedText(OPENAI_MISSING),
     "Invalid value: '{value}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and "
-    "'developer'.",
-    refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="{field}", code="{code}",
-    remedy="Send the fields of the API reference.", documented="openai-openapi ChatCompletionRequest",
-    as_of="2026-11")  # fmt: skip
+    "'developer'.", refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="{field}", code="{code}",
+    remedy="Send the fields of the API reference.", as_of="2026-11",
+    documented="openai-openapi ChatCompletionRequest")  # fmt: skip
 def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
     for pointer, message in request.messages():
         if message["role"] not in _ROLES:
@@ -298,29 +296,28 @@ openai("OAC-OAI-19", "The first small reasoning models accept no system or devel
     applies=lambda request: not request.traits.system_role, param="messages[{i}].role", code="unsupported_value",
     each=lambda request: request.messages("system", "developer"), at="/role",
     fields=lambda item: {"role": item[1]["role"]}, remedy="Put the instructions into the first user message.",
-    source="BetterChatGPT-PLUS#90; agent-framework#1077; new-api#847", as_of="2025-10")  # fmt: skip
+    as_of="2025-10", source="BetterChatGPT-PLUS#90; agent-framework#1077; new-api#847")  # fmt: skip
 chat("OAC-AZ-02", "Models of other vendors do not know the role developer.",
     "The request is invalid: developer is not one of ['system', 'assistant', 'user', 'tool', 'function']",
     applies=lambda request: request.switches.refuses_developer or not request.traits.developer_role,
     only=("azure", "vllm"), certain=False, each=lambda request: request.messages("developer"), at="/role",
-    remedy="Use the role system unless the model is OpenAI's.", source="experiential#804", as_of="2026-09")  # fmt: skip
+    remedy="Use the role system unless the model is OpenAI's.", as_of="2026-09", source="experiential#804")  # fmt: skip
 openai("OAC-OAI-08",
     "Older models accept images in user messages only; newer ones accept them elsewhere and do not see them.",
     "Invalid 'messages[{i}]'. Image URLs are only allowed for messages with role 'user', but this message with role "
-    "'{role}' contains an image URL.",
-    applies=lambda request: request.traits.user_images_only, each=lambda request: request.images(),
-    when=lambda item: item[2].get("role") != "user", fields=lambda item: {"role": text(item[2], "role")},
+    "'{role}' contains an image URL.", applies=lambda request: request.traits.user_images_only,
+    each=lambda request: request.images(), when=lambda item: item[2].get("role") != "user",
+    fields=lambda item: {"role": text(item[2], "role")},
     certain=lambda item: item[2].get("role") in ("tool", "assistant"),
-    remedy="Put the image into a user message after the results.",
-    source="openai-node#1030; OpenHands#7700; openai-openapi#523", as_of="2026-02")  # fmt: skip
+    remedy="Put the image into a user message after the results.", as_of="2026-02",
+    source="openai-node#1030; OpenHands#7700; openai-openapi#523")  # fmt: skip
 
 
 @openai("OAC-OAI-14", "An image is PNG, JPEG, GIF or WebP, and its URL can be fetched.",
     "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', "
     "'gif', 'webp'].",
-    "Error while downloading {url}.",
-    code="{code}", remedy="Check the first bytes; send the bytes instead of a URL.",
-    recorded="corpus openllmetry__openai.vision.vision_base64-02, vision-03", as_of="2026")  # fmt: skip
+    "Error while downloading {url}.", code="{code}", remedy="Check the first bytes; send the bytes instead of a URL.",
+    as_of="2026", recorded="corpus openllmetry__openai.vision.vision_base64-02, vision-03")  # fmt: skip
 def unreadable_image(request: ChatBody) -> Iterator[Violation]:
     for pointer, url, _ in request.images():
         place = f"{pointer}/image_url"
@@ -350,12 +347,12 @@ def _is_out_of_reach(url: str) -> bool:
 
 
 chat("OAC-OAI-10", "An assistant message without content has tool calls.",
-    UnverifiedText("Invalid value for 'content': expected a string, got null."),
-    refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, certain=False, param="messages.[{i}].content",
+    UnverifiedText("Invalid value for 'content': expected a string, got null."), refused_by=OPENAI_HOSTS,
+    accepted_by=LOCAL_HOSTS, certain=False, param="messages.[{i}].content",
     each=lambda request: request.messages("assistant"), at="/content",
     when=lambda item: item[1].get("content") is None and not any(map(item[1].get, _CONTENT_FIELDS)),
-    remedy="Leave out an empty message; an empty string is accepted.", inferred="text from memory",
-    as_of="2025")  # fmt: skip
+    remedy="Leave out an empty message; an empty string is accepted.", as_of="2025",
+    inferred="text from memory")  # fmt: skip
 
 
 # --- tool calls and results -------------------------------------------------------------------------------------------
@@ -365,7 +362,7 @@ chat("OAC-OAI-10", "An assistant message without content has tool calls.",
     UnverifiedText("Missing required parameter: 'messages[{i}].tool_calls[{j}].function.arguments'."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, code="{code}",
     param="messages[{i}].tool_calls[{j}].function.arguments", remedy="Send the string that was received.",
-    documented="openai-openapi ChatCompletionMessageToolCall", as_of="2026-05")  # fmt: skip
+    as_of="2026-05", documented="openai-openapi ChatCompletionMessageToolCall")  # fmt: skip
 def arguments_not_text(request: ChatBody) -> Iterator[Violation]:
     for pointer, call in request.tool_calls():
         function = call.get("function")
@@ -379,29 +376,28 @@ def arguments_not_text(request: ChatBody) -> Iterator[Violation]:
 
 chat("OAC-OAI-01", "The tool messages directly after an assistant message answer each of its calls.",
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The "
-    "following tool_call_ids did not have response messages: {ids}",
-    refused_by=(*PAIRED_HOSTS, "moonshot"), accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS), param="messages.[{i}].role",
+    "following tool_call_ids did not have response messages: {ids}", refused_by=(*PAIRED_HOSTS, "moonshot"),
+    accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS), param="messages.[{i}].role",
     each=lambda request: request.unanswered_calls(), at="/tool_calls", fields=lambda item: {"ids": item[1]},
-    remedy="Answer every call, and put nothing between a call and its results.",
-    source="cai#111; genkit#225; spring-ai-session#44", as_of="2026-09")  # fmt: skip
+    remedy="Answer every call, and put nothing between a call and its results.", as_of="2026-09",
+    source="cai#111; genkit#225; spring-ai-session#44")  # fmt: skip
 chat("OAC-OAI-02", "A tool message answers a call of the assistant message before it.",
     "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
     refused_by=PAIRED_HOSTS, accepted_by=(*LOCAL_HOSTS, *OWN_PAIR_HOSTS, "moonshot"), param="messages.[{i}].role",
     each=lambda request: request.stray_results(), at="/tool_call_id",
-    remedy="Cut a history only where no call is open.", source="promptflow#3130; GhidrAssist#45",
-    as_of="2025-09")  # fmt: skip
+    remedy="Cut a history only where no call is open.", as_of="2025-09",
+    source="promptflow#3130; GhidrAssist#45")  # fmt: skip
 chat("OAC-OAI-03", "Call ids of more than 40 characters were refused until January 2026.",
     "Invalid 'messages[{i}].tool_calls[{j}].id': string too long. Expected a string with maximum length 40, but got a "
-    "string with length {n} instead.",
-    only=("openai",), severity="warned", code="string_above_max_length",
+    "string with length {n} instead.", only=("openai",), severity="warned", code="string_above_max_length",
     each=lambda request: [call for call in request.tool_calls() if len(text(call[1], "id")) > request.switches.call_id_max],
     at="/id", fields=lambda item: {"n": len(item[1]["id"])}, remedy="Use ids of at most 40 characters.",
-    source="protocols C.1; vercel/ai#5171", as_of="2026-01")  # fmt: skip
+    as_of="2026-01", source="protocols C.1; vercel/ai#5171")  # fmt: skip
 openai("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",
     applies=lambda request: request.is_reasoning_model, severity="lost",
     each=lambda request: request.current_turn() if request.effort() != "none" else (),
-    when=lambda item: any(calls_of(*item)), remedy="Use Responses for tool loops, which carries it.",
-    documented="protocols C.1", as_of="2026-11")  # fmt: skip
+    when=lambda item: any(calls_of(*item)), remedy="Use Responses for tool loops, which carries it.", as_of="2026-11",
+    documented="protocols C.1")  # fmt: skip
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -437,19 +433,19 @@ for _id, _providers, _message, _fields in _UNKNOWN_MODEL_HOSTS:
 chat("OAC-MODEL-02", "The catalog has the model.",
     applies=lambda request: bool(request.context.row.model_names) and not request.traits.known, severity="warned",
     at="/model", when=lambda request: request.is_well_named,
-    remedy="Look up the id: nothing is known of the model, so no other rule for models is checked.",
-    documented="tenuto.catalog", as_of="2026-11")  # fmt: skip
+    remedy="Look up the id: nothing is known of the model, so no other rule for models is checked.", as_of="2026-11",
+    documented="tenuto.catalog")  # fmt: skip
 
 
 # --- numbers and sampling ---------------------------------------------------------------------------------------------
 @chat("OAC-OAI-18", "Numbers are in their range.",
     "Invalid '{p}': {type} below minimum value. Expected a value >= {bound}, but got {v} instead.",
     "Invalid '{p}': {type} above maximum value. Expected a value <= {bound}, but got {v} instead.",
-    UnverifiedText("Invalid type for '{p}': expected {wanted}, but got {v} instead."),
-    refused_by=OPENAI_HOSTS, accepted_by=("ollama", "lmstudio", "llamacpp"), param="{p}", code="{code}",
-    remedy="Send a value in the range of the API reference.",
-    recorded="corpus pydantic-ai__openai_responses.openai_responses_model_http_error; auto_job__find__chatgpt__rpa#40",
-    as_of="2026")  # fmt: skip
+    UnverifiedText("Invalid type for '{p}': expected {wanted}, but got {v} instead."), refused_by=OPENAI_HOSTS,
+    accepted_by=("ollama", "lmstudio", "llamacpp"), param="{p}", code="{code}",
+    remedy="Send a value in the range of the API reference.", as_of="2026",
+    recorded="corpus pydantic-ai__openai_responses.openai_responses_model_http_error; "
+    "auto_job__find__chatgpt__rpa#40")  # fmt: skip
 def number_out_of_range(request: ChatBody) -> Iterator[Violation]:
     for name, (least, most) in _RANGES.items():
         value = request.setting(name)
@@ -470,8 +466,8 @@ openai("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
     applies=lambda request: request.is_reasoning_model, param="max_tokens", code="unsupported_parameter",
     each=lambda request: request.given("max_tokens", "max_completion_tokens"),
-    when=lambda item: item[0] == "/max_tokens", remedy="Send max_completion_tokens to these models.",
-    source="corpus vercel-ai__reasoning-model-legacy-parameter-error", as_of="2026")  # fmt: skip
+    when=lambda item: item[0] == "/max_tokens", remedy="Send max_completion_tokens to these models.", as_of="2026",
+    source="corpus vercel-ai__reasoning-model-legacy-parameter-error")  # fmt: skip
 
 
 @openai("OAC-OAI-06", "A model that reasons accepts no sampling parameters.",
@@ -479,9 +475,9 @@ openai("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max
     "supported."),
     "Unsupported parameter: '{p}' is not supported with this model.",
     applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), param="{p}",
-    code="{code}", remedy="Omit sampling parameters for models that reason.",
+    code="{code}", remedy="Omit sampling parameters for models that reason.", as_of="2026-07",
     source="ccgate#113; cvdp#29; OpenHands#4131; corpus "
-    "mirascope__input.call_with_params.openai_gpt_5_mini_completions-01", as_of="2026-07")  # fmt: skip
+    "mirascope__input.call_with_params.openai_gpt_5_mini_completions-01")  # fmt: skip
 def sampling_refused(request: ChatBody) -> Iterator[Violation]:
     names = (*SAMPLING, "logprobs", "top_logprobs", "logit_bias", "stop")
     given = {name: value for name in names if (value := request.setting(name)) is not None}
@@ -503,9 +499,8 @@ def sampling_refused(request: ChatBody) -> Iterator[Violation]:
     UnverifiedText("Invalid 'tools[{i}].function.name': string does not match pattern. Expected a string that matches "
     "the pattern '^[a-zA-Z0-9_-]+$'."),
     UnverifiedText("Invalid '{p}': array too long. Expected an array with maximum length {max}, but got an array with "
-    "length {n} instead."),
-    code="{code}", remedy="Map names to allowed ones; send fewer.", documented="protocols C.1; Tools4AI#16",
-    as_of="2026")  # fmt: skip
+    "length {n} instead."), code="{code}", remedy="Map names to allowed ones; send fewer.", as_of="2026",
+    documented="protocols C.1; Tools4AI#16")  # fmt: skip
 def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
     for name, most in _MAX_LENGTHS.items():
         value = request.setting(name)
@@ -521,9 +516,8 @@ def bad_name_or_too_many(request: ChatBody) -> Iterator[Violation]:
 @openai("OAC-OAI-12", "A list of tools is not empty; without tools nothing chooses among them.",
     UnverifiedText("Invalid value for '{p}': '{p}' is only allowed when 'tools' are specified."),
     UnverifiedText("Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array "
-    "instead."),
-    certain=False, param="{p}", remedy="Omit tools, tool_choice and parallel_tool_calls together.",
-    inferred="text from memory", as_of="2026")  # fmt: skip
+    "instead."), certain=False, param="{p}", remedy="Omit tools, tool_choice and parallel_tool_calls together.",
+    as_of="2026", inferred="text from memory")  # fmt: skip
 def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
     if request.body.get("tools") == []:
         yield Violation("/tools", {"p": "tools"}, 1)
@@ -537,10 +531,10 @@ def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
     "Invalid schema for {use} '{name}': In context=({path}), 'additionalProperties' is required to be supplied and to "
     "be false.",
     "Invalid schema for {use} '{name}': In context=({path}), 'required' is required to be supplied and to be an array "
-    "including every key in properties. Missing '{missing}'.",
-    param="{field}", code="{code}", remedy="Rewrite the schema, or send strict false.",
+    "including every key in properties. Missing '{missing}'.", param="{field}", code="{code}",
+    remedy="Rewrite the schema, or send strict false.", as_of="2026-08",
     recorded="corpus mirascope-ts__input.strict-tool.openai_completions.handles-optional-properties-in-strict-mode; "
-    "openai-agents#1023; opencode#13737", as_of="2026-08")  # fmt: skip
+    "openai-agents#1023; opencode#13737")  # fmt: skip
 def strict_schema_is_open(request: ChatBody) -> Iterator[Violation]:
     for pointer, tool in request.tools():
         function = tool.get("function")
@@ -565,8 +559,8 @@ def _open_objects(schema: Any, pointer: str, fields: dict[str, Any]) -> Iterator
     "Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. To use function "
     "tools, use /v1/responses or set reasoning_effort to 'none'.",
     applies=lambda request: request.traits.chat_tools != "ok", only=("openai",), param="reasoning_effort",
-    remedy="Use Responses, or set the effort to none; on Azure Foundry omit the field.",
-    source="webmcp-tools#417; joplin#16451; openai-openapi#541; agentgateway#2894", as_of="2026-09")  # fmt: skip
+    remedy="Use Responses, or set the effort to none; on Azure Foundry omit the field.", as_of="2026-09",
+    source="webmcp-tools#417; joplin#16451; openai-openapi#541; agentgateway#2894")  # fmt: skip
 def tools_with_reasoning(request: ChatBody) -> Iterator[Violation]:
     tools, traits = request.tools(), request.traits
     unset = request.body.get("reasoning_effort") is None
@@ -580,9 +574,8 @@ def tools_with_reasoning(request: ChatBody) -> Iterator[Violation]:
 # --- output -----------------------------------------------------------------------------------------------------------
 @chat("OAC-OAI-11", "JSON mode needs the word json in a message.",
     UnverifiedText("'messages' must contain the word 'json' in some form, to use 'response_format' of type "
-    "'json_object'."),
-    only=(*OPENAI_HOSTS, "deepseek", "groq"), param="messages", remedy="Use a schema, or write json in a message.",
-    source="protocols B.1, C.4", as_of="2026")  # fmt: skip
+    "'json_object'."), only=(*OPENAI_HOSTS, "deepseek", "groq"), param="messages",
+    remedy="Use a schema, or write json in a message.", as_of="2026", source="protocols B.1, C.4")  # fmt: skip
 def json_mode_without_word(request: ChatBody) -> Iterator[Violation]:
     format = request.setting("response_format")
     if not isinstance(format, dict) or format.get("type") != "json_object":
@@ -595,12 +588,11 @@ chat("OAC-OAI-13", "Only search models accept web_search_options.",
     "Web search options not supported with this model.",
     applies=lambda request: request.model and request.traits.known and not request.traits.chat_search, only=("openai",),
     param="web_search_options", each=lambda request: request.given("web_search_options"), remedy="Use a search model.",
-    recorded="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported", as_of="2026")  # fmt: skip
+    as_of="2026", recorded="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported")  # fmt: skip
 chat("OAC-AZ-01", "The content filter accepts the prompt.",
     "The response was filtered due to the prompt triggering Azure Content management policy. Please modify your prompt "
     "and retry. To learn more about our content filtering policies please read our documentation: "
-    "https://go.microsoft.com/fwlink/?linkid=21298766",
-    only=("azure",), type="", param="prompt", code="content_filter",
+    "https://go.microsoft.com/fwlink/?linkid=21298766", only=("azure",), type="", param="prompt", code="content_filter",
     unchecked="only the filter knows; a script of the simulator can deny a request like this",
-    remedy="Look for an error before the choices, at any status.",
-    recorded="corpus openllmetry__openai.azure.prompt_content_filtering-01", as_of="2026")  # fmt: skip
+    remedy="Look for an error before the choices, at any status.", as_of="2026",
+    recorded="corpus openllmetry__openai.azure.prompt_content_filtering-01")  # fmt: skip

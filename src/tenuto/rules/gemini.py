@@ -266,10 +266,9 @@ def _subschemas(pointer: str, path: str, schema: Fields) -> Iterator[tuple[str, 
 
 # --- shape and keys ---------------------------------------------------------------------------------------------------
 @gemini("GEM-SHAPE", "Every value has the JSON type of its field.",
-    UnverifiedText("{message}"),
-    param="{path}", final=True,
-    remedy="Send the types of the API reference; lists and messages cannot replace each other.",
-    documented="the types of google-genai; wording of the JSON reader of Google APIs", as_of="2026-11")  # fmt: skip
+    UnverifiedText("{message}"), param="{path}", final=True,
+    remedy="Send the types of the API reference; lists and messages cannot replace each other.", as_of="2026-11",
+    documented="the types of google-genai; wording of the JSON reader of Google APIs")  # fmt: skip
 def wrong_type(request: GeminiBody) -> Sequence[Violation]:
     request.see(request.contents)
     return request.normal_form.wrong
@@ -292,17 +291,14 @@ def _unknown(kind: str) -> Callable[[GeminiBody], Sequence[Violation]]:
 
 
 gemini("GEM-PART-04", "Every key is known to the host in its place; camelCase and snake_case are both known.",
-    *_UNKNOWN_KEY,
-    param="{path}", remedy="Send only keys that the host knows.", source="zed#44875; LibreChat#11761",
-    as_of="2026-02")(_unknown(""))  # fmt: skip
+    *_UNKNOWN_KEY, param="{path}", remedy="Send only keys that the host knows.", as_of="2026-02",
+    source="zed#44875; LibreChat#11761")(_unknown(""))  # fmt: skip
 gemini("GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
-    *_UNKNOWN_KEY,
-    applies=lambda request: not request.vertex, param="{path}", remedy="Send the key to Vertex AI only.",
-    documented="google-genai", as_of="2026-11")(_unknown("cloud"))  # fmt: skip
+    *_UNKNOWN_KEY, applies=lambda request: not request.vertex, param="{path}", remedy="Send the key to Vertex AI only.",
+    as_of="2026-11", documented="google-genai")(_unknown("cloud"))  # fmt: skip
 gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
-    UnverifiedText(_UNKNOWN_KEY[0]),
-    param="{path}", remedy="Put `thoughtSignature` next to `functionCall`.", source="snow-cli#104; google-genai",
-    as_of="2026-01")(_unknown("signature"))  # fmt: skip
+    UnverifiedText(_UNKNOWN_KEY[0]), param="{path}", remedy="Put `thoughtSignature` next to `functionCall`.",
+    as_of="2026-01", source="snow-cli#104; google-genai")(_unknown("signature"))  # fmt: skip
 
 
 # --- model and parameters ---------------------------------------------------------------------------------------------
@@ -310,8 +306,8 @@ gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functi
     "models/{model} is not found for API version v1beta, or is not supported for {method}. Call ListModels to see the "
     "list of available models and their supported methods.",
     "Publisher Model `projects/simulated/locations/us-central1/publishers/google/models/{model}` not found.",
-    only=("google", "vertex"), status=404, type="NOT_FOUND", remedy="Request a model that is listed.",
-    recorded="two recorded refusals", as_of="2026")  # fmt: skip
+    only=("google", "vertex"), status=404, type="NOT_FOUND", remedy="Request a model that is listed.", as_of="2026",
+    recorded="two recorded refusals")  # fmt: skip
 def unknown_model(request: GeminiBody) -> Iterator[Violation]:
     model = request.model.rpartition("models/")[2]
     if not model or "/" in model:  # a tuned model
@@ -327,14 +323,14 @@ gemini("GEM-PARAM-01", "The temperature is between 0 and 2.",
     "(inclusive) to 2.0001 (exclusive). Update the value and try again.",
     each=lambda request: request.options("temperature"), when=lambda item: not 0 <= item[1] < 2.0001,
     fields=lambda item: {"value": f"{item[1]:g}"}, remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.",
-    recorded="a recorded refusal", as_of="2026")  # fmt: skip
+    as_of="2026", recorded="a recorded refusal")  # fmt: skip
 
 
 @gemini("GEM-PARAM-13", "The output limit is at least 1.",
     "Unable to submit request because it has a maxOutputTokens value of {value} but the supported range is from 1 "
     "(inclusive) to {end} (exclusive). Update the value and try again.",
-    remedy="Leave `maxOutputTokens` out, or send a positive number.", source="bolt.diy#955",
-    as_of="2025-01")  # fmt: skip
+    remedy="Leave `maxOutputTokens` out, or send a positive number.", as_of="2025-01",
+    source="bolt.diy#955")  # fmt: skip
 def output_limit_below_one(request: GeminiBody) -> Iterator[Violation]:
     for pointer, value in request.options("maxOutputTokens"):
         if value < 1:
@@ -347,14 +343,14 @@ gemini("GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
     applies=lambda request: bool(request.traits.thinking) and "level" not in request.traits.thinking,
     at="/generationConfig/thinkingConfig/thinkingLevel", when=lambda request: request.level,
     certain=lambda request: request.traits.functions_alone and not request.level.endswith("UNSPECIFIED"),
-    remedy="Set a thinking budget instead.", source="kilocode#5139; neurolink#1707", as_of="2026-02")  # fmt: skip
+    remedy="Set a thinking budget instead.", as_of="2026-02", source="kilocode#5139; neurolink#1707")  # fmt: skip
 gemini("GEM-PARAM-03", "A request sets a thinking level or a thinking budget, not both.",
     UnverifiedText("You can only set only one of thinking budget and thinking level."),
     applies=lambda request: "level" in request.traits.thinking, at="/generationConfig/thinkingConfig",
     when=lambda request: request.level and request.see([request.level]) and "thinkingBudget" in request.thinking,
     certain=lambda request: not request.level.endswith("UNSPECIFIED"),
-    remedy="Set a level from Gemini 3 on, a budget before.",
-    documented="provider documentation; a recorded budget alone on 3.5 Flash", as_of="2026")  # fmt: skip
+    remedy="Set a level from Gemini 3 on, a budget before.", as_of="2026",
+    documented="provider documentation; a recorded budget alone on 3.5 Flash")  # fmt: skip
 
 
 @gemini("GEM-PARAM-04", "The thinking budget is in the range of the model; 0 only if the model can stop thinking.",
@@ -362,7 +358,7 @@ gemini("GEM-PARAM-03", "A request sets a thinking level or a thinking budget, no
     "Unable to submit request because The model does not support setting thinking_budget to 0",
     UnverifiedText("The thinking budget {value} is invalid. Please choose a value between {low} and {high}."),
     applies=lambda request: request.traits.budget is not None, remedy="Use a value in the range, or -1.",
-    source="vercel/ai#8027; pi#3460; EnviousWispr#1769", as_of="2026-07")  # fmt: skip
+    as_of="2026-07", source="vercel/ai#8027; pi#3460; EnviousWispr#1769")  # fmt: skip
 def budget_out_of_range(request: GeminiBody) -> Iterator[Violation]:
     value = request.thinking.get("thinkingBudget")
     low, high = request.traits.budget or (0, 0)
@@ -377,7 +373,7 @@ def budget_out_of_range(request: GeminiBody) -> Iterator[Violation]:
 @gemini("GEM-PARAM-05", "The thinking level is one of the model's; many models have no MINIMAL.",
     UnverifiedText("Thinking level {level} is not supported for this model."),
     applies=lambda request: "level" in request.traits.thinking and request.traits.efforts is not None,
-    remedy="Use the next higher level.", documented="provider documentation; llmberjack#14", as_of="2026")  # fmt: skip
+    remedy="Use the next higher level.", as_of="2026", documented="provider documentation; llmberjack#14")  # fmt: skip
 def level_unsupported(request: GeminiBody) -> Iterator[Violation]:
     level = request.level
     if not level or level.endswith("UNSPECIFIED"):
@@ -390,10 +386,9 @@ def level_unsupported(request: GeminiBody) -> Iterator[Violation]:
 
 # --- tools and schemas ------------------------------------------------------------------------------------------------
 @gemini("GEM-PARAM-06", "Functions can be forced or listed only if some are declared.",
-    UnverifiedText("Function calling config is set without function_declarations."),
-    certain=False, remedy="Without functions, leave `toolConfig` out.",
-    source="wording from memory; recorded acceptances of AUTO, and one of a request without functions",
-    as_of="2026")  # fmt: skip
+    UnverifiedText("Function calling config is set without function_declarations."), certain=False,
+    remedy="Without functions, leave `toolConfig` out.", as_of="2026",
+    source="wording from memory; recorded acceptances of AUTO, and one of a request without functions")  # fmt: skip
 def forced_without_functions(request: GeminiBody) -> Iterator[Violation]:
     config = request.tool_config.get("functionCallingConfig")
     if config is None or not request.see([config]) or request.declarations:
@@ -407,9 +402,9 @@ def forced_without_functions(request: GeminiBody) -> Iterator[Violation]:
     "each other.",
     "Tool use with function calling is unsupported",
     "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with Function calling.",
-    remedy="Set the flag from Gemini 3 on, or send two requests.",
+    remedy="Set the flag from Gemini 3 on, or send two requests.", as_of="2026-04",
     source="symfony/ai#803; go-genai#323; Open-WebUI-Functions#159; celeste-python#197; three recorded acceptances "
-    "with the flag, two of Google Search on Vertex AI without it", as_of="2026-04")  # fmt: skip
+    "with the flag, two of Google Search on Vertex AI without it")  # fmt: skip
 def functions_with_server_tools(request: GeminiBody) -> Iterator[Violation]:
     if not request.server_tools or not request.declarations:
         return
@@ -427,21 +422,20 @@ gemini("GEM-PARAM-08", "Before Gemini 3, JSON output by media type and functions
     "Function calling with a response mime type: 'application/json' is unsupported",
     applies=lambda request: request.traits.functions_alone,
     each=lambda request: request.options("responseMimeType") if request.see(request.declarations) else (),
-    when=lambda item: item[1] == "application/json", remedy="Request the JSON in a second request.",
-    source="symfony/ai#803; symfony/ai#1777", as_of="2026-03")  # fmt: skip
+    when=lambda item: item[1] == "application/json", remedy="Request the JSON in a second request.", as_of="2026-03",
+    source="symfony/ai#803; symfony/ai#1777")  # fmt: skip
 gemini("GEM-SCHEMA-01", "`parameters` and `responseSchema` accept only the keywords of Google's schema.",
-    _UNKNOWN_KEY[0],
-    param="{path}",
+    _UNKNOWN_KEY[0], param="{path}",
     remedy="Use `parametersJsonSchema` or `responseJsonSchema`, which accept all keywords, or remove the keyword.",
-    source="zed#44875; zed#59938; openswarm#24; smart-composer#455", as_of="2026-06")(_unknown("schema"))  # fmt: skip
+    as_of="2026-06", source="zed#44875; zed#59938; openswarm#24; smart-composer#455")(_unknown("schema"))  # fmt: skip
 
 
 @gemini("GEM-SCHEMA-02", "A schema has one type, and an array has `items`.",
     "Invalid JSON payload received. Unknown name \"type\" at '{path}': Proto field is not repeating, cannot start "
     "list.",
     "* GenerateContentRequest.{path}.items: missing field.",
-    remedy="Use `nullable`, add `items`, or use `parametersJsonSchema`.", source="zed#53919; cline#7339",
-    as_of="2026-04")  # fmt: skip
+    remedy="Use `nullable`, add `items`, or use `parametersJsonSchema`.", as_of="2026-04",
+    source="zed#53919; cline#7339")  # fmt: skip
 def several_types_or_no_items(request: GeminiBody) -> Iterator[Violation]:
     yield from request.normal_form.unknown.get("list", ())
     for pointer, path, schema in request.see(request.schemas):
@@ -451,16 +445,16 @@ def several_types_or_no_items(request: GeminiBody) -> Iterator[Violation]:
 
 gemini("GEM-SCHEMA-03", "A function name has at most 64 letters, digits and `_.:-`, and starts with a letter or `_`.",
     "Invalid function name. Must start with a letter or an underscore. Must be alphameric (a-z, A-Z, 0-9), underscores "
-    "(_), dots (.), colons (:), or dashes (-), with a maximum length of 64.",
-    param="{path}.name", each=lambda request: request.declarations, at="/name",
+    "(_), dots (.), colons (:), or dashes (-), with a maximum length of 64.", param="{path}.name",
+    each=lambda request: request.declarations, at="/name",
     when=lambda item: not _FUNCTION_NAME.fullmatch(item[2].get("name", "")), fields=lambda item: {"path": item[1]},
-    remedy="Send another name, and translate it back in the reply.",
-    source="ccs#25; gemini-cli#2966; gemini-cli#12425; cline#7339", as_of="2025-11")  # fmt: skip
+    remedy="Send another name, and translate it back in the reply.", as_of="2025-11",
+    source="ccs#25; gemini-cli#2966; gemini-cli#12425; cline#7339")  # fmt: skip
 
 
 @gemini("GEM-SCHEMA-04", "A schema is given in Google's form or as JSON Schema, not both.",
-    UnverifiedText("Only one of {field} and {field}_json_schema may be set."),
-    remedy="Send one of the two.", documented="google-genai", as_of="2026-11")  # fmt: skip
+    UnverifiedText("Only one of {field} and {field}_json_schema may be set."), remedy="Send one of the two.",
+    as_of="2026-11", documented="google-genai")  # fmt: skip
 def schema_in_both_forms(request: GeminiBody) -> Iterator[Violation]:
     for pointer, _, function in request.see(request.declarations):
         for name in ("parameters", "response"):
@@ -473,16 +467,15 @@ def schema_in_both_forms(request: GeminiBody) -> Iterator[Violation]:
 
 
 gemini("GEM-PARAM-12", "The key is valid; an invalid one is a 400 here, not a 401.",
-    "API key not valid. Please pass a valid API key.",
-    code="API_KEY_INVALID", unchecked="the simulator accepts every key; the audit cannot check one",
-    remedy="Recognize it by the reason in the details.", source="openai-scala-client#109; oh-my-pi#449",
-    as_of="2026-03")  # fmt: skip
+    "API key not valid. Please pass a valid API key.", code="API_KEY_INVALID",
+    unchecked="the simulator accepts every key; the audit cannot check one",
+    remedy="Recognize it by the reason in the details.", as_of="2026-03",
+    source="openai-scala-client#109; oh-my-pi#449")  # fmt: skip
 gemini("GEM-RESP-01", "A blocked prompt is answered with status 200, a reason, and no candidates.",
-    '{"promptFeedback":{"blockReason":"MODEL_ARMOR","blockReasonMessage":".."},"usageMetadata":{..}}',
-    status=200, unchecked="no request shows what a filter blocks; a scripted `refuse` is answered in this form",
-    remedy="Read the reason, and treat it as a refusal, not as an empty answer.", recorded="a recorded block",
-    as_of="2026")  # fmt: skip
+    '{"promptFeedback":{"blockReason":"MODEL_ARMOR","blockReasonMessage":".."},"usageMetadata":{..}}', status=200,
+    unchecked="no request shows what a filter blocks; a scripted `refuse` is answered in this form",
+    remedy="Read the reason, and treat it as a refusal, not as an empty answer.", as_of="2026",
+    recorded="a recorded block")  # fmt: skip
 gemini("GEM-INT-01", "The Interactions API without storage needs every step back, in order, with its signature.",
-    UnverifiedText("Invalid input steps."),
-    unchecked="the Interactions API is not supported", remedy="Send every step back, in order.",
-    documented="provider documentation", as_of="2026-11")  # fmt: skip
+    UnverifiedText("Invalid input steps."), unchecked="the Interactions API is not supported",
+    remedy="Send every step back, in order.", as_of="2026-11", documented="provider documentation")  # fmt: skip

@@ -106,7 +106,7 @@ def _conversation(request: RequestBody) -> Any:
 # --- content of another provider --------------------------------------------------------------------------------------
 @cross("XP-01", "Call ids of another provider have characters or a length that this provider does not accept.",
     remedy="Map the ids of calls and results in the same way for each request; leave the stored history unchanged.",
-    source="opencodex#1767", as_of="2026-08")  # fmt: skip
+    as_of="2026-08", source="opencodex#1767")  # fmt: skip
 def foreign_call_id(request: RequestBody) -> Iterator[Violation]:
     theirs = _calls(_replies(request, foreign=True))
     if theirs:
@@ -117,8 +117,8 @@ def foreign_call_id(request: RequestBody) -> Iterator[Violation]:
 
 @cross("XP-02",
     "A reasoning token goes only to its issuer: the same provider, platform, endpoint, account and set of models.",
-    remedy="Leave the token out and report the loss; the same dialect does not mean the same issuer.",
-    source="oh-my-pi#6379,#12006; openclaw#91205", as_of="2026-09")  # fmt: skip
+    remedy="Leave the token out and report the loss; the same dialect does not mean the same issuer.", as_of="2026-09",
+    source="oh-my-pi#6379,#12006; openclaw#91205")  # fmt: skip
 def foreign_token(request: RequestBody) -> Iterator[Violation]:
     theirs = _issued_tokens(_replies(request, foreign=True))
     if theirs:
@@ -135,8 +135,8 @@ def wants_reasoning(request: RequestBody) -> bool:
 
 @cross("XP-03",
     "DeepSeek and Kimi need `reasoning_content` on assistant messages with calls, also on those of another provider.",
-    applies=wants_reasoning, remedy="Give each of these messages an empty `reasoning_content`.", source="hermes#34519",
-    as_of="2026-07")  # fmt: skip
+    applies=wants_reasoning, remedy="Give each of these messages an empty `reasoning_content`.", as_of="2026-07",
+    source="hermes#34519")  # fmt: skip
 def foreign_call_without_reasoning(request: ChatBody) -> Iterator[Violation]:
     if request.requested_thinking is not False:
         foreign = _foreign_callers(request)
@@ -148,8 +148,8 @@ def foreign_call_without_reasoning(request: ChatBody) -> Iterator[Violation]:
 @cross("XP-04",
     "Gemini 3 needs a signature on the first call of each step of the current turn, also on calls of another provider.",
     applies=lambda request: isinstance(request, GeminiBody) and request.traits.signed_calls == "required",
-    remedy="Set the documented placeholder on the first call of each step, and report the loss.",
-    recorded="17 recorded parts", as_of="2026")  # fmt: skip
+    remedy="Set the documented placeholder on the first call of each step, and report the loss.", as_of="2026",
+    recorded="17 recorded parts")  # fmt: skip
 def foreign_call_without_signature(request: GeminiBody) -> Iterator[Violation]:
     foreign = _foreign_callers(request) if request.model else ()
     for call, _ in first_calls(request):
@@ -158,8 +158,8 @@ def foreign_call_without_signature(request: GeminiBody) -> Iterator[Violation]:
 
 
 @cross("XP-05", "A body that was written for one provider is sent to another one.",
-    remedy="Write the request again for each provider that is tried.", source="pydantic-ai#4882; hermes#33795",
-    as_of="2026-06")  # fmt: skip
+    remedy="Write the request again for each provider that is tried.", as_of="2026-06",
+    source="pydantic-ai#4882; hermes#33795")  # fmt: skip
 def body_of_another_dialect(request: RequestBody) -> Iterator[Violation]:
     if request.conversation not in request.body and not _CONVERSATIONS.isdisjoint(request.body):
         yield Violation("")
@@ -167,7 +167,7 @@ def body_of_another_dialect(request: RequestBody) -> Iterator[Violation]:
 
 # --- an altered or shortened history ----------------------------------------------------------------------------------
 @cross("XP-06", "A filter for secrets changed a token; the provider refuses it from then on.",
-    remedy="Exclude tokens from such filters.", source="openclaw#102244,#90093", as_of="2026-07")  # fmt: skip
+    remedy="Exclude tokens from such filters.", as_of="2026-07", source="openclaw#102244,#90093")  # fmt: skip
 def redacted_token(request: RequestBody) -> Iterator[Violation]:
     issued = _issued_tokens(request.context.replies)
     if not issued:
@@ -182,8 +182,8 @@ def redacted_token(request: RequestBody) -> Iterator[Violation]:
 
 @cross("XP-07",
     "An interrupted turn is sent back as it is: with open calls, half of the arguments, or unsigned thinking.",
-    remedy="Mark the turn as incomplete, then leave it out or complete it.", source="pydantic-ai#5532,#7597",
-    as_of="2026-07")  # fmt: skip
+    remedy="Mark the turn as incomplete, then leave it out or complete it.", as_of="2026-07",
+    source="pydantic-ai#5532,#7597")  # fmt: skip
 def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
     interrupted = [reply for reply in request.context.replies if reply.incomplete]
     if not interrupted:
@@ -203,7 +203,7 @@ def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
 
 
 @cross("XP-08", "The history was cut between a call and its result.",
-    remedy="Cut a history only between complete turns.", source="openclaw#90108; pi#8667", as_of="2026-09")  # fmt: skip
+    remedy="Cut a history only between complete turns.", as_of="2026-09", source="openclaw#90108; pi#8667")  # fmt: skip
 def result_without_call(request: RequestBody) -> Iterator[Violation]:
     if request.has_stored_history:
         return
@@ -213,9 +213,8 @@ def result_without_call(request: RequestBody) -> Iterator[Violation]:
 
 @cross("XP-09",
     "Arguments were serialized again, with other whitespace or another order. Prompt caches and bound tokens do not "
-    "match.",
-    severity="warned", remedy="Keep the text as it was received.", source="unsloth#10845; dspy#10216",
-    as_of="2026-07")  # fmt: skip
+    "match.", severity="warned", remedy="Keep the text as it was received.", as_of="2026-07",
+    source="unsloth#10845; dspy#10216")  # fmt: skip
 def arguments_rewritten(request: RequestBody) -> Iterator[Violation]:
     issued = _calls(request.context.replies)
     for call in request.calls() if issued else ():

@@ -285,9 +285,9 @@ _SHAPES = shapes({
     UnverifiedText(OPENAI_MISSING),
     UnverifiedText(OPENAI_WRONG_TYPE),
     UnverifiedText("Invalid '{field}': integer below minimum value. Expected a value >= 1, but got {value} instead."),
-    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
-    param="{field}", code="{code}", final=True, remedy="Write the body as the API reference describes it.",
-    documented="OpenAI API reference; wording of the types seen in traffic", as_of="2026-11")  # fmt: skip
+    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."), param="{field}", code="{code}",
+    final=True, remedy="Write the body as the API reference describes it.", as_of="2026-11",
+    documented="OpenAI API reference; wording of the types seen in traffic")  # fmt: skip
 def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
     request.see(list(request.body))
     yield from map(openai_violation, wrong_values(request.body, "Request", _SHAPES))
@@ -302,10 +302,9 @@ def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
 
 
 @openai("OAR-ITEM-11", "Items and the parts of messages have types that the API knows.",
-    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
-    final=True, param="{param}", code="invalid_value",
-    remedy="Use the item and part types of this API; text is `input_text` or `output_text`.",
-    documented="OpenAI API reference", as_of="2026-11")  # fmt: skip
+    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."), final=True, param="{param}",
+    code="invalid_value", remedy="Use the item and part types of this API; text is `input_text` or `output_text`.",
+    as_of="2026-11", documented="OpenAI API reference")  # fmt: skip
 def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         if item.kind not in _ITEM_TYPES:
@@ -338,26 +337,24 @@ _LOGPROBS = "message.output_text.logprobs"
 
 
 responses("OAR-PARAM-08", "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
-    "The requested model '{model}' does not exist.",
-    only=("openai",), param="model", code="model_not_found", at="/model",
+    "The requested model '{model}' does not exist.", only=("openai",), param="model", code="model_not_found",
+    at="/model",
     when=lambda request: request.is_well_named is False and request.context.platform in request.context.row.base_url,
-    remedy="Use a model of the provider's list.",
-    recorded="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion",
-    as_of="2026")  # fmt: skip
+    remedy="Use a model of the provider's list.", as_of="2026",
+    recorded="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion")  # fmt: skip
 
 responses("OAR-PARAM-13",
     "The model name fits the provider's naming pattern, but the catalog can only guess what the model accepts.",
     severity="warned", only=("openai",), at="/model",
     when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
-    remedy="Check the name against the provider's list of models.",
-    inferred="decision: an unknown name that fits is played by the simulator", as_of="2026-11")  # fmt: skip
+    remedy="Check the name against the provider's list of models.", as_of="2026-11",
+    inferred="decision: an unknown name that fits is played by the simulator")  # fmt: skip
 
 
 @openai("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
-    UnverifiedText("Unknown parameter: '{name}'."),
-    param="{name}", code="unknown_parameter", remedy="Write the request in this dialect.",
-    source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs",
-    as_of="2026")  # fmt: skip
+    UnverifiedText("Unknown parameter: '{name}'."), param="{name}", code="unknown_parameter",
+    remedy="Write the request in this dialect.", as_of="2026",
+    source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs")  # fmt: skip
 def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
     known = _COMPACT_PARAMETERS if request.context.method == "compact" else _PARAMETERS
     for name in request.see(list(request.body)):
@@ -368,10 +365,9 @@ def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
 @responses("OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
     "Invalid '{name}': decimal below minimum value. Expected a value >= 0, but got {value} instead.",
     UnverifiedText("Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} "
-    "instead."),
-    refused_by=OPENAI_HOSTS, param="{name}", code="{code}", remedy="Keep the value in its range.",
-    recorded="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error",
-    as_of="2026")  # fmt: skip
+    "instead."), refused_by=OPENAI_HOSTS, param="{name}", code="{code}", remedy="Keep the value in its range.",
+    as_of="2026",
+    recorded="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error")  # fmt: skip
 def sampling_out_of_range(request: ResponsesBody) -> Iterator[Violation]:
     for name, most in (("temperature", 2), ("top_p", 1)):
         value = request.setting(name)
@@ -393,8 +389,8 @@ openai("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {value} instead.",
     param="max_output_tokens", code="integer_below_min_value", each=lambda request: request.given("max_output_tokens"),
     when=lambda item: isinstance(item[1], int) and item[1] < 16, fields=lambda item: {"value": item[1]},
-    remedy="Send 16 or more, or leave the limit out.", source="pi#6265; hindsight#58; inspect_evals#694",
-    as_of="2026-07")  # fmt: skip
+    remedy="Send 16 or more, or leave the limit out.", as_of="2026-07",
+    source="pi#6265; hindsight#58; inspect_evals#694")  # fmt: skip
 
 
 def _reasons(request: ResponsesBody) -> bool:
@@ -408,9 +404,9 @@ responses("OAR-PARAM-02", "The reasoning effort is one that the model has.",
     when=lambda request: text(request.reasoning, "effort") not in ("", *request.traits.efforts),
     fields=lambda request: {"effort": request.reasoning["effort"], "allowed": quote_names(request.traits.efforts)},
     certain=lambda request: request.traits.confidence != "low",
-    remedy="Use an effort of the model; see `tenuto models`.",
-    recorded="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols B.1",
-    as_of="2026-09")  # fmt: skip
+    remedy="Use an effort of the model; see `tenuto models`.", as_of="2026-09",
+    recorded="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols "
+    "B.1")  # fmt: skip
 
 
 def _rejects_sampling(request: ResponsesBody) -> bool:
@@ -424,9 +420,9 @@ def _rejects_sampling(request: ResponsesBody) -> bool:
     "Models that reason accept no sampling parameters and no log probabilities, unless the effort is `none`.",
     "Unsupported parameter: '{name}' is not supported with this model.",
     applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), param="{name}",
-    remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).",
-    source="C/openai-responses/openai/vercel-ai__reasoning-model-temperature-error (recorded:false); incidentfox#111",
-    as_of="2026")  # fmt: skip
+    remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).", as_of="2026",
+    source="C/openai-responses/openai/vercel-ai__reasoning-model-temperature-error (recorded:false); "
+    "incidentfox#111")  # fmt: skip
 def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
     rejected = _rejects_sampling(request)
     for name in ("temperature", "top_p", "top_logprobs"):
@@ -438,9 +434,9 @@ def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
 
 @openai("OAR-REAS-12", "Models that do not reason accept no reasoning options.",
     "Encrypted content is not supported with this model.",
-    UnverifiedText("Unsupported parameter: '{name}' is not supported with this model."),
-    param="{name}", code="unsupported_parameter", remedy="Set reasoning options only for models that reason.",
-    source="cairn#127; second text from memory", as_of="2026-08")  # fmt: skip
+    UnverifiedText("Unsupported parameter: '{name}' is not supported with this model."), param="{name}",
+    code="unsupported_parameter", remedy="Set reasoning options only for models that reason.", as_of="2026-08",
+    source="cairn#127; second text from memory")  # fmt: skip
 def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
     reasons = _reasons(request)
     if request.includes("reasoning.encrypted_content") and not reasons:
@@ -452,9 +448,8 @@ def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
 
 @openai("OAR-PARAM-04", "JSON mode needs the word JSON in a message.",
     UnverifiedText("Response input messages must contain the word 'json' in some form to use 'text.format' of type "
-    "'json_object'."),
-    param="input", remedy="Use a `json_schema` format, or ask for JSON in a message.",
-    source="protocols B.1; text from memory", as_of="2026")  # fmt: skip
+    "'json_object'."), param="input", remedy="Use a `json_schema` format, or ask for JSON in a message.", as_of="2026",
+    source="protocols B.1; text from memory")  # fmt: skip
 def json_mode_without_the_word(request: ResponsesBody) -> Iterator[Violation]:
     if _text_format(request).get("type") != "json_object":
         return
@@ -479,13 +474,13 @@ openai("OAR-PARAM-05", "A request continues a previous response or a conversatio
     param="previous_response_id", code="mutually_exclusive_parameters", at="/previous_response_id",
     when=lambda request: len(request.given("previous_response_id", "conversation")) == 2,
     certain=lambda request: request.body["previous_response_id"] and request.body["conversation"],
-    remedy="Send one of them.", documented="protocols B.1", as_of="2026-11")  # fmt: skip
+    remedy="Send one of them.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
 
 @responses("OAR-PARAM-06", "The previous response is stored.",
-    "Previous response with id '{id}' not found.",
-    only=(*OPENAI_HOSTS, "xai"), param="previous_response_id", code="previous_response_not_found",
-    remedy="Send the whole conversation.", source="bifrost#2441; protocols B.4.1; P27", as_of="2026-03")  # fmt: skip
+    "Previous response with id '{id}' not found.", only=(*OPENAI_HOSTS, "xai"), param="previous_response_id",
+    code="previous_response_not_found", remedy="Send the whole conversation.", as_of="2026-03",
+    source="bifrost#2441; protocols B.4.1; P27")  # fmt: skip
 def previous_response_unknown(request: ResponsesBody) -> Iterator[Violation]:
     id = request.setting("previous_response_id")
     if id is None:
@@ -500,15 +495,15 @@ def previous_response_unknown(request: ResponsesBody) -> Iterator[Violation]:
 
 
 responses("OAR-PARAM-07", "Organizations with zero data retention cannot continue a stored response.",
-    "Previous response cannot be used for this organization due to Zero Data Retention.",
-    param="previous_response_id", unchecked="a request does not show whether its organization has zero data retention",
-    remedy="Send `store: false` and the whole conversation.", source="oh-my-pi#2341; vscode#317158",
-    as_of="2026-06")  # fmt: skip
+    "Previous response cannot be used for this organization due to Zero Data Retention.", param="previous_response_id",
+    unchecked="a request does not show whether its organization has zero data retention",
+    remedy="Send `store: false` and the whole conversation.", as_of="2026-06",
+    source="oh-my-pi#2341; vscode#317158")  # fmt: skip
 
-openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.",
-    severity="lost", at="/instructions",
+openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.", severity="lost",
+    at="/instructions",
     when=lambda request: request.previous and request.previous.request.get("instructions") and not request.setting("instructions"),
-    remedy="Send the instructions with every request.", documented="protocols B.1", as_of="2026-11")  # fmt: skip
+    remedy="Send the instructions with every request.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -517,27 +512,25 @@ _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
 
 openai("OAR-TOOL-06", "A request has at most 128 tools.",
     "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} "
-    "instead.",
-    param="tools", code="array_above_max_length", at="/tools", when=lambda request: len(request.list("tools")) > 128,
-    fields=lambda request: {"n": len(request.list("tools"))}, remedy="Send fewer tools, or use tool_search.",
-    source="Tools4AI#16; opencode#4909; claude-code-router#686", as_of="2025-11")  # fmt: skip
+    "instead.", param="tools", code="array_above_max_length", at="/tools",
+    when=lambda request: len(request.list("tools")) > 128, fields=lambda request: {"n": len(request.list("tools"))},
+    remedy="Send fewer tools, or use tool_search.", as_of="2025-11",
+    source="Tools4AI#16; opencode#4909; claude-code-router#686")  # fmt: skip
 
 openai("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
     UnverifiedText("Invalid '{param}': string does not match pattern. Expected a string that matches the pattern "
     "'^[a-zA-Z0-9_-]+$'."),
     UnverifiedText("Invalid '{param}': string too long. Expected a string with maximum length 64, but got a string "
-    "with length {n} instead."),
-    param="{param}", code="invalid_value", each=lambda request: request.client_tools(), at="/name",
-    when=lambda tool: len(tool.name) > 64 or not _TOOL_NAME.fullmatch(tool.name),
+    "with length {n} instead."), param="{param}", code="invalid_value", each=lambda request: request.client_tools(),
+    at="/name", when=lambda tool: len(tool.name) > 64 or not _TOOL_NAME.fullmatch(tool.name),
     fields=lambda tool: {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)},
     message=lambda tool: _TOOL_NAME.fullmatch(tool.name) is not None, remedy="Map tool names to valid ones and back.",
-    documented="protocols F", as_of="2026-11")  # fmt: skip
+    as_of="2026-11", documented="protocols F")  # fmt: skip
 
 
 @openai("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
-    "Deferred tools require tools.tool_search",
-    certain=False, param="tools", remedy="Add the tool_search tool.", source="protocols B.2",
-    as_of="2026-08")  # fmt: skip
+    "Deferred tools require tools.tool_search", certain=False, param="tools", remedy="Add the tool_search tool.",
+    as_of="2026-08", source="protocols B.2")  # fmt: skip
 def deferred_tool_without_search(request: ResponsesBody) -> Iterator[Violation]:
     deferred = [tool for tool in request.tools if tool.fields.get("defer_loading") is True]
     searchable = any(tool.fields.get("type") == "tool_search" for tool in request.tools)
@@ -555,9 +548,9 @@ _NOT_REQUIRED = (
 
 @openai("OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
     f"Invalid schema for function '{{name}}': {_NOT_CLOSED}",
-    f"Invalid schema for function '{{name}}': {_NOT_REQUIRED}",
-    param="{param}", code="invalid_function_parameters", remedy="Rewrite the schema, or send `strict: false`.",
-    source="openai-agents#1023; opencode#13737; laravel/ai#506", as_of="2026-08")  # fmt: skip
+    f"Invalid schema for function '{{name}}': {_NOT_REQUIRED}", param="{param}", code="invalid_function_parameters",
+    remedy="Rewrite the schema, or send `strict: false`.", as_of="2026-08",
+    source="openai-agents#1023; opencode#13737; laravel/ai#506")  # fmt: skip
 def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
     for tool in request.client_tools():
         if tool.fields.get("type") == "function" and tool.fields.get("strict") is True:
@@ -567,9 +560,9 @@ def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
 
 @openai("OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
     f"Invalid schema for response_format '{{name}}': {_NOT_CLOSED}",
-    f"Invalid schema for response_format '{{name}}': {_NOT_REQUIRED}",
-    param="text.format.schema", code="invalid_json_schema", remedy="Rewrite the schema, or send `strict: false`.",
-    source="adk-python#4039; xsai#202 (both Chat Completions)", as_of="2026-08")  # fmt: skip
+    f"Invalid schema for response_format '{{name}}': {_NOT_REQUIRED}", param="text.format.schema",
+    code="invalid_json_schema", remedy="Rewrite the schema, or send `strict: false`.", as_of="2026-08",
+    source="adk-python#4039; xsai#202 (both Chat Completions)")  # fmt: skip
 def open_schema_of_strict_format(request: ResponsesBody) -> Iterator[Violation]:
     options = _text_format(request)
     if options.get("type") == "json_schema" and options.get("strict") is True:
