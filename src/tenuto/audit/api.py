@@ -30,14 +30,10 @@ from tenuto.wire.write import write_request
 Auditable: TypeAlias = Transcript | ChatRequest | Sequence[Message] | Sequence[Entry]
 """A conversation, a request, or the journal of a session."""
 
-_PLACEHOLDER_USER_TEXT = "Continue."
-"""The next user message of a conversation that ends with a reply."""
 _TOKENS: dict[Dialect, type[TranscriptTokens]] = {
-    "anthropic-messages": MessagesTokens,
-    "openai-responses": ResponsesTokens,
-    "openai-chat": ChatTokens,
+    "anthropic-messages": MessagesTokens, "openai-responses": ResponsesTokens, "openai-chat": ChatTokens,
     "gemini": GeminiTokens,
-}
+}  # fmt: skip
 
 
 def audit(
@@ -70,7 +66,7 @@ def _audit_request(request: ChatRequest, target: Target, *, is_final: bool) -> R
     last = messages[-1] if messages else None
     if is_final or not isinstance(last, AssistantMessage) or last.paused or last.has_tool_calls():
         return report_of(request, target, write_request(request, target, trace=True))
-    request = msgspec.structs.replace(request, messages=(*messages, UserMessage(_PLACEHOLDER_USER_TEXT)))
+    request = msgspec.structs.replace(request, messages=(*messages, UserMessage("Continue.")))
     report = report_of(request, target, write_request(request, target, trace=True))
     blocks = tuple(block for block in report.blocks if block.location.message != len(messages))
     return msgspec.structs.replace(report, blocks=blocks)
@@ -115,7 +111,6 @@ def report_of(request: ChatRequest, target: Target, wire: WireRequest) -> Report
 
 
 def outcomes_of(request: ChatRequest, target: Target) -> tuple[BlockOutcome, ...]:
-    """Return the outcome of each block of a request for a target."""
     return block_outcomes(request.transcript, write_request(request, target, trace=True).placements)
 
 

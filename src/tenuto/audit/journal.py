@@ -36,8 +36,6 @@ class _Series(NamedTuple):
 
 
 class _PastRequest(NamedTuple):
-    """A request of the journal."""
-
     entry: int
     """The index of its entry."""
     payload: RequestStarted

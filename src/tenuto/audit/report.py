@@ -44,7 +44,6 @@ class BlockOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     location: Location
     kind: str
-    """The type of the block."""
     outcome: OutcomeKind
     pointer: str = ""
     """JSON pointer into the body; empty if the block is not sent."""
@@ -87,7 +86,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {"clean": self.clean, "outcomes": self.outcomes(), **values}
 
     def outcomes(self) -> dict[str, int]:
-        """Count the blocks by outcome."""
         counts: dict[str, int] = {}
         for block in self.blocks:
             counts[block.outcome] = counts.get(block.outcome, 0) + 1

@@ -18,14 +18,14 @@ from tenuto.rules.anthropic_body import MessagesBody, block_form, tool_changes_d
 from tenuto.rules.body import Fields, RequestBody, objects, text
 from tenuto.rules.chat_hosts import detail_content, detail_token
 from tenuto.rules.gemini_turns import normalize_signature, part_content, turn_text
-from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, content_digest
+from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, NoTokens, content_digest
 from tenuto.wire.prefix_binding import stale_thoughts
 from tenuto.wire.responses.items import group_by_item, item_type_for
 from tenuto.wire.responses.protocol import MARKERS
 from tenuto.wire.token_scope import foreign_replies, issuer_check
 
 
-class TranscriptTokens:
+class TranscriptTokens(NoTokens):
     """The tokens and items that replies issued. A reply is known by its number."""
 
     is_known = True
@@ -55,9 +55,6 @@ class TranscriptTokens:
 
     def item(self, id: str) -> IssuedItem | None:
         return self._items.get(id)
-
-    def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
-        return True  # only tokens of the Messages dialect are bound to their prefix
 
 
 def parse_value(raw: str | bytes) -> Any:

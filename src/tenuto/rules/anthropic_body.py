@@ -12,7 +12,7 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.rules.body import CallInBody, Fields, RequestBody, objects, text
-from tenuto.rules.book import body_of, section
+from tenuto.rules.book import section
 from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, content_digest
 
 REASONING = ("thinking", "redacted_thinking")
@@ -37,7 +37,6 @@ class BodyBlock(msgspec.Struct, frozen=True):
     """A block of a message. A message whose content is a string has one text block."""
 
     i: int
-    """The index of the message."""
     j: int
     raw: Fields
     type: str
@@ -90,9 +89,7 @@ class MessagesTurn(msgspec.Struct, frozen=True):
     """Whether a system message precedes it."""
     blocks: list[BodyBlock] = []
     calls: list[BodyBlock] = []
-    """The tool calls of an assistant turn."""
     results: list[BodyBlock] = []
-    """The tool results of a user turn."""
 
     def of(self, *types: str) -> list[BodyBlock]:
         return [block for block in self.blocks if block.type in types]
@@ -113,10 +110,8 @@ class SentReasoning(NamedTuple):
     block: BodyBlock
     turn: int
     position: int
-    """The index of the block in its turn."""
     issued: IssuedToken | None
     is_latest: bool
-    """Whether it is in the latest assistant turn."""
 
 
 def is_server_result(type: str) -> bool:
@@ -144,14 +139,10 @@ def trigger_of(edit: Fields) -> int:
 
 
 def tool_changes_digest(changes: Any) -> str:
-    """Return the digest of the `tool_changes` of a compaction block."""
     return content_digest(jsonio.encode(changes))
 
 
-@body_of("anthropic-messages")
 class MessagesBody(RequestBody):
-    """A Messages request."""
-
     dialect = "anthropic-messages"
     conversation = "messages"
 
@@ -205,7 +196,6 @@ class MessagesBody(RequestBody):
 
     @cached_property
     def thinks(self) -> bool:
-        """Whether the model thinks in its reply."""
         if self.mode == "between_tools":
             return bool(self.turns and self.turns[-1].results)
         if self.mode:
@@ -274,7 +264,6 @@ class MessagesBody(RequestBody):
 
     @cached_property
     def turns(self) -> list[MessagesTurn]:
-        """The turns of user and assistant."""
         turns: list[MessagesTurn] = []
         after_system = False
         for message in self.messages:
@@ -305,14 +294,12 @@ class MessagesBody(RequestBody):
         return dict(found)
 
     def blocks(self, *types: str) -> Sequence[BodyBlock]:
-        """Return the blocks of these types, in order."""
         if len(types) == 1:
             return self.see(self._by_type.get(types[0], []))
         found = [block for type in types for block in self._by_type.get(type, ())]
         return self.see(sorted(found, key=lambda block: (block.i, block.j)))
 
     def types(self) -> Sequence[str]:
-        """Return the types of all blocks."""
         return self.see(list(self._by_type))
 
     @cached_property
@@ -471,7 +458,6 @@ class MessagesBody(RequestBody):
         return self.count_tokens(self._read_messages)
 
     def count_tokens(self, messages: Any) -> int:
-        """Return the approximate number of tokens of the prompt with these messages."""
         return 3 + sum(map(_count_tokens, (self.body.get("system"), self.body.get("tools"), messages)))
 
     @cached_property

@@ -78,6 +78,7 @@ class RequestBody:
     dialect: ClassVar[Dialect]
     conversation: ClassVar[str]
     """The field with the messages or items."""
+    pointer: ClassVar[str] = ""
 
     def __init__(self, body: Fields, context: RequestContext) -> None:
         self.body = body
@@ -91,15 +92,9 @@ class RequestBody:
         self.running = ""
         self.exercised: set[str] = set()
 
-    @property
-    def pointer(self) -> str:
-        """The pointer of the body itself."""
-        return ""
-
     def violation(
         self, pointer: str, fields: Fields | None = None, *, message: int = 0, certain: bool = True
     ) -> Violation:
-        """Return a violation at a place of the body as it is read."""
         return Violation(pointer, fields or {}, message, certain)
 
     def see(self, selected: Sequence[T]) -> Sequence[T]:
@@ -144,7 +139,6 @@ class RequestBody:
         return issued.fields if issued is not None and not issued.foreign else ()
 
     def accepts_call_id(self, id: str) -> bool:
-        """Tell whether the provider accepts a call id of this form."""
         return True
 
     @property

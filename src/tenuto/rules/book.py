@@ -6,14 +6,13 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tenuto.core.provider import Dialect
 from tenuto.rules.body import Fields, RequestBody, RequestContext, Violation
 
-B = TypeVar("B", bound=RequestBody)
 RuleDialect: TypeAlias = Dialect | Literal["cross"]
 Confidence: TypeAlias = Literal["recorded", "documented", "practice", "inferred"]
 _NAME = re.compile(r"\{(\w+)\}")
@@ -27,7 +26,6 @@ _MODULES: dict[RuleDialect, tuple[str, ...]] = {
 }
 """The modules of each dialect, in the order in which the provider checks."""
 _registered: dict[RuleDialect, list[Rule]] = {}
-_bodies: dict[RuleDialect, type[RequestBody]] = {}
 
 
 class UnverifiedText(str):
@@ -42,7 +40,6 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     dialect: RuleDialect
     summary: str
-    """One sentence for people."""
     messages: tuple[str, ...]
     """The provider's texts with names in braces, one per variant; `UnverifiedText` if the wording is not known."""
     applies: tuple[Callable[[Any], bool], ...] = ()
@@ -148,16 +145,6 @@ def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[An
     return decorator
 
 
-def body_of(dialect: Dialect) -> Callable[[type[B]], type[B]]:
-    """Register the request view of a dialect."""
-
-    def register(view: type[B]) -> type[B]:
-        _bodies[dialect] = view
-        return view
-
-    return register
-
-
 @cache
 def rules_of(dialect: RuleDialect) -> tuple[Rule, ...]:
     """Return the rules of a dialect in the order of checking. Its modules are imported on first use."""
@@ -168,7 +155,6 @@ def rules_of(dialect: RuleDialect) -> tuple[Rule, ...]:
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Return every rule by its id."""
     return {entry.id: entry for dialect in _MODULES for entry in rules_of(dialect)}
 
 
@@ -178,9 +164,9 @@ def rule(id: str) -> Rule:
 
 
 def open_body(dialect: Dialect, body: Fields, context: RequestContext) -> RequestBody:
-    """Return the view of a body in its dialect."""
     rules_of(dialect)
-    return _bodies[dialect](body, context)
+    views = {view.dialect: view for view in RequestBody.__subclasses__()}
+    return views[dialect](body, context)
 
 
 def findings(request: RequestBody) -> Iterator[RuleFinding]:

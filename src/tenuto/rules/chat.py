@@ -11,7 +11,7 @@ from typing import Any
 from tenuto.core import jsonio
 from tenuto.core.provider import ChatSwitches
 from tenuto.rules.body import CallInBody, Fields, RequestBody, objects, text
-from tenuto.rules.book import UnverifiedText, Violation, body_of, section
+from tenuto.rules.book import UnverifiedText, Violation, section
 from tenuto.rules.images import decode_head, read_head
 from tenuto.rules.issued_tokens import IssuedItem, content_digest
 from tenuto.rules.schemas import open_objects
@@ -64,10 +64,7 @@ _SHAPES = shapes({
 })  # fmt: skip
 
 
-@body_of("openai-chat")
 class ChatBody(RequestBody):
-    """The body of a Chat Completions request."""
-
     dialect = "openai-chat"
     conversation = "messages"
 
@@ -113,11 +110,9 @@ class ChatBody(RequestBody):
         return tuple(call for message in self._messages for call in calls_of(*message))
 
     def tool_calls(self) -> Sequence[tuple[str, Fields]]:
-        """Return the tool calls of all assistant messages with their pointers."""
         return self.see(self._calls)
 
     def callers(self) -> Sequence[tuple[str, Fields]]:
-        """Return the assistant messages with tool calls."""
         return self.see([(pointer, message) for pointer, message in self._messages if any(calls_of(pointer, message))])
 
     @cached_property
@@ -168,7 +163,6 @@ class ChatBody(RequestBody):
         return self.list("tools")
 
     def forces_tool(self) -> bool:
-        """Tell whether the model must call a tool."""
         choice = self.setting("tool_choice")
         if not isinstance(choice, dict):
             return choice in ("required", "any")
@@ -232,7 +226,6 @@ class ChatBody(RequestBody):
 
 
 def message_text(message: Fields) -> str:
-    """Return the text of a message, its parts joined."""
     content = message.get("content")
     if isinstance(content, str):
         return content

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tenuto.rules.body import CallInBody, Fields, RequestBody, RequestContext, escape, text
-from tenuto.rules.book import UnverifiedText, Violation, body_of, section
+from tenuto.rules.book import UnverifiedText, Violation, section
 from tenuto.rules.gemini_fields import NormalizedBody, read_fields, snake_case
 
 gemini = section("gemini", type="INVALID_ARGUMENT")
@@ -35,7 +35,6 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """A part of a content, with normalized fields."""
 
     content: int
-    """The index of its content."""
     pointer: str
     fields: Fields
     signature: str
@@ -58,14 +57,12 @@ class Run(msgspec.Struct, frozen=True, gc=False):
 
     role: str
     first: int
-    """The index of the first content."""
     last: int
     parts: tuple[Part, ...]
     calls: tuple[Part, ...]
     responses: tuple[Part, ...]
 
 
-@body_of("gemini")
 class GeminiBody(RequestBody):
     """A generateContent or countTokens request. Pointers in selections are those of the normalized body."""
 
@@ -164,7 +161,6 @@ class GeminiBody(RequestBody):
 
     @cached_property
     def server_tools(self) -> list[str]:
-        """The names of the tools that the provider runs."""
         return [name for tool in self.fields.get("tools") or () for name in tool if name not in _CLIENT_TOOLS]
 
     @cached_property
@@ -249,7 +245,6 @@ class GeminiBody(RequestBody):
 
 
 def count_tokens(value: str) -> int:
-    """Return about how many tokens a text has."""
     return (len(value) + 3) // 4
 
 

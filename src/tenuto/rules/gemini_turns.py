@@ -339,18 +339,14 @@ def signature_invalid(request: GeminiBody) -> Iterator[Violation]:
             if run.role == "model":
                 problem = reader.find_problem(part)
             else:
-                is_copy = part.kind == "functionResponse" and _is_copied(part, calls)
+                own = {normalize_signature(call.signature) for call in calls if not _is_sentinel(call.signature)}
+                # A result may repeat the signature of a call.
+                is_copy = part.kind == "functionResponse" and normalize_signature(part.signature) in own
                 problem = "" if is_copy else "on a user part"
             if problem:
                 pointer = f"{part.pointer}/thoughtSignature"
                 yield request.violation(pointer, message=int(request.vertex), certain=problem != "other content")
         calls = run.calls
-
-
-def _is_copied(part: Part, calls: tuple[Part, ...]) -> bool:
-    """Tell whether a result repeats the signature of a call, which is accepted."""
-    signatures = {normalize_signature(call.signature) for call in calls if not _is_sentinel(call.signature)}
-    return normalize_signature(part.signature) in signatures
 
 
 class _SignatureReader:

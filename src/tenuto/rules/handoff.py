@@ -86,7 +86,7 @@ def _token_keys(fields: Fields) -> Iterable[str]:
 
 def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
     """Yield the pointers of these tokens in the conversation."""
-    pending = list(reversed(list(objects(_conversation(request), f"/{request.conversation}"))))
+    pending = list(reversed(list(objects(request.body.get(request.conversation), f"/{request.conversation}"))))
     while pending:
         pointer, part = pending.pop()
         yield from (
@@ -97,10 +97,6 @@ def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
                 pending.append((f"{pointer}/{escape(key)}", inner))
             elif isinstance(inner, list):
                 pending += objects(inner, f"{pointer}/{escape(key)}")
-
-
-def _conversation(request: RequestBody) -> Any:
-    return request.body.get(request.conversation)
 
 
 # --- content of another provider --------------------------------------------------------------------------------------
@@ -123,7 +119,7 @@ def foreign_token(request: RequestBody) -> Iterator[Violation]:
     theirs = _issued_tokens(_replies(request, foreign=True))
     if theirs:
         theirs -= _issued_tokens(_replies(request, foreign=False))
-        if not theirs.isdisjoint(_sent_tokens(_conversation(request))):
+        if not theirs.isdisjoint(_sent_tokens(request.body.get(request.conversation))):
             yield from map(Violation, _pointers(request, theirs))
 
 
@@ -172,7 +168,7 @@ def redacted_token(request: RequestBody) -> Iterator[Violation]:
     issued = _issued_tokens(request.context.replies)
     if not issued:
         return
-    unknown = set(_sent_tokens(_conversation(request))) - issued
+    unknown = set(_sent_tokens(request.body.get(request.conversation))) - issued
     odd = {token for token in unknown if not _TOKEN_CHARACTERS.fullmatch(token)}
     if odd:
         ends = {token[:_COMPARED] for token in issued} | {token[-_COMPARED:] for token in issued}

@@ -56,9 +56,8 @@ def _row(rule: Rule) -> str:
     certain = "no" if not rule.certain else "partly" if rule.refused_by else "yes"
     severity = f"{rule.severity}, unchecked" if rule.unchecked else rule.severity
     cells = [rule.summary, severity, _audience(rule), certain if rule.severity == "refused" else ""]
-    return (
-        " | ".join([f'| <a id="{rule.id.lower()}"></a>{rule.id}', *(cell.replace("|", "\\|") for cell in cells)]) + " |"
-    )
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return " | ".join([f'| <a id="{rule.id.lower()}"></a>{rule.id}', *escaped]) + " |"
 
 
 def _audience(rule: Rule) -> str:

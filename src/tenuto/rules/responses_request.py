@@ -12,7 +12,7 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.rules.body import CallInBody, Fields, RequestBody, escape, objects, text
-from tenuto.rules.book import UnverifiedText, Violation, body_of, section
+from tenuto.rules.book import UnverifiedText, Violation, section
 from tenuto.rules.issued_tokens import CompactedMessages, StoredReply
 from tenuto.rules.schemas import open_objects
 from tenuto.rules.shapes import (
@@ -64,10 +64,7 @@ class ToolInBody(msgspec.Struct, frozen=True):
     name: str
 
 
-@body_of("openai-responses")
 class ResponsesBody(RequestBody):
-    """The body of a request to Responses."""
-
     dialect = "openai-responses"
     conversation = "input"
 
@@ -102,7 +99,6 @@ class ResponsesBody(RequestBody):
         return tuple(tool for pointer, value in lists for tool in _tools(pointer, value))
 
     def client_tools(self) -> Sequence[ToolInBody]:
-        """Return the function and custom tools."""
         client_types = ("function", "custom")
         return self.see([tool for tool in self.tools if tool.fields.get("type") in client_types and tool.name])
 
