@@ -4,13 +4,12 @@ One decorated function per rule. The simulator refuses with it, the audit predic
 model traits and provider rows are passed in.
 """
 
-from tenuto.rules.body import RequestBody, RequestContext
+from tenuto.rules.body import RequestBody, RequestContext, Violation
 from tenuto.rules.book import (
     Judgement,
     Rule,
     RuleFinding,
     UnverifiedText,
-    Violation,
     all_rules,
     findings,
     judge,

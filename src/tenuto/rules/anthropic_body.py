@@ -146,7 +146,6 @@ class MessagesBody(RequestBody):
     dialect = "anthropic-messages"
     conversation = "messages"
 
-    # --- the target ---
     @cached_property
     def is_claude(self) -> bool:
         """Whether the model is Claude, on any host; others that use the dialect have rules of their own."""
@@ -167,7 +166,6 @@ class MessagesBody(RequestBody):
         """Tell whether a beta is requested, whatever its date."""
         return any(beta.startswith(starts) for beta in self.betas)
 
-    # --- settings ---
     def object(self, name: str) -> Fields:
         """Return a setting that is an object; empty if it is absent."""
         value = self.setting(name)
@@ -219,7 +217,6 @@ class MessagesBody(RequestBody):
         edits = objects(self.object("context_management").get("edits"), "/context_management/edits")
         return next((item for item in edits if item[1].get("type") == "compact_20260112"), None)
 
-    # --- tools ---
     def tools(self) -> Sequence[tuple[str, Fields]]:
         return self.list("tools")
 
@@ -242,7 +239,6 @@ class MessagesBody(RequestBody):
             schemas.append((f"/{place.replace('.', '/')}/schema", f"{place}.schema", schema))
         return [(pointer, path, schema) for pointer, path, schema in schemas if isinstance(schema, dict)]
 
-    # --- messages ---
     @cached_property
     def messages(self) -> list[BodyMessage]:
         found = []
@@ -364,7 +360,6 @@ class MessagesBody(RequestBody):
             return True
         return any(item.paused for item in self.issued_items(self.open_turn))
 
-    # --- cross-provider rules ---
     def calls(self) -> Sequence[CallInBody]:
         calls = []
         for block in self._by_type.get("tool_use", ()):
@@ -379,7 +374,6 @@ class MessagesBody(RequestBody):
         results = self._by_type.get("tool_result", ())
         return [(f"{block.pointer}/tool_use_id", text(block.raw, "tool_use_id")) for block in results]
 
-    # --- issued tokens ---
     def issued_items(self, turn: MessagesTurn) -> Iterator[IssuedItem]:
         """Yield the calls of a turn as they were issued; a turn without calls is found by its text."""
         keys = [text(block.raw, "id") for block in turn.blocks if block.type.endswith("tool_use")]
@@ -451,7 +445,6 @@ class MessagesBody(RequestBody):
             return (self.digest_after(block.raw),)
         return (self.digest_after(block.raw), *replaced.digests)
 
-    # --- size ---
     @cached_property
     def prompt_tokens(self) -> int:
         """The approximate number of tokens of the prompt: an image or document has a fixed size, tokens have none."""

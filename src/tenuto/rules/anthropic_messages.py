@@ -17,8 +17,8 @@ from tenuto.rules.anthropic_body import (
     claude,
     is_server_result,
 )
-from tenuto.rules.body import Fields, objects, text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.body import Fields, Violation, objects, text
+from tenuto.rules.book import UnverifiedText
 from tenuto.rules.images import decode_head, decoded_size, read_head
 from tenuto.rules.issued_tokens import has_content
 

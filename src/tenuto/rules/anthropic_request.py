@@ -18,8 +18,8 @@ from tenuto.rules.anthropic_body import (
     tool_changes_digest,
     trigger_of,
 )
-from tenuto.rules.body import Fields, objects, text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.body import Fields, Violation, objects, text
+from tenuto.rules.book import UnverifiedText
 from tenuto.rules.issued_tokens import IssuedToken, has_content
 from tenuto.rules.schemas import LISTED, NAMED, subschemas, types_of, walk_schema
 from tenuto.rules.shapes import shapes, wrong_values

@@ -16,8 +16,8 @@ from tenuto.rules.anthropic_body import (
     claude,
     forms_of,
 )
-from tenuto.rules.body import text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.body import Violation, text
+from tenuto.rules.book import UnverifiedText
 from tenuto.rules.issued_tokens import IssuedToken, content_digest, has_content, matches
 
 _INVALID_SIGNATURE = "messages.{i}.content.{j}: Invalid `signature` in `thinking` block"

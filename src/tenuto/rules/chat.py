@@ -10,11 +10,11 @@ from typing import Any
 
 from tenuto.core import jsonio
 from tenuto.core.provider import ChatSwitches
-from tenuto.rules.body import CallInBody, Fields, RequestBody, objects, text
-from tenuto.rules.book import UnverifiedText, Violation, section
+from tenuto.rules.body import CallInBody, Fields, RequestBody, Violation, objects, text
+from tenuto.rules.book import UnverifiedText, section
 from tenuto.rules.images import decode_head, read_head
 from tenuto.rules.issued_tokens import IssuedItem, content_digest
-from tenuto.rules.schemas import open_objects
+from tenuto.rules.schemas import NOT_CLOSED, NOT_REQUIRED, open_objects
 from tenuto.rules.shapes import (
     OPENAI_MISSING,
     OPENAI_WRONG_TYPE,
@@ -72,7 +72,6 @@ class ChatBody(RequestBody):
     def switches(self) -> ChatSwitches:
         return self.context.row.chat
 
-    # --- messages -----------------------------------------------------------------------------------------------------
     @cached_property
     def _messages(self) -> tuple[tuple[str, Fields], ...]:
         return tuple(objects(self.body.get("messages"), "/messages"))
@@ -104,7 +103,6 @@ class ChatBody(RequestBody):
             value = part.get("image_url")
             yield pointer, text(value, "url") if isinstance(value, dict) else text(part, "image_url"), message
 
-    # --- tool calls and results ---------------------------------------------------------------------------------------
     @cached_property
     def _calls(self) -> tuple[tuple[str, Fields], ...]:
         return tuple(call for message in self._messages for call in calls_of(*message))
@@ -171,7 +169,6 @@ class ChatBody(RequestBody):
             isinstance(allowed, dict) and allowed.get("mode") == "required"
         )
 
-    # --- thinking -----------------------------------------------------------------------------------------------------
     @cached_property
     def requested_thinking(self) -> bool | None:
         """Whether the request turns thinking on or off, in the words of any provider; None: it does not say."""
@@ -213,7 +210,6 @@ class ChatBody(RequestBody):
         """Return the reasoning effort: as the request says, else the model's default."""
         return text(self.body, "reasoning_effort") or self.traits.effort_default
 
-    # --- earlier replies ----------------------------------------------------------------------------------------------
     def issued_reply(self, message: Fields) -> IssuedItem | None:
         """Return the reply that a message sends back: by its calls, else by its text; None if that is not known."""
         ids = [text(call, "id") for _, call in calls_of("", message)] or [content_digest(message_text(message))]
@@ -247,8 +243,8 @@ def calls_of(pointer: str, message: Fields) -> Iterator[tuple[str, Fields]]:
 
 # --- shape ------------------------------------------------------------------------------------------------------------
 @chat("OAC-SHAPE", "The body has the JSON types of the dialect, and at least one message.",
-    UnverifiedText(OPENAI_MISSING),
-    UnverifiedText(OPENAI_WRONG_TYPE),
+    OPENAI_MISSING,
+    OPENAI_WRONG_TYPE,
     UnverifiedText("Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array "
     "instead."), param="{field}", code="{code}", final=True, remedy="Send the types of the API reference.",
     as_of="2026-11", documented="openai-openapi ChatCompletionRequest")  # fmt: skip
@@ -260,7 +256,7 @@ def wrong_types(request: ChatBody) -> Iterator[Violation]:
 
 @chat("OAC-OAI-17",
     "Roles are known; calls have an id and a function with a name; tool messages have the id of a call.",
-    UnverifiedText(OPENAI_MISSING),
+    OPENAI_MISSING,
     "Invalid value: '{value}'. Supported values are: 'system', 'assistant', 'user', 'function', 'tool', and "
     "'developer'.", refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="{field}", code="{code}",
     remedy="Send the fields of the API reference.", as_of="2026-11",
@@ -412,15 +408,10 @@ _UNKNOWN_MODEL_HOSTS = (
     ("OAC-MODEL-01", ("xai", "alibaba", "minimax", "meta"), UnverifiedText(_NO_MODEL), {"status": 404}),
 )  # fmt: skip
 for _id, _providers, _message, _fields in _UNKNOWN_MODEL_HOSTS:
-    chat(
-        _id,
-        "The name of the model fits the names of the provider's models.",
-        _message,
-        **{"only": _providers, "certain": False, "source": "protocols C", "as_of": "2026", **_fields},
-        remedy="Look up the id; a new model may have another form.",
-        at="/model",
+    chat(_id, "The name of the model fits the names of the provider's models.", _message,
+        **{"only": _providers, "certain": False, "source": "protocols C", "as_of": "2026", **_fields}, at="/model",
         when=lambda request: request.is_well_named is False,
-    )
+        remedy="Look up the id; a new model may have another form.")  # fmt: skip
 
 
 chat("OAC-MODEL-02", "The catalog has the model.",
@@ -521,10 +512,8 @@ def choice_without_tools(request: ChatBody) -> Iterator[Violation]:
 
 
 @openai("OAC-OAI-20", "In a strict schema every object is closed and requires all of its properties.",
-    "Invalid schema for {use} '{name}': In context=({path}), 'additionalProperties' is required to be supplied and to "
-    "be false.",
-    "Invalid schema for {use} '{name}': In context=({path}), 'required' is required to be supplied and to be an array "
-    "including every key in properties. Missing '{missing}'.", param="{field}", code="{code}",
+    f"Invalid schema for {{use}} '{{name}}': {NOT_CLOSED}",
+    f"Invalid schema for {{use}} '{{name}}': {NOT_REQUIRED}", param="{field}", code="{code}",
     remedy="Rewrite the schema, or send strict false.", as_of="2026-08",
     recorded="corpus mirascope-ts__input.strict-tool.openai_completions.handles-optional-properties-in-strict-mode; "
     "openai-agents#1023; opencode#13737")  # fmt: skip
@@ -545,7 +534,7 @@ def strict_schema_is_open(request: ChatBody) -> Iterator[Violation]:
 
 def _open_objects(schema: Any, pointer: str, fields: dict[str, Any]) -> Iterator[Violation]:
     for place, path, missing in open_objects(schema, pointer):
-        yield Violation(place, {**fields, "path": path, "missing": missing}, 1 if missing else 0)
+        yield Violation(place, {**fields, "path": path, "key": missing}, 1 if missing else 0)
 
 
 @chat("OAC-OAI-07", "Function tools exclude reasoning on newer models.",

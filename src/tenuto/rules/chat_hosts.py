@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from tenuto.core import jsonio
-from tenuto.rules.body import Fields, escape, objects, text
-from tenuto.rules.book import UnverifiedText, Violation, rule, section
+from tenuto.rules.body import Fields, Violation, escape, objects, text
+from tenuto.rules.book import UnverifiedText, rule, section
 from tenuto.rules.chat import (
     LOCAL_HOSTS,
     NINE,
@@ -172,16 +172,12 @@ def mistral_unknown_keys(request: ChatBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/{escape(key)}", fields, certain=role in _MISTRAL_KEYS)
 
 
-@mistral("OAC-MIS-07", "The body has no parameters that the provider does not know.",
-    "Extra inputs are not permitted", status=422, remedy="Omit them.", as_of="2026",
+mistral("OAC-MIS-07", "The body has no parameters that the provider does not know.",
+    "Extra inputs are not permitted", status=422,
+    each=lambda request: request.given("logprobs", "top_logprobs", *request.switches.strip),
+    fields=lambda item: {"loc": ["body", item[0][1:]], "input": item[1]},
+    certain=lambda item: item[0].endswith("logprobs"), remedy="Omit them.", as_of="2026",
     recorded="mistralai/platform-docs-public#7")  # fmt: skip
-def mistral_unknown_parameters(request: ChatBody) -> Iterator[Violation]:
-    for name in ("logprobs", "top_logprobs", *request.switches.strip):
-        if request.setting(name) is not None:
-            certain = name in ("logprobs", "top_logprobs")
-            fields = {"loc": ["body", name], "input": request.body[name]}
-            yield Violation(f"/{name}", fields, certain=certain)
-
 
 mistral("OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
     "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
@@ -460,15 +456,15 @@ def unknown_field(request: ChatBody) -> Iterator[Violation]:
         yield Violation(pointer, {"path": path, "v": shown[:200]})
 
 
-@chat("OAC-TOG-01", "Some parameters have other names and types.", only=("together",), severity="warned",
+_TOGETHER_TYPES = {"logprobs": bool, "stop": str} | dict.fromkeys(
+    ("max_completion_tokens", "stream_options", "parallel_tool_calls"), object
+)
+"""Fields with other names, and those with another type."""
+chat("OAC-TOG-01", "Some parameters have other names and types.", only=("together",), severity="warned",
+    each=lambda request: request.given(*_TOGETHER_TYPES),
+    when=lambda item: isinstance(item[1], _TOGETHER_TYPES[item[0][1:]]),
     remedy="Use the provider's names and types, and omit the others.", as_of="2026-11",
     inferred="protocols C.2")  # fmt: skip
-def together_parameter(request: ChatBody) -> Iterator[Violation]:
-    others = {"logprobs": bool, "stop": str}
-    for name in ("max_completion_tokens", "stream_options", "parallel_tool_calls", *others):
-        value = request.setting(name)
-        if value is not None and isinstance(value, others.get(name, object)):
-            yield Violation(f"/{name}")
 
 
 @chat("OAC-PPLX-01", "After the system messages, user (or tool) and assistant messages alternate.",

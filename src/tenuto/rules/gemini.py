@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tenuto.rules.body import CallInBody, Fields, RequestBody, RequestContext, escape, text
-from tenuto.rules.book import UnverifiedText, Violation, section
+from tenuto.rules.body import CallInBody, Fields, RequestBody, RequestContext, Violation, escape, text
+from tenuto.rules.book import UnverifiedText, section
 from tenuto.rules.gemini_fields import NormalizedBody, read_fields, snake_case
 
 gemini = section("gemini", type="INVALID_ARGUMENT")
@@ -288,9 +288,11 @@ def _unknown(kind: str) -> Callable[[GeminiBody], Sequence[Violation]]:
 gemini("GEM-PART-04", "Every key is known to the host in its place; camelCase and snake_case are both known.",
     *_UNKNOWN_KEY, param="{path}", remedy="Send only keys that the host knows.", as_of="2026-02",
     source="zed#44875; LibreChat#11761")(_unknown(""))  # fmt: skip
+
 gemini("GEM-PARAM-09", "The Gemini API refuses keys of Vertex AI, such as `streamFunctionCallArguments` or `labels`.",
     *_UNKNOWN_KEY, applies=lambda request: not request.vertex, param="{path}", remedy="Send the key to Vertex AI only.",
     as_of="2026-11", documented="google-genai")(_unknown("cloud"))  # fmt: skip
+
 gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functionCall`.",
     UnverifiedText(_UNKNOWN_KEY[0]), param="{path}", remedy="Put `thoughtSignature` next to `functionCall`.",
     as_of="2026-01", source="snow-cli#104; google-genai")(_unknown("signature"))  # fmt: skip
@@ -320,18 +322,13 @@ gemini("GEM-PARAM-01", "The temperature is between 0 and 2.",
     fields=lambda item: {"value": f"{item[1]:g}"}, remedy="Use a value from 0 to 2; from Gemini 3 on, leave it at 1.",
     as_of="2026", recorded="a recorded refusal")  # fmt: skip
 
-
-@gemini("GEM-PARAM-13", "The output limit is at least 1.",
+gemini("GEM-PARAM-13", "The output limit is at least 1.",
     "Unable to submit request because it has a maxOutputTokens value of {value} but the supported range is from 1 "
     "(inclusive) to {end} (exclusive). Update the value and try again.",
-    remedy="Leave `maxOutputTokens` out, or send a positive number.", as_of="2025-01",
+    each=lambda request: [(*item, request.traits.max_output or 65_536) for item in request.options("maxOutputTokens")],
+    when=lambda item: item[1] < 1, fields=lambda item: {"value": item[1], "end": item[2] + 1},
+    certain=lambda item: item[1] < 0, remedy="Leave `maxOutputTokens` out, or send a positive number.", as_of="2025-01",
     source="bolt.diy#955")  # fmt: skip
-def output_limit_below_one(request: GeminiBody) -> Iterator[Violation]:
-    for pointer, value in request.options("maxOutputTokens"):
-        if value < 1:
-            fields = {"value": value, "end": (request.traits.max_output or 65_536) + 1}
-            yield request.violation(pointer, fields, certain=value < 0)
-
 
 gemini("GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
     UnverifiedText("Thinking level is not supported for this model."),
@@ -339,6 +336,7 @@ gemini("GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
     at="/generationConfig/thinkingConfig/thinkingLevel", when=lambda request: request.level,
     certain=lambda request: request.traits.functions_alone and not request.level.endswith("UNSPECIFIED"),
     remedy="Set a thinking budget instead.", as_of="2026-02", source="kilocode#5139; neurolink#1707")  # fmt: skip
+
 gemini("GEM-PARAM-03", "A request sets a thinking level or a thinking budget, not both.",
     UnverifiedText("You can only set only one of thinking budget and thinking level."),
     applies=lambda request: "level" in request.traits.thinking, at="/generationConfig/thinkingConfig",
@@ -365,18 +363,13 @@ def budget_out_of_range(request: GeminiBody) -> Iterator[Violation]:
         yield request.violation("/generationConfig/thinkingConfig/thinkingBudget", fields, message=message)
 
 
-@gemini("GEM-PARAM-05", "The thinking level is one of the model's; many models have no MINIMAL.",
+gemini("GEM-PARAM-05", "The thinking level is one of the model's; many models have no MINIMAL.",
     UnverifiedText("Thinking level {level} is not supported for this model."),
     applies=lambda request: "level" in request.traits.thinking and request.traits.efforts is not None,
+    at="/generationConfig/thinkingConfig/thinkingLevel",
+    when=lambda request: request.level and not request.level.endswith("UNSPECIFIED") and request.see([request.level]) and request.level.lower() not in request.traits.efforts,
+    fields=lambda request: {"level": request.level}, certain=lambda request: request.level == "MINIMAL",
     remedy="Use the next higher level.", as_of="2026", documented="provider documentation; llmberjack#14")  # fmt: skip
-def level_unsupported(request: GeminiBody) -> Iterator[Violation]:
-    level = request.level
-    if not level or level.endswith("UNSPECIFIED"):
-        return
-    request.see([level])
-    if level.lower() not in (request.traits.efforts or ()):
-        pointer = "/generationConfig/thinkingConfig/thinkingLevel"
-        yield request.violation(pointer, {"level": level}, certain=level == "MINIMAL")
 
 
 # --- tools and schemas ------------------------------------------------------------------------------------------------
@@ -419,6 +412,7 @@ gemini("GEM-PARAM-08", "Before Gemini 3, JSON output by media type and functions
     each=lambda request: request.options("responseMimeType") if request.see(request.declarations) else (),
     when=lambda item: item[1] == "application/json", remedy="Request the JSON in a second request.", as_of="2026-03",
     source="symfony/ai#803; symfony/ai#1777")  # fmt: skip
+
 gemini("GEM-SCHEMA-01", "`parameters` and `responseSchema` accept only the keywords of Google's schema.",
     _UNKNOWN_KEY[0], param="{path}",
     remedy="Use `parametersJsonSchema` or `responseJsonSchema`, which accept all keywords, or remove the keyword.",
@@ -466,11 +460,13 @@ gemini("GEM-PARAM-12", "The key is valid; an invalid one is a 400 here, not a 40
     unchecked="the simulator accepts every key; the audit cannot check one",
     remedy="Recognize it by the reason in the details.", as_of="2026-03",
     source="openai-scala-client#109; oh-my-pi#449")  # fmt: skip
+
 gemini("GEM-RESP-01", "A blocked prompt is answered with status 200, a reason, and no candidates.",
     '{"promptFeedback":{"blockReason":"MODEL_ARMOR","blockReasonMessage":".."},"usageMetadata":{..}}', status=200,
     unchecked="no request shows what a filter blocks; a scripted `refuse` is answered in this form",
     remedy="Read the reason, and treat it as a refusal, not as an empty answer.", as_of="2026",
     recorded="a recorded block")  # fmt: skip
+
 gemini("GEM-INT-01", "The Interactions API without storage needs every step back, in order, with its signature.",
     UnverifiedText("Invalid input steps."), unchecked="the Interactions API is not supported",
     remedy="Send every step back, in order.", as_of="2026-11", documented="provider documentation")  # fmt: skip

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from tenuto.rules.body import Fields, text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.body import Fields, Violation, text
+from tenuto.rules.book import UnverifiedText
 from tenuto.rules.gemini import MOST_MEDIA_TOKENS, GeminiBody, Part, Run, gemini
 from tenuto.rules.issued_tokens import IssuedToken, has_content, matches
 
@@ -256,7 +256,7 @@ _MISSING_SIGNATURE = (
 )
 _MISSING_SIGNATURE_VERTEX = (
     "Unable to submit request because function call `{name}` in the {n}. content block is missing a `thought_signature`. "
-    "Learn more: https://docs.cloud.google.com/vertex-ai/generative-ai/docs/thought-signatures"
+    "Learn more: https://docs.cloud.google.com/vertex-ai/generative-ai/docs/thought-signatures",
 )
 
 

@@ -14,8 +14,8 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, ProviderMeta, Reasoning, ToolUse
 from tenuto.core.messages import AssistantMessage
 from tenuto.rules.anthropic_body import MessagesBody
-from tenuto.rules.body import Fields, RequestBody, escape, objects
-from tenuto.rules.book import Violation, section
+from tenuto.rules.body import Fields, RequestBody, Violation, escape, objects
+from tenuto.rules.book import section
 from tenuto.rules.chat import ChatBody
 from tenuto.rules.gemini import GeminiBody
 from tenuto.rules.gemini_turns import first_calls

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
-from tenuto.rules.body import objects, text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.body import Violation, objects, text
+from tenuto.rules.book import UnverifiedText
 from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, matches
 from tenuto.rules.responses_request import (
     CALLS,

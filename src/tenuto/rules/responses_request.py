@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.rules.body import CallInBody, Fields, RequestBody, escape, objects, text
-from tenuto.rules.book import UnverifiedText, Violation, section
+from tenuto.rules.body import CallInBody, Fields, RequestBody, Violation, escape, objects, text
+from tenuto.rules.book import UnverifiedText, section
 from tenuto.rules.issued_tokens import CompactedMessages, StoredReply
-from tenuto.rules.schemas import open_objects
+from tenuto.rules.schemas import NOT_CLOSED, NOT_REQUIRED, open_objects
 from tenuto.rules.shapes import (
     OPENAI_MISSING,
     OPENAI_WRONG_TYPE,
@@ -116,7 +116,6 @@ class ResponsesBody(RequestBody):
         value = self.setting("include")
         return isinstance(value, list) and name in value
 
-    # --- stored replies ---
     @property
     def continues_stored(self) -> bool:
         """Whether the request continues a stored response or conversation."""
@@ -183,7 +182,6 @@ class ResponsesBody(RequestBody):
         tools = jsonio.encode(self.body["tools"]).decode() if self.body.get("tools") else ""
         return sum(len(part) // 4 + 1 for part in [*texts, tools] if part) + media * IMAGE_TOKENS + 6
 
-    # --- for the cross-provider rules ---
     def calls(self) -> Sequence[CallInBody]:
         calls = []
         for item in self.all_items:
@@ -278,8 +276,8 @@ _SHAPES = shapes({
 
 
 @responses("OAR-SHAPE", "The body has the JSON types and required fields of a Responses request.",
-    UnverifiedText(OPENAI_MISSING),
-    UnverifiedText(OPENAI_WRONG_TYPE),
+    OPENAI_MISSING,
+    OPENAI_WRONG_TYPE,
     UnverifiedText("Invalid '{field}': integer below minimum value. Expected a value >= 1, but got {value} instead."),
     UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."), param="{field}", code="{code}",
     final=True, remedy="Write the body as the API reference describes it.", as_of="2026-11",
@@ -309,8 +307,8 @@ def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
         elif item.kind == "message":
             for pointer, part in objects(item.fields.get("content"), f"{item.pointer}/content"):
                 if part.get("type") not in _PART_TYPES:
-                    fields = {"value": part.get("type"), "allowed": quote_names(_PART_TYPES)}
-                    yield Violation(f"{pointer}/type", {**fields, "param": openai_path(pointer)})
+                    allowed, param = quote_names(_PART_TYPES), openai_path(pointer)
+                    yield Violation(f"{pointer}/type", {"value": part.get("type"), "allowed": allowed, "param": param})
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
@@ -535,16 +533,9 @@ def deferred_tool_without_search(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{tool.pointer}/defer_loading")
 
 
-_NOT_CLOSED = "In context=({path}), 'additionalProperties' is required to be supplied and to be false."
-_NOT_REQUIRED = (
-    "In context=({path}), 'required' is required to be supplied and to be an array including every key in properties. "
-    "Missing '{key}'."
-)
-
-
 @openai("OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
-    f"Invalid schema for function '{{name}}': {_NOT_CLOSED}",
-    f"Invalid schema for function '{{name}}': {_NOT_REQUIRED}", param="{param}", code="invalid_function_parameters",
+    f"Invalid schema for function '{{name}}': {NOT_CLOSED}",
+    f"Invalid schema for function '{{name}}': {NOT_REQUIRED}", param="{param}", code="invalid_function_parameters",
     remedy="Rewrite the schema, or send `strict: false`.", as_of="2026-08",
     source="openai-agents#1023; opencode#13737; laravel/ai#506")  # fmt: skip
 def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
@@ -555,8 +546,8 @@ def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
 
 
 @openai("OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
-    f"Invalid schema for response_format '{{name}}': {_NOT_CLOSED}",
-    f"Invalid schema for response_format '{{name}}': {_NOT_REQUIRED}", param="text.format.schema",
+    f"Invalid schema for response_format '{{name}}': {NOT_CLOSED}",
+    f"Invalid schema for response_format '{{name}}': {NOT_REQUIRED}", param="text.format.schema",
     code="invalid_json_schema", remedy="Rewrite the schema, or send `strict: false`.", as_of="2026-08",
     source="adk-python#4039; xsai#202 (both Chat Completions)")  # fmt: skip
 def open_schema_of_strict_format(request: ResponsesBody) -> Iterator[Violation]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tenuto.rules.body import Fields
-from tenuto.rules.book import Violation
+from tenuto.rules.body import Fields, Violation
+from tenuto.rules.book import UnverifiedText
 
 _TYPES: dict[str, tuple[type, ...]] = {"s": (str,), "i": (int,), "n": (int, float), "b": (bool,), "o": (dict,), "a": ()}
 _OPENAI_NAMES = {"s": "a string", "i": "an integer", "n": "a decimal", "b": "a boolean"}
@@ -98,8 +98,8 @@ def _written(*steps: Any) -> tuple[str, str]:
 
 
 # --- the words of OpenAI ----------------------------------------------------------------------------------------------
-OPENAI_MISSING = "Missing required parameter: '{field}'."
-OPENAI_WRONG_TYPE = "Invalid type for '{field}': expected {wanted}, but got {got} instead."
+OPENAI_MISSING = UnverifiedText("Missing required parameter: '{field}'.")
+OPENAI_WRONG_TYPE = UnverifiedText("Invalid type for '{field}': expected {wanted}, but got {got} instead.")
 
 
 def openai_violation(wrong: MistypedValue) -> Violation:
