@@ -33,12 +33,9 @@ _EFFECTS: dict[str, OutcomeKind] = {
 }  # fmt: skip
 """The effect of each kind of loss on the block at its location. Other kinds concern parameters."""
 _RULES = {
-    "call-id-mapped": "XP-01",
-    "foreign-reasoning": "XP-02",
-    "foreign-token": "XP-02",
-    "missing-signature": "XP-04",
+    "call-id-mapped": "XP-01", "foreign-reasoning": "XP-02", "foreign-token": "XP-02", "missing-signature": "XP-04",
     "stale-prefix": "ANT-THINK-08",
-}
+}  # fmt: skip
 """The rule that a loss avoids to break."""
 
 

@@ -144,17 +144,16 @@ claude("ANT-CACHE-03", "An empty text block has no cache_control.",
     source="ad4m#996; error texts quoted by clients")  # fmt: skip
 
 
-@anthropic("ANT-MSG-01", "Text blocks are not empty.",
-    "{part}: text content blocks must be non-empty",
+def _texts(request: MessagesBody) -> list[tuple[str, Fields, str]]:
+    system = [(pointer, block, "system") for pointer, block in objects(request.body.get("system"), "/system")]
+    return [*system, *((item.pointer, item.raw, "messages") for item in request.content("text"))]
+
+
+anthropic("ANT-MSG-01", "Text blocks are not empty.",
+    "{part}: text content blocks must be non-empty", each=_texts, at="/text",
+    when=lambda item: item[1].get("text") == "", fields=lambda item: {"part": item[2]},
     remedy="Omit the block; in a signed turn, put nothing in its place.", as_of="2026-05",
     source="claude-code#59812; mtga#68")  # fmt: skip
-def text_empty(request: MessagesBody) -> Iterator[Violation]:
-    for pointer, block in objects(request.body.get("system"), "/system"):
-        if block.get("text") == "":
-            yield Violation(f"{pointer}/text", {"part": "system"})
-    for item in request.content("text"):
-        if item.raw.get("text") == "":
-            yield Violation(f"{item.pointer}/text", {"part": "messages"})
 
 
 @anthropic("ANT-MSG-02", "A message is not only whitespace; a blank block next to others of an assistant is accepted.",

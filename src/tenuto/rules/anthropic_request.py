@@ -377,11 +377,9 @@ _SCHEMA_TYPES = frozenset(("object", "array", "string", "number", "integer", "bo
 _NUMBER_LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LIMITS: dict[str, tuple[str, ...]] = {
     "array": ("maxItems", "uniqueItems", "contains", "minContains", "maxContains"),
-    "string": ("minLength", "maxLength"),
-    "number": _NUMBER_LIMITS,
-    "integer": _NUMBER_LIMITS,
-    "object": ("minProperties", "maxProperties"),
-}
+    "string": ("minLength", "maxLength"), "object": ("minProperties", "maxProperties"),
+    "number": _NUMBER_LIMITS, "integer": _NUMBER_LIMITS,
+}  # fmt: skip
 """Keywords that a strict schema cannot have, by type."""
 _MAX_STRICT_TOOLS, _MAX_OPTIONAL, _MAX_UNIONS = 20, 24, 16
 

@@ -19,11 +19,9 @@ _NAME = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"/(\d+)(?=/|$)")
 _MODULES: dict[RuleDialect, tuple[str, ...]] = {
     "anthropic-messages": ("anthropic_request", "anthropic_messages", "anthropic_thinking"),
-    "openai-responses": ("responses_request", "responses_items"),
-    "openai-chat": ("chat", "chat_hosts"),
-    "gemini": ("gemini", "gemini_turns"),
-    "cross": ("handoff",),
-}
+    "openai-responses": ("responses_request", "responses_items"), "openai-chat": ("chat", "chat_hosts"),
+    "gemini": ("gemini", "gemini_turns"), "cross": ("handoff",),
+}  # fmt: skip
 """The modules of each dialect, in the order in which the provider checks."""
 _registered: dict[RuleDialect, list[Rule]] = {}
 

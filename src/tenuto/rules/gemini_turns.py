@@ -256,7 +256,7 @@ _MISSING_SIGNATURE = (
 )
 _MISSING_SIGNATURE_VERTEX = (
     "Unable to submit request because function call `{name}` in the {n}. content block is missing a `thought_signature`. "
-    "Learn more: https://docs.cloud.google.com/vertex-ai/generative-ai/docs/thought-signatures",
+    "Learn more: https://docs.cloud.google.com/vertex-ai/generative-ai/docs/thought-signatures"
 )
 
 

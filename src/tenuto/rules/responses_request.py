@@ -356,22 +356,16 @@ def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"/{escape(name)}", {"name": name})
 
 
-@responses("OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
+_MOST = {"temperature": 2, "top_p": 1}
+_LIMIT_CODES = ("decimal_below_min_value", "decimal_above_max_value")
+responses("OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
     "Invalid '{name}': decimal below minimum value. Expected a value >= 0, but got {value} instead.",
     UnverifiedText("Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} "
-    "instead."), refused_by=OPENAI_HOSTS, param="{name}", code="{code}", remedy="Keep the value in its range.",
-    as_of="2026",
+    "instead."), refused_by=OPENAI_HOSTS, param="{name}", code="{code}", each=lambda request: request.given(*_MOST),
+    when=lambda item: not 0 <= item[1] <= _MOST[item[0][1:]],
+    fields=lambda item: {"name": item[0][1:], "value": number(item[1]), "most": _MOST[item[0][1:]], "code": _LIMIT_CODES[item[1] > 0]},
+    message=lambda item: item[1] > 0, remedy="Keep the value in its range.", as_of="2026",
     recorded="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error")  # fmt: skip
-def sampling_out_of_range(request: ResponsesBody) -> Iterator[Violation]:
-    for name, most in (("temperature", 2), ("top_p", 1)):
-        value = request.setting(name)
-        if not isinstance(value, int | float) or 0 <= value <= most:
-            continue
-        fields = {"name": name, "value": number(value), "most": most}
-        if value < 0:
-            yield Violation(f"/{name}", fields | {"code": "decimal_below_min_value"})
-        else:
-            yield Violation(f"/{name}", fields | {"code": "decimal_above_max_value"}, message=1)
 
 
 def number(value: float) -> str:
