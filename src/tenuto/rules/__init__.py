@@ -8,8 +8,6 @@ from tenuto.rules.body import RequestBody, RequestContext, Violation
 from tenuto.rules.book import (
     Judgement,
     Rule,
-    RuleFinding,
-    UnverifiedText,
     all_rules,
     findings,
     judge,
@@ -19,6 +17,6 @@ from tenuto.rules.book import (
 )
 
 __all__ = [
-    "Judgement", "RequestBody", "RequestContext", "Rule", "RuleFinding", "UnverifiedText", "Violation", "all_rules", "findings", "judge",
-    "open_body", "refusal", "rule",
+    "Judgement", "RequestBody", "RequestContext", "Rule", "Violation", "all_rules", "findings", "judge", "open_body",
+    "refusal", "rule",
 ]  # fmt: skip

@@ -56,8 +56,6 @@ _INNER_KEYS = {type: _BLOCK_KEYS[type] for type in ("text", "image", "document",
     "browser_state": frozenset(f"{_COMMON} tabs state_changes".split()),
 }
 """The blocks that a tool result may have."""
-_UNTYPED = "connector_text"
-"""A documented type that the SDK does not have."""
 
 
 @anthropic("ANT-MSG-11", "A block has a known type, and only the fields of its type.",
@@ -83,7 +81,7 @@ def unknown_block(request: MessagesBody) -> Iterator[Violation]:
 def _unknown_in_block(item: ContentItem, known: dict[str, frozenset[str]]) -> Iterator[Violation]:
     type = text(item.raw, "type")
     keys = known.get(type)
-    if type == _UNTYPED:
+    if type == "connector_text":  # documented, but not in the SDK
         return
     if keys is None:
         yield Violation(item.pointer, {"path": item.path, "type": type})
@@ -98,7 +96,8 @@ def _unknown_in_block(item: ContentItem, known: dict[str, frozenset[str]]) -> It
 anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server joins them.",
     UnverifiedText('roles must alternate between "user" and "assistant", but found multiple "{role}" roles in a row'),
     severity="warned",
-    each=lambda request: [message for before, message in pairwise(request.see(request.messages)) if message.role == before.role],
+    each=lambda request: [after for before, after in pairwise(request.see(request.messages))
+    if after.role == before.role],
     at="/role", when=lambda message: message.role != "system", fields=lambda message: {"role": message.role},
     remedy="None needed; join them before checking calls and results.", as_of="2026",
     recorded="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)")  # fmt: skip
@@ -172,7 +171,8 @@ def message_blank(request: MessagesBody) -> Iterator[Violation]:
 claude("ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, unless the provider paused the turn.",
     "This model does not support assistant message prefill. The conversation must end with a user message.",
     applies=lambda request: request.traits.prefill == "rejected",
-    each=lambda request: request.messages[-1:] if request.see(request.turns) and request.open_turn and not request.is_paused else (),
+    each=lambda request: request.messages[-1:] if request.see(request.turns) and request.open_turn
+    and not request.is_paused else (),
     at="/role", remedy="End with a user message or results; for a fixed form, use structured output.", as_of="2026-05",
     recorded="opencode#13768; DCP#520; claude-code#52433; recorded: "
     "activeagent__docs.actions.structured_output")  # fmt: skip
@@ -265,7 +265,6 @@ claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels w
 
 
 # --- calls and results ------------------------------------------------------------------------------------------------
-_CALL_FIELDS = ("caller", "toolset_name")
 
 
 @anthropic("ANT-TOOL-05", "Call ids have only letters, digits, underscores and hyphens.",
@@ -369,7 +368,7 @@ def results_not_first(request: MessagesBody) -> Iterator[Violation]:
 def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use") if request.tokens.is_known else ():
         fields = request.issued_fields(block.raw["id"])
-        for name in _CALL_FIELDS:
+        for name in ("caller", "toolset_name"):
             if name in fields and block.raw.get(name) is None:
                 yield Violation(f"{block.pointer}/{name}")
 

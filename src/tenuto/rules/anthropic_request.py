@@ -65,8 +65,8 @@ _TAGS = {
 _SHAPES = shapes({
     "Request": (
         "model messages!:Message* system:s|System* tools:Tool* thinking:Thinking tool_choice:Choice "
-        "output_config:OutputConfig compaction:Compaction thread:Thread metadata:o cache_control:o context_management:o stop_sequences:s* "
-        "mcp_servers:a* max_tokens:i temperature:n top_p:n top_k:i stream:b"
+        "output_config:OutputConfig compaction:Compaction thread:Thread metadata:o cache_control:o context_management:o "
+        "stop_sequences:s* mcp_servers:a* max_tokens:i temperature:n top_p:n top_k:i stream:b"
     ),
     "Thinking": "type! block_binding:o",
     "Thinking.enabled": "budget_tokens!:i block_binding:o",

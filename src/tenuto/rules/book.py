@@ -14,7 +14,6 @@ from tenuto.core.provider import Dialect
 from tenuto.rules.body import Fields, RequestBody, RequestContext, Violation
 
 RuleDialect: TypeAlias = Dialect | Literal["cross"]
-Confidence: TypeAlias = Literal["recorded", "documented", "practice", "inferred"]
 _NAME = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"/(\d+)(?=/|$)")
 _MODULES: dict[RuleDialect, tuple[str, ...]] = {
@@ -58,7 +57,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     remedy: str
     source: str
-    confidence: Confidence = "practice"
+    confidence: Literal["recorded", "documented", "practice", "inferred"] = "practice"
     as_of: str = ""
     unchecked: str = ""
     """The reason why no request can show a violation; such a rule has no check."""

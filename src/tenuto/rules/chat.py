@@ -379,7 +379,8 @@ chat("OAC-OAI-02", "A tool message answers a call of the assistant message befor
 chat("OAC-OAI-03", "Call ids of more than 40 characters were refused until January 2026.",
     "Invalid 'messages[{i}].tool_calls[{j}].id': string too long. Expected a string with maximum length 40, but got a "
     "string with length {n} instead.", only=("openai",), severity="warned", code="string_above_max_length",
-    each=lambda request: [call for call in request.tool_calls() if len(text(call[1], "id")) > request.switches.call_id_max],
+    each=lambda request: [call for call in request.tool_calls()
+    if len(text(call[1], "id")) > request.switches.call_id_max],
     at="/id", fields=lambda item: {"n": len(item[1]["id"])}, remedy="Use ids of at most 40 characters.",
     as_of="2026-01", source="protocols C.1; vercel/ai#5171")  # fmt: skip
 openai("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning of a tool loop.",

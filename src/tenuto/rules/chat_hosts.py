@@ -182,7 +182,8 @@ mistral("OAC-MIS-07", "The body has no parameters that the provider does not kno
 mistral("OAC-MIS-02", "The last message is the user's or a tool's, or it has prefix: true.",
     "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
     type="invalid_request_message_order", code="3230",
-    each=lambda request: [last for last in request.messages()[-1:] if last[1].get(request.switches.prefix_flag) is not True],
+    each=lambda request: [last for last in request.messages()[-1:]
+    if last[1].get(request.switches.prefix_flag) is not True],
     when=lambda item: item[1].get("role") == "assistant", remedy="End with a user or tool message, or set prefix.",
     as_of="2025-12", source="rig#1130; protocols C.9")  # fmt: skip
 
@@ -234,19 +235,18 @@ def mistral_thinking_changed(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/content")
 
 
+def _thinking_text(part: Fields) -> str:
+    return text(part, "thinking") or "".join(text(piece, "text") for _, piece in objects(part.get("thinking"), ""))
+
+
 def _is_changed(request: ChatBody, parts: Sequence[Fields]) -> bool:
-    content = [thinking_text(part) for part in parts]
+    content = [_thinking_text(part) for part in parts]
     signatures = [text(part, "signature") for part in parts]
     for index, token in enumerate(signatures if any(signatures) else ()):
         issued = request.tokens.find(token)
         if issued is None or issued.index not in (-1, index) or not has_content(issued, *content):
             return True
     return False
-
-
-def thinking_text(part: Fields) -> str:
-    """Return the text of a thinking part."""
-    return text(part, "thinking") or "".join(text(piece, "text") for _, piece in objects(part.get("thinking"), ""))
 
 
 # --- Groq -------------------------------------------------------------------------------------------------------------
@@ -304,7 +304,8 @@ xai("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequenc
 
 xai("OAC-XAI-02", "The reasoning effort is one that the model has.",
     "Model {model} does not support parameter reasoningEffort.", at="/reasoning_effort",
-    when=lambda request: request.traits.efforts is not None and request.setting("reasoning_effort") not in (None, *request.traits.efforts),
+    when=lambda request: request.traits.efforts is not None
+    and request.setting("reasoning_effort") not in (None, *request.traits.efforts),
     remedy="Send an effort that the model has, or none at all.", as_of="2026-08",
     source="grok2api#814; hermes#23088; LinguaGacha#771,#926; cc-switch#7584")  # fmt: skip
 
@@ -351,7 +352,8 @@ def refused_by_host(request: ChatBody) -> Iterator[Violation]:
 
 openrouter("OAC-OR-03", "A forced tool turns the reasoning of Claude off.",
     applies=lambda request: request.traits.reasoning_format == CLAUDE_FORMAT, severity="lost", at="/reasoning",
-    when=lambda request: request.tools() and request.forces_tool() and request.setting("reasoning") and request.requested_thinking,
+    when=lambda request: request.tools() and request.forces_tool() and request.setting("reasoning")
+    and request.requested_thinking,
     remedy="Do not force tools on these models.", as_of="2026-07", source="pydantic-ai#6957")  # fmt: skip
 
 

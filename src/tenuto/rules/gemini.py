@@ -340,7 +340,7 @@ gemini("GEM-PARAM-02", "Models before Gemini 3 have no thinking level.",
 gemini("GEM-PARAM-03", "A request sets a thinking level or a thinking budget, not both.",
     UnverifiedText("You can only set only one of thinking budget and thinking level."),
     applies=lambda request: "level" in request.traits.thinking, at="/generationConfig/thinkingConfig",
-    when=lambda request: request.level and request.see([request.level]) and "thinkingBudget" in request.thinking,
+    when=lambda request: request.see(request.level) and "thinkingBudget" in request.thinking,
     certain=lambda request: not request.level.endswith("UNSPECIFIED"),
     remedy="Set a level from Gemini 3 on, a budget before.", as_of="2026",
     documented="provider documentation; a recorded budget alone on 3.5 Flash")  # fmt: skip
@@ -367,7 +367,8 @@ gemini("GEM-PARAM-05", "The thinking level is one of the model's; many models ha
     UnverifiedText("Thinking level {level} is not supported for this model."),
     applies=lambda request: "level" in request.traits.thinking and request.traits.efforts is not None,
     at="/generationConfig/thinkingConfig/thinkingLevel",
-    when=lambda request: request.level and not request.level.endswith("UNSPECIFIED") and request.see([request.level]) and request.level.lower() not in request.traits.efforts,
+    when=lambda request: request.see(request.level) and not request.level.endswith("UNSPECIFIED")
+    and request.level.lower() not in request.traits.efforts,
     fields=lambda request: {"level": request.level}, certain=lambda request: request.level == "MINIMAL",
     remedy="Use the next higher level.", as_of="2026", documented="provider documentation; llmberjack#14")  # fmt: skip
 

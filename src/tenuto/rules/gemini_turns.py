@@ -54,7 +54,8 @@ _VERTEX_HELP = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/doc
 @gemini("GEM-PART-02", "A request has contents, and every content has parts.",
     "* GenerateContentRequest.contents[{i}].parts: contents.parts must not be empty.",
     "* GenerateContentRequest.contents: contents is not specified",
-    UnverifiedText("Unable to submit request because it must include at least one parts field, which describes the prompt input. " + _VERTEX_HELP ),
+    UnverifiedText("Unable to submit request because it must include at least one parts field, which describes the "
+    f"prompt input. {_VERTEX_HELP}"),
     remedy="Leave empty turns out.", as_of="2025-02", source="chatwise#250; vercel/ai#3775")  # fmt: skip
 def nothing_sent(request: GeminiBody) -> Iterator[Violation]:
     request.see([request.contents])
@@ -475,7 +476,8 @@ gemini("GEM-SIG-08", "A signature is not one of the documented placeholders that
 
 gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.", severity="warned",
     applies=lambda request: request.traits.signed_calls == "optional",
-    each=lambda request: [run.calls[0] for run in request.see([run for run in request.model_runs if run.calls]) if _is_signature_lost(request, run)],
+    each=lambda request: [run.calls[0] for run in request.see([run for run in request.model_runs if run.calls])
+    if _is_signature_lost(request, run)],
     remedy="Send back the signatures that came.", as_of="2026", recorded="18 recorded parts; rowboat#694")  # fmt: skip
 
 

@@ -153,12 +153,10 @@ def foreign_call_without_signature(request: GeminiBody) -> Iterator[Violation]:
             yield Violation(f"/contents/{call.content}")
 
 
-@cross("XP-05", "A body that was written for one provider is sent to another one.",
+cross("XP-05", "A body that was written for one provider is sent to another one.",
+    when=lambda request: request.conversation not in request.body and not _CONVERSATIONS.isdisjoint(request.body),
     remedy="Write the request again for each provider that is tried.", as_of="2026-06",
     source="pydantic-ai#4882; hermes#33795")  # fmt: skip
-def body_of_another_dialect(request: RequestBody) -> Iterator[Violation]:
-    if request.conversation not in request.body and not _CONVERSATIONS.isdisjoint(request.body):
-        yield Violation("")
 
 
 # --- an altered or shortened history ----------------------------------------------------------------------------------

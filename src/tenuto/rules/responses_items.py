@@ -9,7 +9,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
 from tenuto.rules.body import Violation, objects, text
 from tenuto.rules.book import UnverifiedText
-from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, matches
+from tenuto.rules.issued_tokens import IssuedItem, matches
 from tenuto.rules.responses_request import (
     CALLS,
     LOCAL_HOSTS,
@@ -29,7 +29,8 @@ _OTHER_OUTPUTS = ("computer_call_output", "local_shell_call_output", "shell_call
 responses("OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
     UnverifiedText("Missing required parameter: 'input'."), refused_by=OPENAI_HOSTS, param="input",
     code="missing_required_parameter", at="/input",
-    when=lambda request: request.setting("input") in (None, []) and not request.continues_stored and not request.body.get("prompt"),
+    when=lambda request: request.setting("input") in (None, []) and not request.continues_stored
+    and not request.body.get("prompt"),
     remedy="Send an empty user message.", as_of="2026",
     source="protocols B.1; an empty list after a stored response is accepted (recorded)")  # fmt: skip
 
@@ -368,18 +369,13 @@ def _is_next(request: ResponsesBody, reasoning: IssuedItem, after: Item) -> bool
 
 
 # --- encrypted content ------------------------------------------------------------------------------------------------
-def _is_valid(request: ResponsesBody, item: Item, token: IssuedToken | None) -> bool:
-    """Whether encrypted content was issued to this account, by this provider, with this item."""
-    if token is None or token.kind != item.kind or not matches(token.id, item.id):
-        return False
-    return token.is_from_target(request)
-
-
 def _invalid_blobs(request: ResponsesBody) -> Iterator[Item]:
-    if request.tokens.is_known:
-        for item in request.items("reasoning", "compaction"):
-            if item.blob and not _is_valid(request, item, request.tokens.find(item.blob)):
-                yield item
+    """Yield the items whose encrypted content was not issued with them, to this account, by this provider."""
+    for item in request.items("reasoning", "compaction") if request.tokens.is_known else ():
+        token = request.tokens.find(item.blob) if item.blob else None
+        is_own = token is not None and token.kind == item.kind and matches(token.id, item.id)
+        if item.blob and not (token is not None and is_own and token.is_from_target(request)):
+            yield item
 
 
 openai("OAR-REAS-05",

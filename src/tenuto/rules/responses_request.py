@@ -344,16 +344,14 @@ responses("OAR-PARAM-13",
     remedy="Check the name against the provider's list of models.", as_of="2026-11",
     inferred="decision: an unknown name that fits is played by the simulator")  # fmt: skip
 
-
-@openai("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
+openai("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
     UnverifiedText("Unknown parameter: '{name}'."), param="{name}", code="unknown_parameter",
-    remedy="Write the request in this dialect.", as_of="2026",
+    each=lambda request: [
+        (f"/{escape(name)}", name) for name in request.see([*request.body])
+        if name not in (_COMPACT_PARAMETERS if request.context.method == "compact" else _PARAMETERS)
+    ],
+    fields=lambda item: {"name": item[1]}, remedy="Write the request in this dialect.", as_of="2026",
     source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs")  # fmt: skip
-def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
-    known = _COMPACT_PARAMETERS if request.context.method == "compact" else _PARAMETERS
-    for name in request.see(list(request.body)):
-        if name not in known:
-            yield Violation(f"/{escape(name)}", {"name": name})
 
 
 _MOST = {"temperature": 2, "top_p": 1}
@@ -363,7 +361,8 @@ responses("OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 a
     UnverifiedText("Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} "
     "instead."), refused_by=OPENAI_HOSTS, param="{name}", code="{code}", each=lambda request: request.given(*_MOST),
     when=lambda item: not 0 <= item[1] <= _MOST[item[0][1:]],
-    fields=lambda item: {"name": item[0][1:], "value": number(item[1]), "most": _MOST[item[0][1:]], "code": _LIMIT_CODES[item[1] > 0]},
+    fields=lambda item: {"name": item[0][1:], "value": number(item[1]),
+    "most": _MOST[item[0][1:]], "code": _LIMIT_CODES[item[1] > 0]},
     message=lambda item: item[1] > 0, remedy="Keep the value in its range.", as_of="2026",
     recorded="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error")  # fmt: skip
 
@@ -490,7 +489,8 @@ responses("OAR-PARAM-07", "Organizations with zero data retention cannot continu
 
 openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.", severity="lost",
     at="/instructions",
-    when=lambda request: request.previous and request.previous.request.get("instructions") and not request.setting("instructions"),
+    when=lambda request: request.previous and request.previous.request.get("instructions")
+    and not request.setting("instructions"),
     remedy="Send the instructions with every request.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
 
@@ -515,16 +515,12 @@ openai("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most
     message=lambda tool: _TOOL_NAME.fullmatch(tool.name) is not None, remedy="Map tool names to valid ones and back.",
     as_of="2026-11", documented="protocols F")  # fmt: skip
 
-
-@openai("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
-    "Deferred tools require tools.tool_search", certain=False, param="tools", remedy="Add the tool_search tool.",
+openai("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
+    "Deferred tools require tools.tool_search", certain=False, param="tools",
+    each=lambda request: () if any(tool.fields.get("type") == "tool_search" for tool in request.tools)
+    else request.tools,
+    at="/defer_loading", when=lambda tool: tool.fields.get("defer_loading") is True, remedy="Add the tool_search tool.",
     as_of="2026-08", source="protocols B.2")  # fmt: skip
-def deferred_tool_without_search(request: ResponsesBody) -> Iterator[Violation]:
-    deferred = [tool for tool in request.tools if tool.fields.get("defer_loading") is True]
-    searchable = any(tool.fields.get("type") == "tool_search" for tool in request.tools)
-    for tool in request.see(deferred):
-        if not searchable:
-            yield Violation(f"{tool.pointer}/defer_loading")
 
 
 @openai("OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
