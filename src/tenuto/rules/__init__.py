@@ -1,6 +1,6 @@
 """The rule book: the conditions under which providers refuse a request or drop a part of it.
 
-One decorated function per rule. The simulator refuses with it, the audit predicts with it. Nothing here reads a table:
+One decorated function or row per rule. The simulator refuses with it, the audit predicts with it. No table is read here:
 model traits and provider rows are passed in.
 """
 

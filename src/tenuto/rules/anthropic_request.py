@@ -192,7 +192,6 @@ anthropic("ANT-PARAM-12", "`max_tokens` is required.",
     remedy="Always send it; 0 only fills the cache.", as_of="2026-11",
     source="SDK types; error texts quoted by clients")  # fmt: skip
 
-
 # --- model ------------------------------------------------------------------------------------------------------------
 anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}", applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error",
@@ -208,25 +207,23 @@ anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizatio
     unchecked="the agreement of an organization on data retention is not in a request", remedy="Use another model.",
     as_of="2026-09", documented="apidog/dev.to Fable 5.1 migration")  # fmt: skip
 
-
 # --- sampling and thinking --------------------------------------------------------------------------------------------
 claude("ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
-    "{name}: range: 0..1", each=lambda request: request.given("temperature", "top_p"),
+    "{name}: range: 0..1", each=lambda request: request.settings("temperature", "top_p"),
     when=lambda item: not 0 <= item[1] <= 1, fields=lambda item: {"name": item[0][1:]},
     certain=lambda item: item[0] == "/temperature", remedy="Scale the temperature of other providers down to 1.",
     as_of="2026-10",
     source="error texts quoted by clients; anthropic-sdk-python#893; vercel/ai#10308; odysseus#1644")  # fmt: skip
 claude("ANT-PARAM-01", "Some models refuse sampling parameters.",
     "`{name}` is deprecated for this model.", applies=lambda request: request.traits.sampling == "rejected",
-    each=lambda request: request.given(*_SAMPLING), fields=lambda item: {"name": item[0][1:]},
+    each=lambda request: request.settings(*_SAMPLING), fields=lambda item: {"name": item[0][1:]},
     remedy="Omit temperature, top_p and top_k for this model.", as_of="2026-09",
     source="pr-agent#2456; inspect_ai#3721; ccgate#113; accepted on 4.1-4.6 in 17 recorded requests")  # fmt: skip
 claude("ANT-PARAM-02", "Some models refuse `temperature` and `top_p` together.",
     "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
     applies=lambda request: {"temperature", "top_p"} <= set(request.traits.exclusive), at="/top_p",
-    when=lambda request: len(request.given("temperature", "top_p")) == 2, remedy="Send the temperature alone.",
+    when=lambda request: len(request.settings("temperature", "top_p")) == 2, remedy="Send the temperature alone.",
     as_of="2026-01", source="MCP-Universe#49; bedrock-chat#979")  # fmt: skip
-
 
 _USE_ADAPTIVE = 'Use "thinking.type.adaptive" and "output_config.effort" to control thinking behavior.'
 
@@ -382,7 +379,6 @@ _LIMITS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Keywords that a strict schema cannot have, by type."""
 _MAX_STRICT_TOOLS, _MAX_OPTIONAL, _MAX_UNIONS = 20, 24, 16
-
 
 anthropic("ANT-TOOL-07", "A tool name has 1 to 128 letters, digits, underscores and hyphens.",
     "tools.{i}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'",
@@ -585,7 +581,6 @@ claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     when=lambda request: request.blocks("tool_use", "tool_result") and not request.body.get("tools"),
     remedy="Define the tools and use tool_choice none. Without tools the request is accepted, with worse answers.",
     as_of="2026-07", source="vercel/ai#16991 (live sonnet-4-6: 200); pi#149")  # fmt: skip
-
 
 # --- compaction -------------------------------------------------------------------------------------------------------
 anthropic("ANT-SRV-11", "Models before 4.6 do not summarize a conversation on request.",

@@ -196,7 +196,6 @@ claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
     remedy="Do not send a turn that is only reasoning; store it and record the loss.", as_of="2026-04",
     source="forgecode#2107,PR#3073; hermes PR#13010")  # fmt: skip
 
-
 # --- token ------------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-02", "A signature is one that this account received for the same text.",
     _INVALID_SIGNATURE, each=_refused_reasoning, at="/signature",
@@ -217,7 +216,6 @@ claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, it
     "modified. These blocks must remain as they were in the original response.", each=_refused_reasoning,
     remedy="Send that message unchanged; as a last resort, omit all of its reasoning once.", as_of="2026-09",
     source="claude-code#63203,#63284; pi-anthropic-auth#66; anthropic-auth#49")  # fmt: skip
-
 
 # --- prefix -----------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it in its turn.",

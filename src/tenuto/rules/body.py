@@ -110,7 +110,7 @@ class RequestBody:
             self.exercised.add(self.running)
         return value
 
-    def given(self, *names: str) -> Sequence[tuple[str, Any]]:
+    def settings(self, *names: str) -> Sequence[tuple[str, Any]]:
         """Return the top-level values that are neither absent nor null, with their pointers."""
         return [(f"/{name}", value) for name in names if (value := self.setting(name)) is not None]
 

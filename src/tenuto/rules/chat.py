@@ -43,7 +43,6 @@ REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
 _CONTENT_FIELDS = ("tool_calls", "function_call", "refusal", "audio", *REASONING_FIELDS)
 """Fields of an assistant message that stand for its content."""
 
-
 SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 _FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _RANGES: dict[str, tuple[float, float | None]] = {
@@ -389,7 +388,6 @@ openai("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning
     when=lambda item: any(calls_of(*item)), remedy="Use Responses for tool loops, which carries it.", as_of="2026-11",
     documented="protocols C.1")  # fmt: skip
 
-
 # --- models -----------------------------------------------------------------------------------------------------------
 _NO_MODEL = "The model `{model}` does not exist or you do not have access to it."
 _UNKNOWN_MODEL_HOSTS = (
@@ -413,7 +411,6 @@ for _id, _providers, _message, _fields in _UNKNOWN_MODEL_HOSTS:
         **{"only": _providers, "certain": False, "source": "protocols C", "as_of": "2026", **_fields}, at="/model",
         when=lambda request: request.is_well_named is False,
         remedy="Look up the id; a new model may have another form.")  # fmt: skip
-
 
 chat("OAC-MODEL-02", "The catalog has the model.",
     applies=lambda request: bool(request.context.row.model_names) and not request.traits.known, severity="warned",
@@ -450,7 +447,7 @@ def number_out_of_range(request: ChatBody) -> Iterator[Violation]:
 openai("OAC-OAI-05", "Reasoning models have max_completion_tokens instead of max_tokens.",
     "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
     applies=lambda request: request.is_reasoning_model, param="max_tokens", code="unsupported_parameter",
-    each=lambda request: request.given("max_tokens", "max_completion_tokens"),
+    each=lambda request: request.settings("max_tokens", "max_completion_tokens"),
     when=lambda item: item[0] == "/max_tokens", remedy="Send max_completion_tokens to these models.", as_of="2026",
     source="corpus vercel-ai__reasoning-model-legacy-parameter-error")  # fmt: skip
 
@@ -570,8 +567,9 @@ def json_mode_without_word(request: ChatBody) -> Iterator[Violation]:
 chat("OAC-OAI-13", "Only search models accept web_search_options.",
     "Web search options not supported with this model.",
     applies=lambda request: request.model and request.traits.known and not request.traits.chat_search, only=("openai",),
-    param="web_search_options", each=lambda request: request.given("web_search_options"), remedy="Use a search model.",
-    as_of="2026", recorded="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported")  # fmt: skip
+    param="web_search_options", each=lambda request: request.settings("web_search_options"),
+    remedy="Use a search model.", as_of="2026",
+    recorded="corpus pydantic-ai__openai.openai_web_search_tool_model_not_supported")  # fmt: skip
 chat("OAC-AZ-01", "The content filter accepts the prompt.",
     "The response was filtered due to the prompt triggering Azure Content management policy. Please modify your prompt "
     "and retry. To learn more about our content filtering policies please read our documentation: "

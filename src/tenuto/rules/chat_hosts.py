@@ -98,9 +98,8 @@ def required_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
 
 deepseek("OAC-DS-06", "Sampling parameters have no effect while the model thinks.",
     applies=lambda request: request.traits.sampling in ("ignored", "only_without_reasoning"), severity="warned",
-    each=lambda request: request.given(*SAMPLING) if request.thinks() else (), remedy="Omit them.", as_of="2026-11",
+    each=lambda request: request.settings(*SAMPLING) if request.thinks() else (), remedy="Omit them.", as_of="2026-11",
     documented="protocols C.2")  # fmt: skip
-
 
 # --- Moonshot ---------------------------------------------------------------------------------------------------------
 moonshot("OAC-KIMI-03", "The temperature of models that reason is 1.",
@@ -112,7 +111,7 @@ moonshot("OAC-KIMI-03", "The temperature of models that reason is 1.",
 moonshot("OAC-KIMI-04", "A request has either thinking or reasoning_effort.",
     "cannot specify both 'thinking' and 'reasoning_effort'",
     applies=lambda request: request.switches.one_thinking_field and "effort" in request.traits.thinking, certain=False,
-    at="/reasoning_effort", when=lambda request: len(request.given("thinking", "reasoning_effort")) == 2,
+    at="/reasoning_effort", when=lambda request: len(request.settings("thinking", "reasoning_effort")) == 2,
     remedy="Send one of them.", as_of="2026-07", source="protocols C.5")  # fmt: skip
 
 moonshot("OAC-KIMI-02", "A model that thinks cannot be forced to call a tool.",
@@ -144,7 +143,6 @@ moonshot("OAC-KIMI-01", "While the model thinks, an assistant message with tool 
     remedy="Send it, or an empty string for messages of another model.", as_of="2026-05",
     source="n8n#29142; deer-flow#3043; continue#11711; obsidian-yolo#243")(required_reasoning_missing)  # fmt: skip
 
-
 # --- Mistral ----------------------------------------------------------------------------------------------------------
 _MISTRAL_KEYS = {
     "system": ("role", "content"),
@@ -174,7 +172,7 @@ def mistral_unknown_keys(request: ChatBody) -> Iterator[Violation]:
 
 mistral("OAC-MIS-07", "The body has no parameters that the provider does not know.",
     "Extra inputs are not permitted", status=422,
-    each=lambda request: request.given("logprobs", "top_logprobs", *request.switches.strip),
+    each=lambda request: request.settings("logprobs", "top_logprobs", *request.switches.strip),
     fields=lambda item: {"loc": ["body", item[0][1:]], "input": item[1]},
     certain=lambda item: item[0].endswith("logprobs"), remedy="Omit them.", as_of="2026",
     recorded="mistralai/platform-docs-public#7")  # fmt: skip
@@ -293,12 +291,11 @@ groq("OAC-GROQ-03", "The call that the model writes fits its schema, and a force
     remedy="Treat it as a bad generation: show failed_generation, and let the agent try again.", as_of="2026",
     recorded="corpus pydantic-ai__groq.tool_use_failed_error-01, _with_text-01, _streaming-01")  # fmt: skip
 
-
 # --- xAI --------------------------------------------------------------------------------------------------------------
 _GROK_NAMES = {"presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty", "stop": "stop"}
 xai("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
     "Model {model} does not support parameter {p}.",
-    each=lambda request: [item for item in request.given(*_GROK_NAMES) if item[0][1:] in request.traits.refuses],
+    each=lambda request: [item for item in request.settings(*_GROK_NAMES) if item[0][1:] in request.traits.refuses],
     fields=lambda item: {"p": _GROK_NAMES[item[0][1:]]}, remedy="Omit it, even if it is 0.", as_of="2026-09",
     source="NativeTavern#83; lobehub#13332; open-webui#21266; modelparams#330")  # fmt: skip
 
@@ -308,7 +305,6 @@ xai("OAC-XAI-02", "The reasoning effort is one that the model has.",
     and request.setting("reasoning_effort") not in (None, *request.traits.efforts),
     remedy="Send an effort that the model has, or none at all.", as_of="2026-08",
     source="grok2api#814; hermes#23088; LinguaGacha#771,#926; cc-switch#7584")  # fmt: skip
-
 
 # --- OpenRouter -------------------------------------------------------------------------------------------------------
 CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT = "anthropic-claude-v1", "openai-responses-v1", "google-gemini-v1"
@@ -426,7 +422,6 @@ openrouter("OAC-OR-05", "The credits cover max_tokens.",
     status=402, unchecked="only the account knows its credits", remedy="Request fewer tokens; a retry does not help.",
     as_of="2026-06", source="gpt_mobile#284")  # fmt: skip
 
-
 # --- other hosts ------------------------------------------------------------------------------------------------------
 _FIREWORKS_FIELDS = frozenset((
     "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "max_tokens",
@@ -463,7 +458,7 @@ _TOGETHER_TYPES = {"logprobs": bool, "stop": str} | dict.fromkeys(
 )
 """Fields with other names, and those with another type."""
 chat("OAC-TOG-01", "Some parameters have other names and types.", only=("together",), severity="warned",
-    each=lambda request: request.given(*_TOGETHER_TYPES),
+    each=lambda request: request.settings(*_TOGETHER_TYPES),
     when=lambda item: isinstance(item[1], _TOGETHER_TYPES[item[0][1:]]),
     remedy="Use the provider's names and types, and omit the others.", as_of="2026-11",
     inferred="protocols C.2")  # fmt: skip

@@ -12,7 +12,6 @@ _HEAD_CHARACTERS = 256 * 1024
 _NO_SIZE = frozenset((0xC4, 0xC8, 0xCC))
 """JPEG markers in the range of frame headers that are none."""
 
-
 _big = partial(int.from_bytes, byteorder="big")
 _little = partial(int.from_bytes, byteorder="little")
 

@@ -63,7 +63,6 @@ openai("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.
     remedy="Leave `status` out of reasoning items.", as_of="2026-08",
     source="jcode#1028; litellm#13420; LiveAgent#334")  # fmt: skip
 
-
 _ASSISTANT_PARTS = ("output_text", "refusal")
 _INPUT_PARTS = ("input_text", "input_image", "input_file")
 
@@ -90,12 +89,10 @@ responses("OAR-ITEM-06", "The arguments of a function call are text.",
     fields=lambda item: {"got": openai_type(item.fields.get("arguments"))},
     remedy="Send the exact text that the model wrote.", as_of="2026-05", source="P21, P56")  # fmt: skip
 
-
 # --- ids --------------------------------------------------------------------------------------------------------------
 _PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 _SERVER_PREFIXES = {"web_search_call": "ws_", "code_interpreter_call": "ci_", "image_generation_call": "ig_"}
 _ANTHROPIC_IDS = ("toolu_", "srvtoolu_")
-
 
 openai("OAR-REAS-08", "The id of an item is not empty.",
     "Invalid 'input[{i}].id': ''. Expected an ID that contains letters, numbers, underscores, or dashes, but this "

@@ -329,7 +329,6 @@ _NOT_A_RESPONSE = ("chatcmpl-", "cmpl-", "gen-", "msg_", "rs_", "fc_", "ctc_", "
 """Prefixes of ids of other providers, or of items."""
 _LOGPROBS = "message.output_text.logprobs"
 
-
 responses("OAR-PARAM-08", "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
     "The requested model '{model}' does not exist.", only=("openai",), param="model", code="model_not_found",
     at="/model",
@@ -353,13 +352,12 @@ openai("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of 
     fields=lambda item: {"name": item[1]}, remedy="Write the request in this dialect.", as_of="2026",
     source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs")  # fmt: skip
 
-
 _MOST = {"temperature": 2, "top_p": 1}
 _LIMIT_CODES = ("decimal_below_min_value", "decimal_above_max_value")
 responses("OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
     "Invalid '{name}': decimal below minimum value. Expected a value >= 0, but got {value} instead.",
     UnverifiedText("Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} "
-    "instead."), refused_by=OPENAI_HOSTS, param="{name}", code="{code}", each=lambda request: request.given(*_MOST),
+    "instead."), refused_by=OPENAI_HOSTS, param="{name}", code="{code}", each=lambda request: request.settings(*_MOST),
     when=lambda item: not 0 <= item[1] <= _MOST[item[0][1:]],
     fields=lambda item: {"name": item[0][1:], "value": number(item[1]),
     "most": _MOST[item[0][1:]], "code": _LIMIT_CODES[item[1] > 0]},
@@ -374,7 +372,8 @@ def number(value: float) -> str:
 
 openai("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {value} instead.",
-    param="max_output_tokens", code="integer_below_min_value", each=lambda request: request.given("max_output_tokens"),
+    param="max_output_tokens", code="integer_below_min_value",
+    each=lambda request: request.settings("max_output_tokens"),
     when=lambda item: isinstance(item[1], int) and item[1] < 16, fields=lambda item: {"value": item[1]},
     remedy="Send 16 or more, or leave the limit out.", as_of="2026-07",
     source="pi#6265; hindsight#58; inspect_evals#694")  # fmt: skip
@@ -459,7 +458,7 @@ def _text_format(request: ResponsesBody) -> Fields:
 openai("OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
     UnverifiedText("Mutually exclusive parameters: 'previous_response_id' and 'conversation'."),
     param="previous_response_id", code="mutually_exclusive_parameters", at="/previous_response_id",
-    when=lambda request: len(request.given("previous_response_id", "conversation")) == 2,
+    when=lambda request: len(request.settings("previous_response_id", "conversation")) == 2,
     certain=lambda request: request.body["previous_response_id"] and request.body["conversation"],
     remedy="Send one of them.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
@@ -493,10 +492,8 @@ openai("OAR-PARAM-11", "Instructions are not carried over from the previous resp
     and not request.setting("instructions"),
     remedy="Send the instructions with every request.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
-
 # --- tools ------------------------------------------------------------------------------------------------------------
 _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
-
 
 openai("OAR-TOOL-06", "A request has at most 128 tools.",
     "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} "
