@@ -150,10 +150,10 @@ def complete_profile(ctx: click.Context, typed: str) -> Iterable[str]:
 
 @_completer
 def complete_setting(ctx: click.Context, typed: str) -> Iterable[str]:
-    from tenuto.cli.config import KEYS
+    from tenuto.cli.config import DEFAULTS
 
     del ctx, typed
-    return (*KEYS, "profile")
+    return (*DEFAULTS, "profile")
 
 
 @_completer
