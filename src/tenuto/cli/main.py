@@ -43,6 +43,12 @@ doctor     Check the installation.
 completion Print a shell completion script.
 """
 COMMANDS = dict(line.split(maxsplit=1) for line in _COMMANDS.splitlines() if line)
+_SECTIONS = {
+    "Talk": "run chat resume",
+    "Sessions": "sessions show fork handover audit export import store",
+    "Models": "models providers tools embed sim",
+    "Setup": "keys config doctor completion",
+}
 
 _EXAMPLES = """\b
 Examples:
@@ -85,26 +91,26 @@ class LazyGroup(CommandGroup):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[:1] == ["help"]:
+        if args[:1] == ["help"] or not (args or ctx.resilient_parsing):
             args = [*args[1:], "--help"]
         elif args[:1] == ["version"]:
             args = ["--version"]
-        elif not args and not ctx.resilient_parsing:
-            args = ["--help"]
         return super().parse_args(ctx, _move_profile_first(args))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         resolved = super().resolve_command(ctx, args)
-        if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not _asks_for_help(ctx, args):
+        options = args[: args.index("--")] if "--" in args else args
+        needs_help = any(option in ctx.help_option_names for option in options)  # even if the config file is invalid
+        if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not needs_help:
             from tenuto.cli.config import default_map
 
             ctx.default_map = {args[0]: default_map(resolved[1], args[0], ctx.params.get("profile"))}
         return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name]) for name in names.split()])
 
 
 def module_of(name: str) -> str:
@@ -120,12 +126,6 @@ def _move_profile_first(args: list[str]) -> list[str]:
             end = at + 1 + (arg == "--profile")
             return [*args[at:end], *args[:at], *args[end:]]
     return args
-
-
-def _asks_for_help(ctx: click.Context, args: list[str]) -> bool:
-    """Show help even if the config file is invalid."""
-    options = args[: args.index("--")] if "--" in args else args
-    return any(option in ctx.help_option_names for option in options)
 
 
 @click.group(cls=LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
