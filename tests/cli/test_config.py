@@ -630,7 +630,7 @@ def test_what_cannot_be_written_is_as_it_was(here, file, monkeypatch):
     done = here("config", "set", "effort", "low")
 
     assert 1 == done.code
-    assert f"error: {path} cannot be written, and is as it was: No space left on device\n" in done.err
+    assert f"error: {path} cannot be written and is unchanged: No space left on device\n" in done.err
     assert 2 == len(done.err.splitlines())
     assert "# mine\n" == path.read_text("utf-8")
     assert {"config.toml", ".config.toml.lock"} == {one.name for one in path.parent.iterdir()}

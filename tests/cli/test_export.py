@@ -157,8 +157,8 @@ def test_another_id_and_another_name(here, kept):
 @pytest.mark.parametrize(
     "arguments, why",
     [
-        (["all.jsonl", "--id", "x"], "--id and --name are for one session, and here are 2"),
-        (["all.jsonl", "--name", "x"], "--id and --name are for one session, and here are 2"),
+        (["all.jsonl", "--id", "x"], "--id and --name are for one session, and the files have 2"),
+        (["all.jsonl", "--name", "x"], "--id and --name are for one session, and the files have 2"),
         (["one.jsonl", "--id", "../x"], "--id: '../x' is not a session id"),
         (["one.jsonl", "--id", "x", "--name", "last"], "by its place"),
         (["one.jsonl", "--id", "x", "--name", "taken"], "another session is called 'taken': evil"),
@@ -248,13 +248,13 @@ def test_a_file_is_written_whole_or_not_at_all(here, kept, tmp_path):
     missing = here("export", "one", "none", "--out", "out.jsonl", "--force")
 
     assert (2, "") == refused[:2]
-    assert "'out.jsonl' is there already: name another file, or say --force" in refused.err
+    assert "'out.jsonl' cannot be written: it already exists (use --force)" in refused.err
     assert 7 == missing.code
     assert "mine" == out.read_text()
     assert (0, "", "") == here("export", "one", "--out", "out.jsonl", "--force")
     assert out.read_text() == here("export", "one", "--out", "-").out
     assert {"out.jsonl"} == {path.name for path in tmp_path.iterdir() if path.is_file()}
-    for place, why in ((".", "is a folder"), ("no/file", "there is no folder 'no'"), ("a\0b", "cannot be written")):
+    for place, why in ((".", "is a directory"), ("no/file", "does not exist"), ("a\0b", "cannot be written")):
         done = here("export", "one", "--out", place)
         assert (2, "") == done[:2]
         assert why in done.err
@@ -292,8 +292,8 @@ def test_a_pipe_with_a_name_is_written_to_and_read_from(here, kept, tmp_path):
     "arguments, after, told",
     [
         (["export", "one", "evil", "--out", "out.jsonl"], 5, "stopped; nothing was written"),
-        (["import", "all.jsonl", "--store", "other.db"], 3, "stopped; nothing was imported"),
-        (["import", "all.jsonl", "--store", "other.db"], 25, "stopped; import it again: it is taken up where it ended"),
+        (["import", "all.jsonl", "--store", "other.db"], 3, "stopped; repeat the import"),
+        (["import", "all.jsonl", "--store", "other.db"], 25, "stopped; repeat the import"),
         (["store", "verify"], 1, "stopped; nothing was changed"),
     ],
 )
@@ -332,8 +332,8 @@ def test_messages_in_the_shape_of_openai(here, kept):
     assert [f"dig{EVIL}", "ask"] == [call["function"]["name"] for call in evil[2]["tool_calls"]]
     assert (f"Error: {EVIL}", EVIL) == (evil[3]["content"], evil[4]["content"])
     assert all(line.startswith("lost: session evil: ") for line in told)
-    assert "lost: session evil: dreamt (entry 13, later-version); a later version of tenuto knows it" in told
-    assert any("reasoning-withheld" in line and "an export as jsonl has it" in line for line in told)
+    assert "lost: session evil: dreamt (entry 13, later-version); a later version of tenuto can read it" in told
+    assert any("reasoning-withheld" in line and "a jsonl export has it" in line for line in told)
     assert "\x1b" not in done.err
 
 
