@@ -15,7 +15,7 @@ from tenuto import catalog
 from tenuto.agent.config import refusal
 from tenuto.catalog import find_provider, resolve
 from tenuto.cli.commands.models import model_details
-from tenuto.cli.session.models import ListedModel, list_models, model_ids, suggest_models
+from tenuto.cli.session.models import list_models, model_ids, suggest_models
 
 KNOWN = list_models()
 
@@ -133,7 +133,7 @@ def test_all_words_have_to_occur_and_each_line_says_what_it_takes(here):
     assert (0, "") == (done.code, done.err)
     assert done.out.splitlines() == [
         "MODEL                      CONTEXT  OUTPUT  EFFORTS, THINKING           IN $/M  OUT $/M  RETIRES",
-        "anthropic/claude-opus-5-5  1M       128K    low medium* high xhigh max  4       20",
+        "anthropic/claude-opus-5-5       1M    128K  low medium* high xhigh max       4       20",
     ]
 
 
@@ -147,7 +147,7 @@ def test_names_of_families_are_found_too(here):
 def test_what_has_ended_is_listed_if_that_is_wanted(here):
     without, with_them = here("models", "claude-3-opus"), here("models", "claude-3-opus", "--all")
 
-    assert (1, "", "2 matches, all retired (use --all)\n") == without
+    assert (1, "", "no matching model: 2 matches, all retired (use --all)\n") == without
     assert 0 == with_them.code
     assert "2026-01-05 (retired)" in with_them.out
 
@@ -161,6 +161,7 @@ def test_nothing_found_is_code_1_and_near_ones(here):
 
 
 def test_a_provider_that_is_none_names_near_ones(here):
+    assert "the catalog has none of lmstudio; use --online" in here("models", "-p", "lmstudio").err
     done = here("models", "--provider", "antropic")
 
     assert 2 == done.code
@@ -176,15 +177,15 @@ def test_as_json_everything_is_there(here):
 
 
 def test_a_price_is_that_of_the_day():
-    argon = ListedModel("google", "gemini-4-argon")
+    argon = ("google", "gemini-4-argon")
 
-    assert ["2", "4"] == [model_details(argon, day).cells()[4] for day in (date(2026, 11, 30), date(2026, 12, 1))]
+    assert ["2", "4"] == [model_details(*argon, day).cells()[4] for day in (date(2026, 11, 30), date(2026, 12, 1))]
 
 
 def test_a_model_ends_on_its_day():
-    sonnet = ListedModel("anthropic", "claude-sonnet-4-5", "2026-11-30")
+    sonnet = ("anthropic", "claude-sonnet-4-5")
 
-    assert [False, True] == [model_details(sonnet, date(2026, 11, day)).is_retired for day in (29, 30)]
+    assert [False, True] == [model_details(*sonnet, date(2026, 11, day), retires="2026-11-30").is_retired for day in (29, 30)]
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -258,4 +259,4 @@ def test_traits_are_those_of_the_tables():
     """The list says what a request would be held to."""
     known = next(one for one in KNOWN if one.id == "openai/gpt-6.1-sol")
 
-    assert model_details(known, date(2026, 11, 16)).traits == catalog.model_traits("openai", "gpt-6.1-sol")
+    assert model_details(known.provider, known.model, date(2026, 11, 16)).traits == catalog.model_traits("openai", "gpt-6.1-sol")

@@ -140,10 +140,10 @@ def test_sessions_are_listed_by_what_finds_them(here, tenuto_sim, kept):
 
     assert (0, 3, "") == (done.code, len(lines), done.err)
     assert re.fullmatch(
-        r"01\w{10}  \d{4}-\d\d-\d\d \d\d:\d\d  completed  sim/anthropic  2         Hello there", lines[1]
+        r"01\w{10}  \d{4}-\d\d-\d\d \d\d:\d\d  completed  sim/anthropic         2  Hello there", lines[1]
     )
     assert re.fullmatch(
-        r"old           1970-01-01 \d\d:\d\d  completed  sim/古\\x1b     1         古い\\x1b session", lines[2]
+        r"old           1970-01-01 \d\d:\d\d  completed  sim/古\\x1b            1  古い\\x1b session", lines[2]
     )
     assert (0, "One.\n") == here("resume", first)[:2]
     assert [("completed", 2), ("completed", 1)] == [(one["status"], one["messages"]) for one in listed]
@@ -248,11 +248,10 @@ def test_a_word_that_is_none_names_near_ones(here):
 @pytest.mark.parametrize(
     "words", [("sessions", x) for x in sessions.command.commands] + [("store", x) for x in store.command.commands]
 )
-def test_every_subcommand_has_help_with_examples(here, words):
+def test_every_subcommand_has_help(here, words):
     done = here(*words, "--help")
 
     assert 0 == done.code
-    assert f"Examples:\n    tenuto {words[0]}" in done.out
     assert "--store" in done.out
 
 
@@ -262,7 +261,7 @@ def test_what_was_said_is_found(here, kept):
     done, none = here("sessions", "search", "oslo", "where"), here("sessions", "search", "Oslo", "Rome")
     odd = json.loads(here("sessions", "search", "look", "--json").out)
 
-    assert (0, "SESSION  ENTRY  TEXT\none      2      Where is Oslo?\n", "") == done
+    assert (0, "SESSION  ENTRY  TEXT\none          2  Where is Oslo?\n", "") == done
     assert (1, "", "no matching entry\n") == none
     assert [("two", 2)] == [(one["session"], one["seq"]) for one in odd]
     assert "\\u202e" in here("sessions", "search", "look").out

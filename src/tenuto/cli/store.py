@@ -14,7 +14,6 @@ from tenuto import settings
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tenuto.errors import SessionNotFound
     from tenuto.store.protocol import Store, StoredSession
 
 
@@ -22,6 +21,7 @@ T = TypeVar("T")
 _SHORT_LENGTH = 12
 """The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
 _PAGE_SIZE = 500
+NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
@@ -104,19 +104,14 @@ async def find_session(store: Store, named: str) -> str:
         return await store.find(named, agent="" if back else None)
     except SessionNotFound as exc:
         if not back:
-            await _suggest_names(store, named, exc)
+            from difflib import get_close_matches
+
+            from tenuto.cli.terminal.text import one_line
+
+            names = [one.name async for one in all_sessions(store) if one.name]
+            if near := get_close_matches(named, names, n=2):
+                exc.add_note(f"did you mean {' or '.join(one_line(name, 80) for name in near)}?")
         raise
-
-
-async def _suggest_names(store: Store, named: str, exc: SessionNotFound) -> None:
-    import difflib
-
-    from tenuto.cli.terminal.text import one_line
-
-    names = [one.name async for one in all_sessions(store) if one.name]
-    near = difflib.get_close_matches(named, names, n=2)
-    if near:
-        exc.add_note(f"did you mean {' or '.join(one_line(name, 80) for name in near)}?")
 
 
 async def find_sessions(store: Store, named: Iterable[str]) -> list[str]:

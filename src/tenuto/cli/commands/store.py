@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +10,14 @@ import click
 from tenuto import settings
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.group import CommandGroup
-from tenuto.cli.options import json_option, session_argument, store_option
+from tenuto.cli.options import json_option, session_argument, store_option, yes_option
 from tenuto.cli.store import (
+    NO_SESSIONS,
     find_sessions,
     is_missing_file,
     open_existing_store,
     open_store_if_exists,
+    run_async,
     run_interruptible,
 )
 from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
@@ -27,38 +28,10 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  tenuto store stats
-  tenuto store verify
-  tenuto store backup ~/sessions-backup.db
-"""
-_STATS_EXAMPLES = """\b
-Examples:
-  tenuto store stats
   tenuto store stats --json | jq .bytes
-"""
-_VERIFY_EXAMPLES = """\b
-Examples:
-  tenuto store verify
   tenuto store verify last trip
-  tenuto store verify --json | jq .faults
-"""
-_GC_EXAMPLES = """\b
-Examples:
-  tenuto store gc
-"""
-_REINDEX_EXAMPLES = """\b
-Examples:
-  tenuto store reindex
-"""
-_BACKUP_EXAMPLES = """\b
-Examples:
   tenuto store backup ~/sessions-backup.db
-  tenuto sessions --store ~/sessions-backup.db
-"""
-_RESTORE_EXAMPLES = """\b
-Examples:
   tenuto store restore ~/sessions-backup.db
-  tenuto store restore ~/sessions-backup.db --yes     # do not ask
 """
 
 
@@ -67,15 +40,17 @@ def command() -> None:
     """Check, back up and clean up the session database."""
 
 
-@command.command("stats", epilog=_STATS_EXAMPLES)
+@command.command("stats")
 @json_option
 @store_option
 def stats(as_json: bool, store: str | None) -> int:
     """Show counts and disk usage."""
-    counts = asyncio.run(_stats(store))
-    if counts is None and not as_json:
-        click.echo('no sessions yet; start one with: tenuto run "..."', err=True)
-        return 0
+
+    async def count() -> StoreStats | None:
+        async with open_store_if_exists(store) as opened:
+            return None if opened is None else await opened.stats()
+
+    counts = run_async(count())
     rows: list[tuple[str, str]] = []
     if counts is not None:
         rows = [
@@ -85,16 +60,14 @@ def stats(as_json: bool, store: str | None) -> int:
             ("blobs", f"{counts.blobs:,} with {counts.blob_bytes:,} bytes"),
             ("backend", f"{counts.backend}, schema {counts.schema}"),
         ]
+    elif not as_json:
+        click.echo(NO_SESSIONS, err=True)
+        return 0
     print_lines(format_table(rows).splitlines(), counts, as_json=as_json)
     return 0
 
 
-async def _stats(place: str | None) -> StoreStats | None:
-    async with open_store_if_exists(place) as store:
-        return None if store is None else await store.stats()
-
-
-@command.command("verify", epilog=_VERIFY_EXAMPLES)
+@command.command("verify")
 @session_argument("sessions", nargs=-1, metavar="[SESSION]...")
 @json_option
 @store_option
@@ -104,7 +77,11 @@ def verify(sessions: tuple[str, ...], as_json: bool, store: str | None) -> int:
     Checks digests, order, tool call pairs and blobs. Changes nothing. Exit 7 on damage.
     """
     count, problems = run_interruptible(_verify(sessions, store), "nothing was changed")
-    lines = [_format_problem(problem) for problem in problems] or [f"{plural(count, 'session')}: OK"]
+    lines = []
+    for problem in problems:
+        where = f"session {problem.session}" if problem.session else "the database"
+        lines.append(f"{where}{f', entry {problem.seq}' if problem.seq else ''}: {one_line(problem.what, 400)}")
+    lines = lines or [f"{plural(count, 'session')}: OK"]
     print_lines(lines, {"sessions": count, "faults": problems}, as_json=as_json)
     if problems:
         click.echo(
@@ -113,11 +90,6 @@ def verify(sessions: tuple[str, ...], as_json: bool, store: str | None) -> int:
             err=True,
         )
     return ExitCode.SESSION if problems else ExitCode.OK
-
-
-def _format_problem(problem: VerifyProblem) -> str:
-    where = f"session {problem.session}" if problem.session else "the database"
-    return f"{where}{f', entry {problem.seq}' if problem.seq else ''}: {one_line(problem.what, 400)}"
 
 
 async def _verify(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
@@ -139,7 +111,7 @@ async def _verify(names: tuple[str, ...], place: str | None) -> tuple[int, list[
         return len(ids), problems
 
 
-@command.command("gc", epilog=_GC_EXAMPLES)
+@command.command("gc")
 @json_option
 @store_option
 def gc(as_json: bool, store: str | None) -> int:
@@ -154,7 +126,7 @@ def gc(as_json: bool, store: str | None) -> int:
     return 0
 
 
-@command.command("reindex", epilog=_REINDEX_EXAMPLES)
+@command.command("reindex")
 @json_option
 @store_option
 def reindex(as_json: bool, store: str | None) -> int:
@@ -169,7 +141,7 @@ def reindex(as_json: bool, store: str | None) -> int:
     return 0
 
 
-@command.command("backup", epilog=_BACKUP_EXAMPLES)
+@command.command("backup")
 @click.argument("file")
 @json_option
 @store_option
@@ -194,9 +166,9 @@ def backup(file: str, as_json: bool, store: str | None) -> int:
     return 0
 
 
-@command.command("restore", epilog=_RESTORE_EXAMPLES)
+@command.command("restore")
 @click.argument("file")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask (required without a terminal).")
+@yes_option
 @json_option
 @store_option
 def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
@@ -208,13 +180,11 @@ def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
     from tenuto.store.open import restore as restore_store
 
     place = store or settings.store()
-    if (
-        not yes
-        and not is_missing_file(place)
-        and not confirm(
-            f"replace all sessions in {place}?", "restoring replaces all sessions: pass --yes, or run it on a terminal"
-        )
-    ):
+    question, refusal = (
+        f"replace all sessions in {place}?",
+        "refusing to replace all sessions without a terminal; pass --yes",
+    )
+    if not yes and not is_missing_file(place) and not confirm(question, refusal):
         click.echo("nothing was changed", err=True)
         return ExitCode.FAILED
     try:
