@@ -185,7 +185,9 @@ def test_a_price_is_that_of_the_day():
 def test_a_model_ends_on_its_day():
     sonnet = ("anthropic", "claude-sonnet-4-5")
 
-    assert [False, True] == [model_details(*sonnet, date(2026, 11, day), retires="2026-11-30").is_retired for day in (29, 30)]
+    assert [False, True] == [
+        model_details(*sonnet, date(2026, 11, day), retires="2026-11-30").is_retired for day in (29, 30)
+    ]
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -259,4 +261,6 @@ def test_traits_are_those_of_the_tables():
     """The list says what a request would be held to."""
     known = next(one for one in KNOWN if one.id == "openai/gpt-6.1-sol")
 
-    assert model_details(known.provider, known.model, date(2026, 11, 16)).traits == catalog.model_traits("openai", "gpt-6.1-sol")
+    assert model_details(known.provider, known.model, date(2026, 11, 16)).traits == catalog.model_traits(
+        "openai", "gpt-6.1-sol"
+    )

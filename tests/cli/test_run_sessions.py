@@ -114,8 +114,8 @@ def test_nothing_is_kept_of_what_is_ephemeral(here, tenuto_sim, tmp_path):
 
 MISUSED = [
     (["run", "-c", "--session", "x", "Hi"], "use either -c or --session"),
-    (["run", "-c", "--ephemeral", "Hi"], "use either --ephemeral or -c"),
-    (["run", "--session", "x", "--ephemeral", "Hi"], "use either --ephemeral or --session"),
+    (["run", "-c", "--ephemeral", "Hi"], "use either -c or --ephemeral"),
+    (["run", "--session", "x", "--ephemeral", "Hi"], "use either --session or --ephemeral"),
     (["run", "--ephemeral", "-n", "x", "Hi"], "use either --ephemeral or --name"),
     (["run", "--ephemeral", "--store", "x.db", "Hi"], "use either --ephemeral or --store"),
     (["run", "--json", "--jsonl", "Hi"], "use either --json or --jsonl"),

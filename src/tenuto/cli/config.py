@@ -262,3 +262,38 @@ def _raise_missing_key(name: str, variable: str) -> str:
     from tenuto.errors import MissingKey
 
     raise MissingKey(name, (variable,))
+
+
+_FAMILIES = {
+    "opus": "anthropic",
+    "sonnet": "anthropic",
+    "haiku": "anthropic",
+    "gpt": "openai",
+    "gemini": "google",
+    "sim": "",
+}
+"""The short names of models, and their providers."""
+
+
+def expand_model(name: str) -> str:
+    """Return the full name, with its effort, for an alias of the config file or a short name, such as `opus:low`.
+
+    Raise `click.UsageError` for an unknown effort after the name of a known model.
+    """
+    from tenuto.catalog import PROVIDERS
+    from tenuto.cli.session.models import SIMULATOR_MODEL, model_ids, split_effort
+
+    name = load_config().document.get("aliases", {}).get(name, name)
+    base, effort = split_effort(name)
+    full = load_config().document.get("aliases", {}).get(base, base)
+    if full in _FAMILIES:
+        provider = _FAMILIES[full]
+        ids = [id for id in model_ids() if id.startswith(f"{provider}/") and full in id.split("-")]
+        default = f"{provider}/{PROVIDERS[provider].default_model}" if provider else SIMULATOR_MODEL
+        full = ids[0] if ids else default
+    model, colon, suffix = full.rpartition(":")
+    if colon and effort is None and split_effort(full)[1] is None and model in model_ids():
+        from tenuto.cli.options import EFFORTS
+
+        raise click.UsageError(f"unknown effort {suffix[:60]!r} ({', '.join(EFFORTS)})")
+    return f"{full}:{effort}" if effort else full

@@ -28,7 +28,7 @@ from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source, key_variables, load_keys
 from tenuto.client.client import AsyncClient
 from tenuto.core import jsonio
-from tenuto.errors import BadRequest, StoreError, TenutoError, UnknownProvider, UnsupportedModel
+from tenuto.errors import BadRequest, StoreError, UnknownProvider, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
 
 SIMULATOR_MODEL = "sim/openai"
@@ -38,7 +38,6 @@ BATCH = 64
 CONCURRENT_BATCHES = 4
 _SAME_REFUSALS = 3
 """If this number of texts is refused with the same message and none is embedded, the request is wrong."""
-_MAX_FLOAT32 = 3.4e38
 _CONTROLS = bytes((*range(8), *range(14, 27), *range(28, 32)))
 _APPLICATION_ID = 0x74_65_6E_65
 _SCHEMA = f"""
@@ -126,11 +125,12 @@ def _read_item(path: Path, id: str, *, named: bool) -> EmbedItem:
 
 
 class EmbedModel(NamedTuple):
-    """The model of all vectors of a file. `asked` is the number of dimensions that was requested, or 0."""
+    """The model of all vectors of a file."""
 
     name: str
     dimensions: int = 0
     asked: int = 0
+    """The number of dimensions that is requested; 0: the model's own."""
 
 
 def create_client() -> AsyncClient:
@@ -152,42 +152,32 @@ async def choose_model(
 
     Raise `click.UsageError` for another model than that of the file, and for one that cannot embed.
     """
-    name, note = _qualify(client, model) if model else "", ""
-    if stored is None:
-        name, note = (name, "") if name else _default_model()
-    elif (name and name != stored.name) or (dimensions and dimensions != stored.dimensions):
+    note = ""
+    defaults = default_models()
+    if model:
+        try:
+            target = client._target(model)
+        except UnknownProvider as exc:
+            if not exc.bare:
+                raise
+            example = defaults["openai"]
+            raise click.UsageError(f"no provider in {model!r}: use provider/model, such as {example}") from None
+        model = f"{target.provider.name}/{target.model}"
+    elif stored is None and not (model := next((defaults[name] for name in defaults if key_source(name)), None)):
+        *first, last = [key_variables(name)[0] for name in [*defaults][:3]]
+        note = f"no API key: the simulator embeds, for testing only; set {', '.join(first)} or {last}, or pass -m"
+        model = SIMULATOR_MODEL
+    if stored and ((model and model != stored.name) or (dimensions and dimensions != stored.dimensions)):
         raise click.UsageError(
             f"the file has vectors of {stored.name} ({stored.dimensions} dimensions): omit -m and --dimensions, or choose "
             "another file with --into"
         )
-    chosen = EmbedModel(name, asked=dimensions or 0) if stored is None else stored
+    chosen = stored or EmbedModel(model or "", asked=dimensions or 0)
     try:
         await client.embed(chosen.name, ())
     except UnsupportedModel as exc:
         raise click.UsageError(f"{exc.model} cannot embed: {exc.reason}") from None
     return chosen, note
-
-
-def _qualify(client: AsyncClient, model: str) -> str:
-    try:
-        target = client._target(model)
-    except UnknownProvider as exc:
-        if not exc.bare:
-            raise
-        example = next(iter(default_models().values()))
-        raise click.UsageError(f"no provider in {model!r}: use provider/model, such as {example}") from None
-    return f"{target.provider.name}/{target.model}"
-
-
-def _default_model() -> tuple[str, str]:
-    models = default_models()
-    for provider, model in models.items():
-        if key_source(provider):
-            return model, ""
-    *first, last = [key_variables(name)[0] for name in [*models][:3]]
-    return SIMULATOR_MODEL, (
-        f"no API key: the simulator embeds, for testing only; set {', '.join(first)} or {last}, or pass -m"
-    )
 
 
 # --- file -------------------------------------------------------------------------------------------------------------
@@ -216,8 +206,9 @@ class VectorFile:
         return bool(same)
 
     def add(self, items: Sequence[EmbedItem], vectors: Sequence[Sequence[float]], model: EmbedModel) -> None:
-        """Store vectors in one transaction. Raise `StoreError` if another process stored those of another model."""
-        packed = [struct.pack(f"<{len(vector)}f", *vector) for vector in vectors]
+        """Store vectors in one transaction. Raise `StoreError` if the file has those of another model or length."""
+        with translating_errors(self.path):  # a number may be too large for float32
+            packed = [struct.pack(f"<{model.dimensions}f", *vector) for vector in vectors]
         self._write([(item.id, item.digest, data, item.text) for item, data in zip(items, packed, strict=True)], model)
 
     def _write(self, rows: Sequence[tuple[str, str, bytes, str]], model: EmbedModel | None = None) -> None:
@@ -340,22 +331,5 @@ class Embedder:
         summary, used = self.summary, reply.usage.total_tokens
         summary.tokens = None if used is None or summary.tokens is None else summary.tokens + used
         summary.losses |= dict.fromkeys(f"{loss.detail} ({loss.location})" for loss in reply.losses)
-        stored = []
-        for item, vector in zip(items, reply.embeddings, strict=True):
-            if math.hypot(*vector) < _MAX_FLOAT32:
-                stored.append((item, vector))
-            else:
-                summary.failed.append(EmbedItem(item.id, error="got a vector with numbers that are not finite"))
-        if stored:
-            self._store([item for item, _ in stored], [vector for _, vector in stored])
-
-    def _store(self, items: list[EmbedItem], vectors: list[tuple[float, ...]]) -> None:
-        known = self._file.model()
-        dimensions = known.dimensions if known else len(vectors[0])
-        if other := {len(vector) for vector in vectors} - {dimensions}:
-            raise TenutoError(
-                f"{self._model.name} returned vectors of {other.pop()} dimensions, and the file has {dimensions}: pass "
-                f"--dimensions {dimensions}, or choose another file with --into"
-            )
-        self._file.add(items, vectors, self._model._replace(dimensions=dimensions))
-        self.summary.embedded += len(items)
+        self._file.add(items, reply.embeddings, self._model._replace(dimensions=len(reply.embeddings[0])))
+        summary.embedded += len(items)

@@ -102,12 +102,9 @@ class OutputFile:
             return f"directory {str(directory)!r} does not exist"
         if self._path.is_file() and not self._overwrite:
             return "it already exists (use --force)"
-        writable = directory if self._is_plain and not self._path.exists() else self._path
-        return (
-            ""
-            if os.access(writable, os.W_OK) and os.access(directory, os.X_OK)
-            else f"no permission to write {writable}"
-        )
+        needed = [self._path] * self._path.exists() + [directory] * self._is_plain  # for the temporary file
+        blocked = [path for path in needed if not os.access(path, os.W_OK | (os.X_OK if path is directory else 0))]
+        return f"no permission to write {blocked[0]}" if blocked else ""
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:

@@ -21,6 +21,7 @@ from tenuto.cli.complete import (
     complete_session,
     complete_tool,
 )
+from tenuto.cli.config import expand_model
 from tenuto.cli.terminal.text import closest_names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -76,12 +77,7 @@ class RunOptions:
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 CONFLICTS = (
-    ("resume_last", "session"),
-    ("resume_last", "which"),
-    ("session", "which"),
-    ("ephemeral", "resume_last"),
-    ("ephemeral", "session"),
-    ("ephemeral", "which"),
+    ("resume_last", "session", "which", "ephemeral"),
     ("ephemeral", "name"),
     ("ephemeral", "store"),
     ("json", "jsonl"),
@@ -98,9 +94,10 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
     context = click.get_current_context()
     explicit = frozenset(name for name in values if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
     labels = {param.name or "": _label(param) for param in context.command.params}
-    for first, second in CONFLICTS:
-        if {first, second} <= explicit and values[first] is not None and values[second] is not None:
-            raise click.UsageError(f"use either {labels[first]} or {labels[second]}")
+    for names in CONFLICTS:
+        given = [name for name in names if name in explicit and values[name] is not None]
+        if len(given) > 1:
+            raise click.UsageError(f"use either {labels[given[0]]} or {labels[given[1]]}")
     for name in explicit.intersection(MUST_NOT_BE_EMPTY):  # --session "$UNSET" would start a new session
         if values[name] == "":
             raise click.UsageError(f"{labels[name]} is empty")
@@ -116,6 +113,9 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
         values["model"] = values.get("model") if "model" in explicit else None
     elif "takeover" in explicit:
         raise click.UsageError("--takeover needs a session: add -c or --session")
+    values["model"] = expand_model(values["model"]) if values.get("model") else None
+    if values.get("fallback"):
+        values["fallback"] = ",".join(expand_model(name.strip()) for name in values["fallback"].split(","))
     known = {field.name for field in fields(RunOptions)}
     return RunOptions(explicit=explicit, **{name: value for name, value in values.items() if name in known})
 

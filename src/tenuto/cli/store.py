@@ -43,7 +43,7 @@ def run_interruptible(work: Coroutine[Any, Any, T], stopped: str) -> T:
 @asynccontextmanager
 async def open_store_if_exists(place: str | None) -> AsyncIterator[Store | None]:
     """Open the store; yield None if its file does not exist."""
-    if is_missing_file(place or settings.store()):
+    if is_missing_file(place):
         yield None
         return
     async with open_or_create_store(place) as store:
@@ -71,13 +71,11 @@ async def open_existing_store(place: str | None, named: str) -> AsyncIterator[St
         yield store
 
 
-def is_missing_file(where: str) -> bool:
+def is_missing_file(place: str | None) -> bool:
     """Whether a store is a file that does not exist. False without permission to look: the store reports why."""
-    from pathlib import Path
-
-    path = where.removeprefix("sqlite:///")
+    file = store_file(place)
     try:
-        return "://" not in path and not Path(path).expanduser().exists()
+        return file is not None and not file.exists()
     except OSError:
         return False
 

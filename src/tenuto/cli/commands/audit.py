@@ -38,19 +38,19 @@ Examples:
 @store_option
 def command(session: str, model: str | None, verbose: bool, as_json: bool, store: str | None) -> int:
     from tenuto.audit import audit
+    from tenuto.cli.config import expand_model
     from tenuto.cli.session.models import check_handover_target, model_resolver
-    from tenuto.core import jsonio
 
     async def check() -> tuple[str, Report]:
         find = model_resolver()
-        target = None if model is None else check_handover_target(model, find)
+        target = None if model is None else check_handover_target(expand_model(model), find)
         async with open_existing_store(store, session) as opened:
             id = await find_session(opened, session)
             return id, audit(await opened.read(id), target, find=find)
 
     id, report = run_async(check())
     if as_json:
-        print_json(jsonio.encode({"session": id, **report.as_dict()}))
+        print_json({"session": id, **report.as_dict()})
     else:
         print_text(f"{report}\n" if verbose else "".join(f"{line}\n" for line in _summarize(report)))
     return ExitCode.OK if report.clean else ExitCode.CHECK_FAILED
@@ -66,8 +66,8 @@ def _summarize(report: Report) -> Iterator[str]:
         yield losses
     changed = sum(finding.severity == "changed" for finding in report.findings)
     if report.compared:
-        result = f"{changed} not reproduced" if changed else "reproduced byte for byte"
-        yield f"{plural(report.compared, 'past request')} {result}"
+        result = f"{changed} of {report.compared} past requests not reproduced"
+        yield result if changed else f"{plural(report.compared, 'past request')} reproduced byte for byte"
     for finding in report.findings:
         place = f"entry {finding.entry}" if finding.entry is not None else finding.pointer
         yield one_line(f"{finding.severity}: {finding.rule} at {place}; {finding.remedy or finding.says}", 400)

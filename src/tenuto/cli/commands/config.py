@@ -23,6 +23,7 @@ from tenuto.cli.config import (
     config_path,
     configured_providers,
     effective_settings,
+    expand_model,
     parse_config,
     read_config_text,
     read_toml,
@@ -90,8 +91,6 @@ def show_command(ctx: click.Context, as_json: bool) -> int:
 
 
 def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
-    from tenuto.core import jsonio
-
     config, problems = _read_settings()
     requested = ctx.find_root().params.get("profile")
     profile, effective = config.profile(requested), _with_computed_defaults(effective_settings(config, requested))
@@ -108,7 +107,7 @@ def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
             "settings": {key: {**one._asdict(), "where": one.where or None} for key, one in effective.items()},
             "providers": providers,
         }
-        print_json(jsonio.encode(document))
+        print_json(document)
         return 2 if problems else 0
     others = ", ".join(name for name in profiles if name != profile)
     head = [
@@ -261,7 +260,7 @@ def _check_models(models: Sequence[Any]) -> None:
     from tenuto.cli.session.models import split_effort
 
     for model in filter(None, models):
-        name, _, rest = qualify_model(split_effort(model)[0]).partition("/")
+        name, _, rest = qualify_model(split_effort(expand_model(model))[0]).partition("/")
         if not rest:
             raise click.UsageError(f"{model[:80]!r} is not a model name: use provider/model")
         canonical_provider(name)

@@ -8,7 +8,7 @@ import platform
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib.metadata import distributions
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
@@ -22,6 +22,7 @@ from tenuto.cli.config import (
     config_path,
     configured_providers,
     default_options,
+    expand_model,
     load_config,
 )
 from tenuto.cli.errors import ExitCode, explain_error, plural
@@ -30,7 +31,6 @@ from tenuto.cli.options import color_option, flag, json_option, store_option
 from tenuto.cli.store import all_sessions, open_or_create_store, short_id, store_file
 from tenuto.cli.terminal.output import Style, ansi_style, detect_terminal, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-from tenuto.core import jsonio
 from tenuto.errors import StoreError, TenutoError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(ctx: click.Context, online: bool, as_json: bool, store: str | None, 
     code = code if problems else ExitCode.OK
     if as_json:
         findings = [dict(zip(("about", "state", "what", "todo"), check[:4], strict=True)) for check in results]
-        print_json(jsonio.encode({"exit_code": int(code), "findings": findings}))
+        print_json({"exit_code": int(code), "findings": findings})
     return code
 
 
@@ -116,12 +116,7 @@ def _check_versions() -> Iterator[DoctorCheck]:
     system = f"{platform.system()} {platform.release()} {platform.machine()}".strip()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield DoctorCheck("tenuto", "ok", f"{tenuto.__version__}, {python}, {system}")
-    found = {library.metadata["Name"]: library.version for library in distributions()}
-    versions = ", ".join(f"{name} {found[name]}" for name in _LIBRARIES if name in found)
-    missing = ", ".join(name for name in _LIBRARIES if name not in found)
-    yield DoctorCheck("libraries", "ok", versions)
-    if missing:
-        yield DoctorCheck("libraries", "problem", f"missing: {missing}", "pip install tenuto")
+    yield DoctorCheck("libraries", "ok", ", ".join(f"{name} {version(name)}" for name in _LIBRARIES))
     extras = [extra for extra, module in _EXTRAS.items() if find_spec(module) is not None]
     absent = [extra for extra in _EXTRAS if extra not in extras]
     fix = f"pip install 'tenuto[{','.join(absent)}]' adds {' and '.join(absent)}" if absent else ""
@@ -151,7 +146,7 @@ def _check_model(profile: str | None) -> Iterator[DoctorCheck]:
     from tenuto.cli.session.models import default_model, split_effort, suggest_models
 
     configured = default_options("run", profile).get("model")
-    choice = default_model(str(configured) if configured else None)
+    choice = default_model(expand_model(str(configured)) if configured else None)
     model, _ = split_effort(choice.model)
     try:
         if model.partition("/")[0] not in configured_providers():
@@ -167,19 +162,15 @@ def _check_model(profile: str | None) -> Iterator[DoctorCheck]:
 def _check_sqlite() -> Iterator[DoctorCheck]:
     from tenuto.store.locks import Locks
 
-    name = sqlite3.sqlite_version
-    try:
-        sqlite3.connect(":memory:").execute("CREATE VIRTUAL TABLE found USING fts5 (text)").connection.close()
-    except sqlite3.Error:
-        yield DoctorCheck("SQLite", "problem", f"{name} was built without FTS5", "use a Python whose SQLite has it")
-    if not _WAL_BUG[0] <= sqlite3.sqlite_version_info < _WAL_BUG[1]:
+    name, is_affected = sqlite3.sqlite_version, _WAL_BUG[0] <= sqlite3.sqlite_version_info < _WAL_BUG[1]
+    message = f"{name} has the WAL-reset bug of 3.7.0 to 3.51.2, unless patched by your distribution"
+    if not is_affected:
         yield DoctorCheck("SQLite", "ok", name)
     elif Locks("").available:
-        message = f"{name} has the WAL-reset bug of 3.7.0 to 3.51.2, unless patched by your distribution"
         yield DoctorCheck("SQLite", "note", f"{message}; tenuto works around it")
     else:
         fix = "use one process at a time, or a Python with SQLite 3.51.3 or later"
-        yield DoctorCheck("SQLite", "warning", f"{name} has the WAL-reset bug, and files cannot be locked here", fix)
+        yield DoctorCheck("SQLite", "warning", f"{message}; files cannot be locked here", fix)
 
 
 def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:

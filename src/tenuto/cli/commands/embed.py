@@ -16,11 +16,10 @@ from click.core import ParameterSource
 from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
-from tenuto.cli.options import json_option
+from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.store import run_interruptible
 from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.core import jsonio
 
 if TYPE_CHECKING:
     from tenuto.cli.embeddings import EmbedModel, EmbedSummary, VectorFile
@@ -39,29 +38,20 @@ _CONTINUE = "run the same command again to continue"
 
 @click.command("embed", epilog=_EXAMPLES)
 @click.argument("files", nargs=-1, metavar="[FILE|DIRECTORY|-]...", shell_complete=complete_file)
-@click.option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
-@click.option("--text", metavar="TEXT", help="Print one vector without storing it.")
-@click.option(
-    "--into",
-    metavar="FILE",
-    shell_complete=complete_file,
-    help="Vector database file.  [default: embeddings.db in the data directory]",
-)
-@click.option(
+@option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
+@option("--text", metavar="TEXT", help="Print one vector without storing it.")
+@option("--into", metavar="FILE", help="Vector database file.  [default: embeddings.db in the data directory]")
+@option(
     "-m",
     "--model",
     metavar="MODEL",
     shell_complete=complete_embedding_model,
     help="Embedding model.  [default: that of the file, or of a provider with a key]",
 )
-@click.option(
-    "--dimensions", type=click.IntRange(min=1), metavar="N", help="Vector length, if the model allows a choice."
-)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar."
-)
+@option("--dimensions", type=click.IntRange(min=1), metavar="N", help="Vector length, if the model allows a choice.")
+@option("--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
 @json_option
-@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
+@flag("-q", "--quiet", help="Print only errors.")
 @click.pass_context
 def command(ctx: click.Context, /, **values: Any) -> int:
     """Embed files and search them by meaning.
@@ -124,7 +114,7 @@ def _similar(values: dict[str, Any]) -> int:
             raise click.UsageError(f"the file has {model.dimensions} dimensions: pass --dimensions {model.dimensions}")
         best = file.rank(vector, values["limit"])
     if values["as_json"]:
-        print_json(jsonio.encode([{"score": round(score, 9), "id": id, "text": text} for score, id, text in best]))
+        print_json([{"score": round(score, 9), "id": id, "text": text} for score, id, text in best])
     elif best:
         rows = [(f"{score:.3f}", one_line(id, 60), one_line(text, 70)) for score, id, text in best]
         print_text(format_table([("SCORE", "ID", "TEXT"), *rows]))
@@ -136,7 +126,7 @@ def _text(values: dict[str, Any]) -> int:
     vector = reply.embeddings[0]
     fields = {"tokens": reply.usage.total_tokens, "losses": reply.losses}
     document = {"model": reply.model, "dimensions": len(vector), "embedding": vector, **fields}
-    print_json(jsonio.encode(document if values["as_json"] else vector))
+    print_json(document if values["as_json"] else vector)
     return ExitCode.OK
 
 
@@ -185,7 +175,7 @@ def _files(values: dict[str, Any]) -> int:
             "error": message,
             "exit_code": int(code),
         }
-        print_json(jsonio.encode(document))
+        print_json(document)
     counts = [f"{summary.unchanged:,} unchanged"] if summary.unchanged else []
     if model and summary.embedded:
         tokens = f", {summary.tokens:,} tokens" if summary.tokens else ""

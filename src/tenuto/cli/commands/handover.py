@@ -36,11 +36,12 @@ Examples:
 def command(session: str, model: str, takeover: bool, as_json: bool, store: str | None) -> int:
     from tenuto.agent.handover import hand_over
     from tenuto.audit import audit
+    from tenuto.cli.config import expand_model
     from tenuto.cli.session.models import check_handover_target, model_resolver
 
     async def switch() -> tuple[str, HandedOver | None, str]:
         find = model_resolver()
-        target = check_handover_target(model, find)
+        target = check_handover_target(expand_model(model), find)
         async with open_existing_store(store, session) as opened:
             id = await find_session(opened, session)
             payload = await hand_over(opened, id, target, takeover=takeover, find=find)

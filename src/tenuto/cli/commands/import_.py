@@ -18,7 +18,6 @@ from tenuto.cli.options import json_option, option, store_option
 from tenuto.cli.store import all_sessions, check_session_name, open_or_create_store, run_interruptible
 from tenuto.cli.terminal.output import Progress, print_json, print_text, progress
 from tenuto.cli.terminal.text import one_line
-from tenuto.core import jsonio
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.export import ExportedSession, Imported, check_export, check_no_other_session, import_sessions
 from tenuto.store.ids import check_id
@@ -68,7 +67,7 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
 
 def _print_imported(done: list[Imported], unchanged: set[str], *, as_json: bool) -> None:
     if as_json and done:
-        print_json(jsonio.encode({"imported": done}))
+        print_json({"imported": done})
     for one in done:
         if not as_json:
             result = "unchanged" if one.session in unchanged else plural(one.entries, "entry")

@@ -24,7 +24,6 @@ from tenuto.cli.keys_file import (
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-from tenuto.core import jsonio
 from tenuto.errors import UnknownProvider
 
 _EXAMPLES = """\b
@@ -128,7 +127,7 @@ def list_command(as_json: bool) -> int:
 def _print_list(*, as_json: bool) -> int:
     rows = list(_rows())
     if as_json:
-        print_json(jsonio.encode({"path": str(keys_path()), "keys": rows}))
+        print_json({"path": str(keys_path()), "keys": rows})
         return 0
     if rows:
         notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]

@@ -18,7 +18,6 @@ from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.session.models import list_models, suggest_models
 from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-from tenuto.core import jsonio
 from tenuto.core.provider import ModelInfo, ModelTraits
 
 _EXAMPLES = """\b
@@ -48,7 +47,7 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     matches = [model for model in found if model.matches(query)]
     shown = [model for model in matches if every or not model.is_retired]
     if as_json:
-        print_json(jsonio.encode([model.fields() for model in shown]))
+        print_json([model.fields() for model in shown])
     elif shown:
         rows = [_HEADS, *(model.cells() for model in shown)]
         print_text(format_table(rows, drop=("EFFORTS, THINKING", "OUTPUT")), escape=True)

@@ -13,7 +13,6 @@ from tenuto.cli.keys_file import ProviderStatus, provider_statuses
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-from tenuto.core import jsonio
 
 _EXAMPLES = """\b
 Examples:
@@ -34,7 +33,7 @@ def command(query: str, as_json: bool) -> int:
     """
     matches = [status for status in provider_statuses() if _matches(status, query)]
     if as_json:
-        print_json(jsonio.encode([_fields(status) for status in matches]))
+        print_json([_fields(status) for status in matches])
     elif matches:
         print_text(format_table([_HEADS, *map(_row, matches)], drop=("DIALECT",)), escape=True)
     else:

@@ -81,9 +81,7 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool, store: s
     archived = None if every else False
     query = ListQuery(None if every else "", None, archived, "updated", limit, "")
     if as_json:
-        from tenuto.core import jsonio
-
-        print_json(jsonio.encode([_fields(session) for session in _read_sessions(query, store)]))
+        print_json([_fields(session) for session in _read_sessions(query, store)])
         return 0
     lines = _read_lines(query, store)
     if not lines:
@@ -160,9 +158,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
 
     hits = run_interruptible(find(), "nothing was changed")
     if as_json:
-        from tenuto.core import jsonio
-
-        print_json(jsonio.encode(hits))
+        print_json(hits)
     elif hits:
         rows = [(short_id(hit.session), str(hit.seq), one_line(hit.snippet, _SNIPPET_LENGTH)) for hit in hits]
         print_text(format_table([("SESSION", "ENTRY", "TEXT"), *rows]), escape=True)

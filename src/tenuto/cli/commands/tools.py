@@ -13,7 +13,6 @@ from tenuto.cli.complete import complete_tool
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-from tenuto.core import jsonio
 from tenuto.core.request import ServerTool
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
         box = Toolbox(load_tools(names or BUILTIN, "."))
     tools = [_tool_fields(box, definition) for definition in box.definitions()]
     if as_json:
-        print_json(jsonio.encode(tools))
+        print_json(tools)
     elif names:
         print_text("\n".join(map(_format_definition, tools)), escape=True)
     else:

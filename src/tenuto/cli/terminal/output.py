@@ -114,8 +114,12 @@ def print_text(text: str, *, escape: bool | None = None, to: TextIO | None = Non
         raise BrokenOutput from None
 
 
-def print_json(document: bytes, *, to: TextIO | None = None) -> None:
-    """Write a JSON document to stdout, in one line."""
+def print_json(document: object, *, to: TextIO | None = None) -> None:
+    """Write a value, or encoded JSON, to stdout as a JSON document in one line."""
+    if not isinstance(document, bytes):
+        from tenuto.core import jsonio
+
+        document = jsonio.encode(document)
     text = document.decode("utf-8", "surrogatepass")
     print_text(f"{escape_json(text) if _is_terminal(to or sys.stdout) else text}\n", escape=False, to=to)
 
@@ -189,9 +193,7 @@ def format_table(rows: Sequence[Sequence[str]], *, drop: Sequence[str] = ()) -> 
 def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> None:
     """Print lines, or with `--json` the document."""
     if as_json:
-        from tenuto.core import jsonio
-
-        print_json(jsonio.encode(document))
+        print_json(document)
     else:
         print_text("".join(f"{line}\n" for line in lines), escape=True)
 
