@@ -163,11 +163,6 @@ def test_a_session_that_is_not_there(here, kept, monkeypatch, tmp_path):
     assert not (tmp_path / "other.db").exists()
 
 
-def test_a_session_that_is_not_there_for_run(here):
-    for arguments in (("--session", "nothere"), ("-c",)):
-        told(here("run", "Hi", *arguments), 7, "no session")
-
-
 # --- models and keys --------------------------------------------------------------------------------------------------
 
 
@@ -223,21 +218,6 @@ def test_a_model_that_is_none(here):
 
     walked(MODELS, step)
     assert "no sessions yet" in here("sessions").err
-
-
-def test_a_model_that_the_provider_does_not_know(here, tenuto_sim):
-    tenuto_sim.script(turn(deny(404)))
-
-    told(here("run", "Hi", *MODEL), 2, "NotFound|model")
-
-
-def test_a_provider_that_refuses(here, tenuto_sim):
-    """The session is kept all the same."""
-    tenuto_sim.script(turn(deny(400, times=9)), turn("Hi."))
-    done = here("run", "Hi", *MODEL)
-
-    told(done, 1, "BadRequest")
-    assert re.search(r"\nresume with: tenuto resume \w+\n$", done.err)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
