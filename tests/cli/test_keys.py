@@ -1,4 +1,4 @@
-"""Keys in a file: only their owner can read it, and nobody is ever shown one."""
+"""API keys in a private file: set, list and rm; no key is ever printed."""
 
 from __future__ import annotations
 
@@ -20,33 +20,36 @@ PART = "1234567890"
 def keys(tmp_path, monkeypatch):
     """The file of the keys."""
     monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o755)
     return tmp_path / "home" / "keys.json"
 
 
-def kept(keys, held, mode=0o600):
-    keys.parent.mkdir(exist_ok=True)
-    keys.write_text(held if isinstance(held, str) else json.dumps(held), "utf-8")
+def write_keys(keys, stored, mode=0o600):
+    keys.write_text(stored if isinstance(stored, str) else json.dumps(stored), "utf-8")
     keys.chmod(mode)
+
+
+def write_config(keys, text):
+    (keys.parent / "config.toml").write_text(text, "utf-8")
 
 
 # --- set --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "named, name", [("anthropic", "anthropic"), ("gemini", "google"), ("openai-chat", "openai"), ("mine", "mine")]
+    "alias, name", [("anthropic", "anthropic"), ("gemini", "google"), ("openai-chat", "openai"), ("mine", "mine")]
 )
-def test_set_stores_a_key_under_its_provider(here, keys, named, name):
-    """Whichever of its names is used. The space and the line's end around it are no part of it."""
-    keys.parent.mkdir()
-    (keys.parent / "config.toml").write_text("[providers.mine]\nbase_url = 'http://localhost:1'\n", "utf-8")
-    done = here("keys", "set", named, stdin=f"  {KEY}\r\n")
+def test_set_stores_a_key_under_its_provider(here, keys, alias, name):
+    write_config(keys, "[providers.mine]\nbase_url = 'http://localhost:1'\n")
+    done = here("keys", "set", alias, stdin=f"  {KEY}\r\n")
 
     assert (0, "", f"key for {name} saved in {keys}\n") == done
     assert {name: KEY} == json.loads(keys.read_text("utf-8")) == keys_file.load_keys()
 
 
 def test_key_file_is_private(here, keys):
-    """Neither the file nor the folder, whatever the mask is and whatever the file was before."""
+    """Whatever the umask is and the mode was."""
+    keys.parent.rmdir()
     mask = os.umask(0)
     try:
         here("keys", "set", "openai", stdin=KEY)
@@ -55,91 +58,61 @@ def test_key_file_is_private(here, keys):
     finally:
         os.umask(mask)
 
-    assert 0o600 == stat.S_IMODE(keys.stat().st_mode)
-    assert 0o700 == stat.S_IMODE(keys.parent.stat().st_mode)
+    assert (0o600, 0o700) == (stat.S_IMODE(keys.stat().st_mode), stat.S_IMODE(keys.parent.stat().st_mode))
     assert {"openai", "anthropic"} == set(keys_file.read_keys())
 
 
 REFUSED = [
-    ("", "no key: the input is empty"),
-    (" \n", "no key: the input is empty"),
-    (f"{KEY} x", "invalid key: it contains a space or a character that keys do not have"),
-    (f"{KEY}\n{KEY}\n", "invalid key"),
-    (f"{KEY}\x07", "invalid key"),
-    (f"{KEY}é", "invalid key"),
-    ("k" * 20_000, "invalid key: too long"),
-    (b"\xff\xfe" + KEY.encode("utf-16-le"), "invalid key: not text"),
+    (["anthropic"], "", "no key: the input is empty"),
+    (["anthropic"], " \n", "no key: the input is empty"),
+    (["anthropic"], f"{KEY} x", "invalid key: it contains a space or a character that keys do not have"),
+    (["anthropic"], f"{KEY}\n{KEY}\n", "invalid key"),
+    (["anthropic"], f"{KEY}\x07", "invalid key"),
+    (["anthropic"], f"{KEY}é", "invalid key"),
+    (["anthropic"], "k" * 20_000, "invalid key: too long"),
+    (["anthropic"], b"\xff\xfe" + KEY.encode("utf-16-le"), "invalid key: not text"),
+    (["anthropic", KEY], "other", "keys are not accepted as arguments"),
+    (["anthropc"], KEY, "did you mean 'anthropic'"),
+    (["minrva"], KEY, "did you mean 'minerva'"),
+    (["zzz"], KEY, "unknown provider 'zzz'; list them with tenuto providers"),
+    ([KEY + KEY], KEY, "unknown provider (not shown); list them with tenuto providers"),
 ]
 
 
-@pytest.mark.parametrize("given, message", REFUSED, ids=range(len(REFUSED)))
-def test_invalid_key_is_neither_stored_nor_printed(here, keys, given, message):
-    done = here("keys", "set", "anthropic", stdin=given)
+@pytest.mark.parametrize("arguments, stdin, message", REFUSED, ids=range(len(REFUSED)))
+def test_set_neither_stores_nor_prints_an_unusable_key(here, keys, arguments, stdin, message):
+    write_config(keys, "[providers.minerva]\nbase_url = 'http://localhost:1'\n")
+    done = here("keys", "set", *arguments, stdin=stdin)
 
-    assert (2, "") == (done.code, done.out)
-    assert message in done.err
+    assert (2, "", True) == (done.code, done.out, message in done.err), done.err
     assert PART not in done.err
     assert not keys.exists()
 
 
-def test_key_as_an_argument_is_refused(here, keys):
-    done = here("keys", "set", "anthropic", KEY, stdin="other")
-
-    assert (2, "") == (done.code, done.out)
-    assert "keys are not accepted as arguments" in done.err
-    assert "run tenuto keys set anthropic" in done.err
-    assert PART not in done.err
-    assert not keys.exists()
-
-
-def test_unknown_provider_suggests_known_and_custom_ones(here, keys):
-    keys.parent.mkdir()
-    (keys.parent / "config.toml").write_text("[providers.minerva]\nbase_url = 'http://localhost:1'\n", "utf-8")
-
-    for name, message in (
-        ("anthropc", "did you mean 'anthropic'"),
-        ("minrva", "did you mean 'minerva'"),
-        ("zzz", "unknown provider 'zzz'; list them with tenuto providers"),
-        (KEY + KEY, "unknown provider (not shown); list them with tenuto providers"),
-    ):
-        done = here("keys", "set", name, stdin=KEY)
-        assert (2, True, False) == (done.code, message in done.err, PART in done.err)
-
-
-def test_key_is_stored_with_a_broken_config_file(here, keys):
-    """Unless only the configuration could say who is meant."""
-    keys.parent.mkdir()
-    (keys.parent / "config.toml").write_text("modle = 1\n", "utf-8")
-    known, own = here("keys", "set", "anthropic", stdin=KEY), here("keys", "set", "mine", stdin=KEY)
+def test_set_works_with_a_broken_config_file(here, keys):
+    """Unless only the config file could say which provider it is."""
+    write_config(keys, "modle = 1\n")
+    known, custom = here("keys", "set", "anthropic", stdin=KEY), here("keys", "set", "mine", stdin=KEY)
 
     assert (0, {"anthropic": KEY}) == (known.code, keys_file.read_keys())
     assert "note: " in known.err
-    assert 2 == own.code
-    assert "unknown setting 'modle'" in own.err
-
-
-def test_unreadable_key_file_is_not_overwritten(here, keys):
-    kept(keys, f"{{{KEY}")
-    done = here("keys", "set", "anthropic", stdin=KEY)
-
-    assert 2 == done.code
-    assert f"{keys} is not JSON" in done.err
-    assert PART not in done.err
-    assert f"{{{KEY}" == keys.read_text("utf-8")
+    assert (2, True) == (custom.code, "unknown setting 'modle'" in custom.err)
 
 
 def test_set_names_an_overriding_variable(here, monkeypatch):
     monkeypatch.setenv("GOOGLE_API_KEY", KEY)
-    done = here("keys", "set", "gemini", stdin=KEY)
 
-    assert "note: GOOGLE_API_KEY is set in the environment and overrides it" in done.err
+    assert (
+        "note: GOOGLE_API_KEY is set in the environment and overrides it"
+        in here("keys", "set", "gemini", stdin=KEY).err
+    )
 
 
-# --- who gets them ----------------------------------------------------------------------------------------------------
+# --- use --------------------------------------------------------------------------------------------------------------
 
 
 def test_environment_overrides_the_file(keys, monkeypatch):
-    kept(keys, {"anthropic": KEY, "openai": KEY, "gone": KEY})
+    write_keys(keys, {"anthropic": KEY, "openai": KEY, "gone": KEY})
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "t")
 
     assert {"openai": KEY} == keys_file.load_keys()
@@ -147,12 +120,12 @@ def test_environment_overrides_the_file(keys, monkeypatch):
 
 
 def test_other_host_gets_the_key_of_the_file_only(keys, monkeypatch):
-    """What is in the environment belongs to the row's own address, and a client does not send it to others."""
-    kept(keys, {"openai": KEY, "google": KEY})
-    (keys.parent / "config.toml").write_text(
+    """The catalog's variables are for the provider's own hosts."""
+    write_keys(keys, {"openai": KEY, "google": KEY})
+    write_config(
+        keys,
         "[providers.openai]\nbase_url = 'http://localhost:1/v1'\n"
         "[providers.gemini]\nbase_url = 'https://generativelanguage.googleapis.com/v9'\nkey_env = 'MINE'\n",
-        "utf-8",
     )
     monkeypatch.setenv("OPENAI_API_KEY", "e")
     monkeypatch.setenv("MINE", "e")
@@ -163,33 +136,30 @@ def test_other_host_gets_the_key_of_the_file_only(keys, monkeypatch):
 
 @pytest.mark.usefixtures("real_providers")
 def test_run_uses_a_stored_key(here, keys):
-    """A server that takes no other key takes it; without, nobody is asked."""
     with Simulator(keys={KEY}) as server:
-        keys.parent.mkdir()
-        (keys.parent / "config.toml").write_text(f"[providers.anthropic]\nbase_url = '{server.base_url}/v1'\n", "utf-8")
+        write_config(keys, f"[providers.anthropic]\nbase_url = '{server.base_url}/v1'\n")
         here("keys", "set", "anthropic", stdin=KEY)
-        asked = here("run", "Hi", "-m", "anthropic/claude-sonnet-5-5", "-q")
+        done = here("run", "Hi", "-m", "anthropic/claude-sonnet-5-5", "-q")
         here("keys", "rm", "anthropic")
         without = here("run", "Hi", "-m", "anthropic/claude-sonnet-5-5", "-q")
 
-        assert (0, 3) == (asked.code, without.code), asked.err
+        assert (0, 3) == (done.code, without.code), done.err
         assert ["/v1/messages"] == [request.path for request in server.requests]
-        assert PART not in asked.out + asked.err
+        assert PART not in done.out + done.err
 
 
 def test_library_does_not_read_the_key_file(keys):
     from tenuto import Client
     from tenuto.errors import MissingKey
 
-    kept(keys, {"anthropic": KEY})
+    write_keys(keys, {"anthropic": KEY})
     with Client() as ai, pytest.raises(MissingKey):
         ai.chat("anthropic/claude-sonnet-5-5", "Hi")
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
 def test_key_file_that_others_can_read_is_refused(here, keys, mode):
-    """As ssh does."""
-    kept(keys, {"anthropic": KEY}, mode)
+    write_keys(keys, {"anthropic": KEY}, mode)
     done = here("keys", "list")
 
     assert 2 == done.code
@@ -198,22 +168,26 @@ def test_key_file_that_others_can_read_is_refused(here, keys, mode):
         keys_file.load_keys()
 
 
-@pytest.mark.parametrize("held", ["", "[]", '{"anthropic": 1}', '{"anthropic": null}', "[" * 100_000], ids=range(5))
-def test_invalid_key_file_is_refused(keys, held):
-    kept(keys, held)
+@pytest.mark.parametrize("text", ["", f"{{{KEY}", "[]", '{"anthropic": 1}', '{"a": null}', "[" * 100_000], ids=range(6))
+def test_invalid_key_file_is_neither_used_nor_overwritten(here, keys, text):
+    write_keys(keys, text)
+    done = here("keys", "set", "anthropic", stdin=KEY)
 
+    assert (2, False) == (done.code, PART in done.err)
+    assert text == keys.read_text("utf-8")
     with pytest.raises(ConfigError, match=r"keys\.json (is not JSON|must be one object)"):
         keys_file.load_keys()
 
 
-# --- list, rm, path ---------------------------------------------------------------------------------------------------
+# --- list, rm ---------------------------------------------------------------------------------------------------------
 
 
 def test_list_names_the_source_of_each_key(here, keys, monkeypatch):
-    kept(keys, {"anthropic": KEY, "openai": KEY, "gone": KEY})
+    assert (0, "", f"no key; add one with tenuto keys set PROVIDER\nfile: {keys}\n") == here("keys", "list")
+    write_keys(keys, {"anthropic": KEY, "openai": KEY, "gone": KEY})
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("XAI_API_KEY", KEY)
-    done = here("keys", "list")
+    done, document = here("keys"), json.loads(here("keys", "list", "--json").out)
 
     assert (0, f"file: {keys}\n") == (done.code, done.err)
     assert [line.rstrip() for line in done.out.splitlines()] == [
@@ -224,59 +198,35 @@ def test_list_names_the_source_of_each_key(here, keys, monkeypatch):
         "xai        XAI_API_KEY",
         "gone       keys.json          not used: unknown provider",
     ]
-
-
-def test_list_as_json_has_no_key(here, keys):
-    kept(keys, {"anthropic": KEY})
-    done = here("keys", "list", "--json")
-
-    assert json.loads(done.out) == {
-        "path": str(keys),
-        "keys": [{"provider": "anthropic", "source": "file", "where": "keys.json", "used": True, "why_not": None}],
-    }
-    assert PART not in done.out
-
-
-def test_empty_list_has_a_hint(here, keys):
-    assert (0, "", f"no key; add one with tenuto keys set PROVIDER\nfile: {keys}\n") == here("keys", "list")
+    assert str(keys) == document["path"]
+    first = {"provider": "openai", "source": "file", "where": "keys.json", "used": True, "why_not": None}
+    assert first == document["keys"][0]
+    assert PART not in f"{done}{document}"
 
 
 def test_rm_deletes_one_key(here, keys):
-    kept(keys, {"google": KEY, "openai": KEY, "gone": KEY})
+    write_keys(keys, {"google": KEY, "openai": KEY, "gone": KEY})
 
     assert (0, "", f"key for google removed from {keys}\n") == here("keys", "rm", "gemini")
     assert 0 == here("keys", "rm", "gone").code
     assert {"openai": KEY} == keys_file.read_keys()
+    missing = here("keys", "rm", "anthropic")
+    assert (2, True) == (missing.code, f"no key for anthropic in {keys}; list keys with tenuto keys" in missing.err)
 
 
-def test_rm_of_a_missing_key_is_code_2(here, keys):
-    done = here("keys", "rm", "anthropic")
-
-    assert 2 == done.code
-    assert f"no key for anthropic in {keys}; list keys with tenuto keys" in done.err
-    assert not keys.exists()
+# --- terminal ---------------------------------------------------------------------------------------------------------
 
 
-# --- as it is called --------------------------------------------------------------------------------------------------
-
-
-def test_terminal_prompt_hides_the_key(tenuto, keys):
+@pytest.mark.parametrize("answer", ["key", "ctrl-c"])
+def test_terminal_prompt_hides_the_key(tenuto, keys, answer):
     terminal = tenuto.terminal("keys", "set", "anthropic")
     terminal.expect(r"key for anthropic \(hidden\): ")
+    if answer == "ctrl-c":
+        terminal.interrupt()
+        assert (130, False) == (terminal.end()[0], keys.exists())
+        return
     terminal.type(f"{KEY}\n")
     code, screen = terminal.end()
 
-    assert 0 == code
-    assert f"key for anthropic (hidden):\nkey for anthropic saved in {keys}\n" == screen
+    assert (0, f"key for anthropic (hidden):\nkey for anthropic saved in {keys}\n") == (code, screen)
     assert {"anthropic": KEY} == json.loads(keys.read_text("utf-8"))
-
-
-def test_ctrl_c_at_the_prompt_stores_nothing(tenuto, keys):
-    """Ctrl-C at the question."""
-    terminal = tenuto.terminal("keys", "set", "anthropic")
-    terminal.expect(r"key for anthropic \(hidden\): ")
-    terminal.interrupt()
-    code, _ = terminal.end()
-
-    assert 130 == code
-    assert not keys.exists()
