@@ -72,7 +72,7 @@ WORDS = {
     "tenuto --pro": ["--profile"],
     "tenuto sessions re": ["rename"],
     "tenuto keys ": ["list", "rm", "set"],
-    "tenuto store re": ["reindex", "restore"],
+    "tenuto store re": ["restore"],
     "tenuto run --appr": ["--approve"],
     "tenuto run --approve ": ["ask", "auto", "never"],
     "tenuto run --approve=a": ["ask", "auto"],

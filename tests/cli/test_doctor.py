@@ -105,12 +105,9 @@ def test_files_that_others_can_read_are_reported(here, home):
 
     assert 0 == warned.code
     assert lines_of(warned.out, "permissions") == [
-        ("warning", f"keys: {home} can be written by others (mode 0777); chmod go-w {home}"),
-        ("warning", f"settings: {home} can be written by others (mode 0777); chmod go-w {home}"),
-        ("warning", f"history: {home}/history can be read by others (mode 0644); chmod 600 {home}/history"),
-        ("warning", f"history: {home} can be written by others (mode 0777); chmod go-w {home}"),
-        ("warning", f"store: {home}/sessions.db can be read by others (mode 0644); chmod 600 {home}/sessions.db"),
-        ("warning", f"store: {home} can be written by others (mode 0777); chmod go-w {home}"),
+        ("warning", f"{home}/history can be read by others (mode 0644); chmod 600 {home}/history"),
+        ("warning", f"{home}/sessions.db can be read by others (mode 0644); chmod 600 {home}/sessions.db"),
+        ("warning", f"{home} can be written by others (mode 0777); chmod go-w {home}"),
     ]
     assert 1 == refused.code
     assert f"chmod 600 {home}/keys.json" in refused.out

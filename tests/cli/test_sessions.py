@@ -362,7 +362,7 @@ def test_store_verify_reports_damage(here, kept, file):
     assert 7 == here("store", "verify", "two", "none").code
 
 
-def test_store_gc_reindex_and_backup(here, kept, file, tmp_path):
+def test_store_gc_repair_and_backup(here, kept, file, tmp_path):
     kept("one", [*SAID[:1], MessageAdded(UserMessage("x" * 100_000))])
     kept("two", SAID)
     here("sessions", "rm", "one", "-y")
@@ -370,7 +370,7 @@ def test_store_gc_reindex_and_backup(here, kept, file, tmp_path):
 
     assert re.fullmatch(r"deleted 100,\d+ bytes\n", here("store", "gc").out)
     assert '{"bytes":0}\n' == here("store", "gc", "--json").out
-    assert "indexed 1 entry\n" == here("store", "reindex").out
+    assert (0, "1 session: OK\n", "indexed 1 entry\n") == here("store", "verify", "--repair")
     assert re.fullmatch(rf"{re.escape(str(copy))}: [\d,]+ bytes\n", here("store", "backup", "copy.db").out)
     assert ["two"] == ids(here("sessions", "--json", "--store", "copy.db"))
     again = here("store", "backup", "copy.db")

@@ -20,27 +20,16 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import ProviderConfig
 
 
+_NAMES = """
+model system effort max_tokens options allow_unverified fallback tools root approve allow deny max_turns max_usd
+max_tokens_total timeout quiet hide_thinking usage store color
+"""
 DEFAULTS: dict[str, Any] = {
-    "model": None,
-    "system": None,
-    "effort": None,
-    "max_tokens": None,
-    "options": None,
-    "allow_unverified": False,
-    "fallback": None,
-    "tools": None,
+    **dict.fromkeys(_NAMES.split()),
+    **dict.fromkeys(("allow_unverified", "quiet", "hide_thinking", "usage"), False),
     "root": ".",
     "approve": "ask",
-    "allow": None,
-    "deny": None,
     "max_turns": 100,
-    "max_usd": None,
-    "max_tokens_total": None,
-    "timeout": None,
-    "quiet": False,
-    "hide_thinking": False,
-    "usage": False,
-    "store": None,
     "color": "auto",
 }
 """The settings of the file and of each profile that stand for an option; `config_schema` has their types."""

@@ -27,27 +27,15 @@ _Json = Annotated[Any, Meta(description="text, a number, true or false, a list o
 _ANY_NAME = "*"
 """The name of a table's entries if it takes any."""
 _SETTINGS: dict[str, Any] = {
-    "model": _Text,
-    "system": _Text,
+    **dict.fromkeys(("model", "system", "root", "store"), _Text),
+    **dict.fromkeys(("fallback", "tools", "allow", "deny"), _Texts),
+    **dict.fromkeys(("max_tokens", "max_turns", "max_tokens_total"), _Count),
+    **dict.fromkeys(("max_usd", "timeout"), _Amount),
+    **dict.fromkeys(("allow_unverified", "quiet", "hide_thinking", "usage"), _Flag),
     "effort": Effort,
-    "max_tokens": _Count,
-    "options": {name: _Json for name in ModelParameters.__annotations__ if name not in ("effort", "max_tokens")},
-    "allow_unverified": _Flag,
-    "fallback": _Texts,
-    "tools": _Texts,
-    "root": _Text,
     "approve": Literal["ask", "auto", "never"],
-    "allow": _Texts,
-    "deny": _Texts,
-    "max_turns": _Count,
-    "max_usd": _Amount,
-    "max_tokens_total": _Count,
-    "timeout": _Amount,
-    "quiet": _Flag,
-    "hide_thinking": _Flag,
-    "usage": _Flag,
-    "store": _Text,
     "color": Literal["auto", "always", "never"],
+    "options": {name: _Json for name in ModelParameters.__annotations__ if name not in ("effort", "max_tokens")},
 }
 _PROVIDER = {"base_url": _Url, "dialect": Dialect, "headers": {_ANY_NAME: _Text}, "key_env": _Variable}
 SCHEMA: dict[str, Any] = {

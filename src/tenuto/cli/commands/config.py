@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -285,30 +284,32 @@ def _edit_text(path: Path, text: str, steps: tuple[str, ...], value: object) -> 
         raise ConfigError(f"{path} has a byte order mark or CRLF line ends", hint="use tenuto config edit")
     before = read_toml(text, path)
     document = tomlkit.parse(text)
+    table: Any = document
     try:
-        expected = copy.deepcopy(before)
-        for root in (expected, document):
-            table: Any = root
-            for step in steps[:-1]:
-                if step not in table and value is not None:
-                    table[step] = {} if root is expected else tomlkit.table()
-                table = table[step]
-            if value is None:
-                del table[steps[-1]]
-            else:
-                table[steps[-1]] = value
+        for step in steps[:-1]:
+            if step not in table and value is not None:
+                table[step] = tomlkit.table()
+            table = table[step]
+        if value is None:
+            del table[steps[-1]]
+        else:
+            table[steps[-1]] = value
     except (KeyError, TypeError):
         raise click.UsageError(f"{key} is not set in {path}") from None
     edited = tomlkit.dumps(document)
-    if _without_empty_tables(read_toml(edited, path)) != _without_empty_tables(expected):
+    after = read_toml(edited, path)
+    expected = {leaf: held for leaf, held in _leaves(before).items() if leaf[: len(steps)] != steps}
+    if _leaves(after) != (expected if value is None else {**expected, steps: value}):
         raise ConfigError(f"{key} cannot be changed in {path} as it is written", hint="use tenuto config edit")
     known = list(find_problems(before))
-    for problem in find_problems(expected):
+    for problem in find_problems(after):
         if problem not in known:
             raise click.UsageError(f"{problem[1]}; nothing was changed")
     return edited
 
 
-def _without_empty_tables(table: dict[str, Any]) -> dict[str, Any]:
-    pruned = {key: _without_empty_tables(value) if isinstance(value, dict) else value for key, value in table.items()}
-    return {key: value for key, value in pruned.items() if value != {}}
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Return the values of a document that are not tables, by path."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {leaf: held for name, below in value.items() for leaf, held in _leaves(below, (*path, name)).items()}

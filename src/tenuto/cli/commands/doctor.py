@@ -177,26 +177,19 @@ def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:
     """Check that other users cannot read keys, sessions and history, or change settings. Not on Windows."""
     if os.name != "posix":
         return
-    files = {"keys": (keys_path(), 0o077), "settings": (config_path(), 0o022)}
-    files["history"] = (settings.home() / "history", 0o077)
+    files = {keys_path(): 0o077, config_path(): 0o022, settings.home() / "history": 0o077}
     if store := store_file(place):
-        files["store"] = (store, 0o077)
+        files[store] = 0o077
     private = True
-    for name, (path, bits) in files.items():
-        for target, forbidden in ((path, bits), (path.parent, 0o022)):
-            mode = target.stat().st_mode & 0o7777 if target.exists() else 0
-            if not mode & forbidden or mode & 0o1000:  # sticky, as /tmp: others cannot replace files
-                continue
-            private = False
-            action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
-            message, fix = (
-                f"{name}: {target} can be {action} by others (mode {mode:04o})",
-                f"chmod {change} {quote(str(target))}",
-            )
-            if name == "keys" and target == path:
-                yield DoctorCheck("permissions", "problem", f"{message}; its keys are not used", fix)
-            else:
-                yield DoctorCheck("permissions", "warning", message, fix)
+    for path, forbidden in {**files, **{path.parent: 0o022 for path in files}}.items():
+        mode = path.stat().st_mode & 0o7777 if path.exists() else 0
+        if not mode & forbidden or mode & 0o1000:  # sticky, as /tmp: others cannot replace files
+            continue
+        private = False
+        action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
+        status, note = ("problem", "; its keys are not used") if path == keys_path() else ("warning", "")
+        message = f"{path} can be {action} by others (mode {mode:04o}){note}"
+        yield DoctorCheck("permissions", status, message, f"chmod {change} {quote(str(path))}")
     if private:
         yield DoctorCheck("permissions", "ok", "files are private")
 

@@ -10,7 +10,7 @@ import click
 from tenuto import settings
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.group import CommandGroup
-from tenuto.cli.options import json_option, session_argument, store_option, yes_option
+from tenuto.cli.options import flag, json_option, session_argument, store_option, yes_option
 from tenuto.cli.store import (
     NO_SESSIONS,
     find_sessions,
@@ -69,13 +69,22 @@ def stats(as_json: bool, store: str | None) -> int:
 
 @command.command("verify")
 @session_argument("sessions", nargs=-1, metavar="[SESSION]...")
+@flag("--repair", help="Rebuild the search index.")
 @json_option
 @store_option
-def verify(sessions: tuple[str, ...], as_json: bool, store: str | None) -> int:
+def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | None) -> int:
     """Check SESSION, or all sessions and the database, for damage.
 
-    Checks digests, order, tool call pairs and blobs. Changes nothing. Exit 7 on damage.
+    Checks digests, order, tool call pairs and blobs. Changes nothing without --repair. Exit 7 on damage.
     """
+
+    async def index() -> None:
+        async with open_store_if_exists(store) as opened:
+            if opened is not None:
+                click.echo(f"indexed {plural(await opened.reindex(), 'entry')}", err=True)
+
+    if repair:
+        run_interruptible(index(), "the next search continues it")
     count, problems = run_interruptible(_verify(sessions, store), "nothing was changed")
     lines = []
     for problem in problems:
@@ -123,21 +132,6 @@ def gc(as_json: bool, store: str | None) -> int:
 
     count = run_interruptible(collect(), "run it again when there is time: no referenced data was deleted")
     print_lines([f"deleted {count:,} bytes"], {"bytes": count}, as_json=as_json)
-    return 0
-
-
-@command.command("reindex")
-@json_option
-@store_option
-def reindex(as_json: bool, store: str | None) -> int:
-    """Rebuild the search index."""
-
-    async def index() -> int:
-        async with open_store_if_exists(store) as opened:
-            return 0 if opened is None else await opened.reindex()
-
-    count = run_interruptible(index(), "the next search continues it")
-    print_lines([f"indexed {plural(count, 'entry')}"], {"entries": count}, as_json=as_json)
     return 0
 
 
