@@ -13,12 +13,12 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import tenuto
 from tenuto.cli.complete import complete_profile
-from tenuto.cli.group import CommandGroup
 from tenuto.cli.terminal.output import BrokenOutput, flush_output, silence_stdout
-from tenuto.cli.terminal.text import escape_control
+from tenuto.cli.terminal.text import closest_names, escape_control
 
 _COMMANDS = """
 run        Send a prompt, run tools, print the answer.
@@ -66,6 +66,19 @@ Exit codes:
   3 API key missing or rejected 8 audit findings or schema mismatch
   4 rate limited or overloaded  129, 130, 143 stopped by signal; session saved
 """
+
+
+class CommandGroup(click.Group):
+    """A group that suggests names for an unknown subcommand, and passes its options on as defaults."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name, names = args[0], self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            raise click.UsageError(f"unknown command {name!r}; {closest_names(name, names)}", ctx)
+        own = {key for key in ctx.params if ctx.get_parameter_source(key) is not ParameterSource.DEFAULT}
+        configured = (ctx.default_map or {}).get(name) or {}
+        ctx.default_map = {name: {**configured, **{key: ctx.params[key] for key in own}}}
+        return super().resolve_command(ctx, args)
 
 
 class LazyGroup(CommandGroup):

@@ -323,11 +323,9 @@ def _parameter_value(name: str, text: str, type_: Any) -> Any:
             return msgspec.convert(reading, type_)
         except msgspec.ValidationError as exc:
             problem = problem or str(exc)
-    expected, _, rest = problem.partition(", got")
-    kinds = [
-        _KINDS.get(kind, "an object") for kind in re.findall(r"[a-z]+", expected.partition("`")[2]) if kind != "null"
-    ]
-    reason = f"should be {' or '.join(kinds)}" if rest and kinds else problem.replace("`", "").partition(" - at `$`")[0]
+    found = re.match(r"Expected `(.+?)`, got", problem)
+    kinds = [_KINDS.get(kind, "an object") for kind in found[1].split(" | ") if kind != "null"] if found else []
+    reason = f"should be {' or '.join(kinds)}" if kinds else problem.replace("`", "")
     raise click.UsageError(f"-o {name}={text[:80]}: {reason}")
 
 

@@ -29,8 +29,8 @@ from tenuto.cli.config import (
 )
 from tenuto.cli.config_schema import find_problems, parse_value
 from tenuto.cli.files import file_lock, write_private
-from tenuto.cli.group import CommandGroup
 from tenuto.cli.keys_file import canonical_provider
+from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import confirm, format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line

@@ -12,7 +12,6 @@ from tenuto import settings
 from tenuto.catalog import PROVIDERS
 from tenuto.cli.complete import complete_provider, complete_stored_key
 from tenuto.cli.config import ConfigError, load_config
-from tenuto.cli.group import CommandGroup
 from tenuto.cli.keys_file import (
     canonical_provider,
     clean_key,
@@ -21,6 +20,7 @@ from tenuto.cli.keys_file import (
     read_keys,
     save_key,
 )
+from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line

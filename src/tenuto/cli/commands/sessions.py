@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tenuto.cli.errors import ExitCode
-from tenuto.cli.group import CommandGroup
+from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option, yes_option
 from tenuto.cli.store import (
     NO_SESSIONS,

@@ -9,7 +9,7 @@ import click
 
 from tenuto import settings
 from tenuto.cli.errors import ExitCode, plural
-from tenuto.cli.group import CommandGroup
+from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import flag, json_option, session_argument, store_option, yes_option
 from tenuto.cli.store import (
     NO_SESSIONS,
