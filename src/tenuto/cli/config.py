@@ -237,13 +237,14 @@ def _provider_config(path: Path, name: str, table: Mapping[str, Any]) -> Provide
         raise ConfigError(
             f"{path}: providers.{name} is an unknown provider and has no base_url: {closest_names(name, PROVIDERS)}"
         )
-    made: ProviderConfig = {name: table[name] for name in ("base_url", "dialect", "headers") if name in table}  # type: ignore[misc]
+    made: Any = {name: table[name] for name in ("base_url", "dialect", "headers") if name in table}
     variable = table.get("key_env", "")
     if key := variable and settings.getenv(variable):
         made["api_key"] = key
     elif variable and not is_known_provider(name):
         made["api_key"] = functools.partial(_raise_missing_key, name, variable)
-    return made
+    config: ProviderConfig = made
+    return config
 
 
 def _raise_missing_key(name: str, variable: str) -> str:

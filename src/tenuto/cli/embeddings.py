@@ -218,7 +218,7 @@ class VectorFile:
             db.execute("BEGIN IMMEDIATE")
             stored = self.model()
             if stored is None:
-                db.execute("INSERT INTO about (model, dimensions, asked) VALUES (?, ?, ?)", model)
+                db.execute("INSERT INTO about (model, dimensions, asked) VALUES (?, ?, ?)", model or ())
             elif model is not None and stored[:2] != model[:2]:
                 raise StoreError(
                     f"{self.path} has vectors of {stored.name} ({stored.dimensions} dimensions), not of {model.name} "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+D = TypeVar("D")
 _SHORT_LENGTH = 12
 """The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
 _PAGE_SIZE = 500
@@ -40,14 +41,28 @@ def run_interruptible(work: Coroutine[Any, Any, T], stopped: str) -> T:
         raise
 
 
-@asynccontextmanager
-async def open_store_if_exists(place: str | None) -> AsyncIterator[Store | None]:
-    """Open the store; yield None if its file does not exist."""
-    if is_missing_file(place):
-        yield None
-        return
-    async with open_or_create_store(place) as store:
-        yield store
+def use_store(
+    place: str | None, work: Callable[[Store], Awaitable[T]], default: D, stopped: str = "nothing was changed"
+) -> T | D:
+    """Return the result of `work` on the store, or `default` if its file does not exist."""
+
+    async def use() -> T | D:
+        if is_missing_file(place):
+            return default
+        async with open_or_create_store(place) as store:
+            return await work(store)
+
+    return run_interruptible(use(), stopped)
+
+
+def use_session(place: str | None, named: str, work: Callable[[Store, str], Awaitable[T]]) -> T:
+    """Return the result of `work` on a store and the ID of a session in it. Raise `SessionNotFound`."""
+
+    async def use() -> T:
+        async with open_existing_store(place, named) as store:
+            return await work(store, await find_session(store, named))
+
+    return run_async(use())
 
 
 def open_or_create_store(place: str | None) -> Store:
@@ -63,11 +78,11 @@ def open_or_create_store(place: str | None) -> Store:
 @asynccontextmanager
 async def open_existing_store(place: str | None, named: str) -> AsyncIterator[Store]:
     """Open the store in which a session is searched. Raise `SessionNotFound` if it does not exist."""
-    async with open_store_if_exists(place) as store:
-        if store is None:
-            from tenuto.errors import SessionNotFound
+    if is_missing_file(place):
+        from tenuto.errors import SessionNotFound
 
-            raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+        raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    async with open_or_create_store(place) as store:
         yield store
 
 

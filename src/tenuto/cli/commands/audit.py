@@ -10,12 +10,13 @@ import click
 
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option
-from tenuto.cli.store import find_session, open_existing_store, run_async
+from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_json, print_text
 from tenuto.cli.terminal.text import one_line
 
 if TYPE_CHECKING:
     from tenuto.audit import Report
+    from tenuto.store.protocol import Store
 
 _HELP = f"""Check whether a provider would accept SESSION ({SESSION_HELP}), without sending it.
 
@@ -41,14 +42,12 @@ def command(session: str, model: str | None, verbose: bool, as_json: bool, store
     from tenuto.cli.config import expand_model
     from tenuto.cli.session.models import check_handover_target, model_resolver
 
-    async def check() -> tuple[str, Report]:
-        find = model_resolver()
-        target = None if model is None else check_handover_target(expand_model(model), find)
-        async with open_existing_store(store, session) as opened:
-            id = await find_session(opened, session)
-            return id, audit(await opened.read(id), target, find=find)
+    async def check(opened: Store, id: str) -> tuple[str, Report]:
+        return id, audit(await opened.read(id), target, find=find)
 
-    id, report = run_async(check())
+    find = model_resolver()
+    target = None if model is None else check_handover_target(expand_model(model), find)
+    id, report = use_session(store, session, check)
     if as_json:
         print_json({"session": id, **report.as_dict()})
     else:

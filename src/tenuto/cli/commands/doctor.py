@@ -187,9 +187,12 @@ def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:
             continue
         private = False
         action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
-        status, note = ("problem", "; its keys are not used") if path == keys_path() else ("warning", "")
-        message = f"{path} can be {action} by others (mode {mode:04o}){note}"
-        yield DoctorCheck("permissions", status, message, f"chmod {change} {quote(str(path))}")
+        is_key_file = path == keys_path()
+        message = (
+            f"{path} can be {action} by others (mode {mode:04o}){'; its keys are not used' if is_key_file else ''}"
+        )
+        fix = f"chmod {change} {quote(str(path))}"
+        yield DoctorCheck("permissions", "problem" if is_key_file else "warning", message, fix)
     if private:
         yield DoctorCheck("permissions", "ok", "files are private")
 

@@ -127,7 +127,9 @@ async def _export(
             for index, id in enumerate(ids):
                 if index and form == "md":
                     write(b"\n")
-                async for piece in _FORMATS[form](store, id, lambda loss, id=id: losses.append((id, loss))):
+                lost: list[Loss] = []
+                async for piece in _FORMATS[form](store, id, lost.append):
                     write(piece)
                     bar.advance()
+                losses += [(id, loss) for loss in lost]
     return losses

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tenuto.cli.options import SESSION_HELP, json_option, option, session_argument, store_option
-from tenuto.cli.store import check_session_name, find_session, open_existing_store, run_async, short_id
+from tenuto.cli.store import check_session_name, short_id, use_session
 from tenuto.cli.terminal.output import print_lines
 from tenuto.cli.terminal.text import escape_control
 
@@ -34,8 +34,18 @@ Examples:
 @json_option
 @store_option
 def command(session: str, at: int | None, name: str, as_json: bool, store: str | None) -> int:
+    async def copy(opened: Store, parent: str) -> tuple[str, str, int]:
+        fork = await opened.fork(parent, at=await _fork_point(opened, parent, at))
+        if name:
+            try:
+                await opened.rename(fork, name)
+            except ValueError as exc:
+                await opened.delete(fork)
+                raise click.UsageError(f"{exc}: choose another name") from None
+        return parent, fork, (await opened.session(fork)).forked_at
+
     check_session_name(name)
-    parent, fork, last = run_async(_fork(session, at, name, store))
+    parent, fork, last = use_session(store, session, copy)
     print_lines([fork], {"session": fork, "name": name, "parent": parent, "forked_at": last}, as_json=as_json)
     if not as_json:
         shown = shlex.quote(escape_control(name)) if name else short_id(fork)
@@ -49,20 +59,6 @@ def _store_option(place: str | None) -> str:
     if not place or context.get_parameter_source("store") is not click.core.ParameterSource.COMMANDLINE:
         return ""
     return f" --store {'...' if '://' in place and '@' in place else shlex.quote(place)}"
-
-
-async def _fork(session: str, at: int | None, name: str, place: str | None) -> tuple[str, str, int]:
-    """Return the session, its fork, and the last shared entry."""
-    async with open_existing_store(place, session) as store:
-        parent = await find_session(store, session)
-        fork = await store.fork(parent, at=await _fork_point(store, parent, at))
-        if name:
-            try:
-                await store.rename(fork, name)
-            except ValueError as exc:
-                await store.delete(fork)
-                raise click.UsageError(f"{exc}: choose another name") from None
-        return parent, fork, (await store.session(fork)).forked_at
 
 
 async def _fork_point(store: Store, session: str, count: int | None) -> int:

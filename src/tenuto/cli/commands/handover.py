@@ -9,11 +9,12 @@ import click
 from tenuto.cli.commands.audit import describe_losses
 from tenuto.cli.complete import complete_model
 from tenuto.cli.options import SESSION_HELP, json_option, session_argument, store_option, takeover_option
-from tenuto.cli.store import find_session, open_existing_store, run_async
+from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_lines
 
 if TYPE_CHECKING:
     from tenuto.core.journal import HandedOver
+    from tenuto.store.protocol import Store
 
 _HELP = f"""Switch SESSION ({SESSION_HELP}) to MODEL.
 
@@ -39,15 +40,13 @@ def command(session: str, model: str, takeover: bool, as_json: bool, store: str 
     from tenuto.cli.config import expand_model
     from tenuto.cli.session.models import check_handover_target, model_resolver
 
-    async def switch() -> tuple[str, HandedOver | None, str]:
-        find = model_resolver()
-        target = check_handover_target(expand_model(model), find)
-        async with open_existing_store(store, session) as opened:
-            id = await find_session(opened, session)
-            payload = await hand_over(opened, id, target, takeover=takeover, find=find)
-            return id, payload, describe_losses(audit(await opened.read(id), None, find=find)) if payload else ""
+    async def switch(opened: Store, id: str) -> tuple[str, HandedOver | None, str]:
+        payload = await hand_over(opened, id, target, takeover=takeover, find=find)
+        return id, payload, describe_losses(audit(await opened.read(id), None, find=find)) if payload else ""
 
-    id, payload, losses = run_async(switch())
+    find = model_resolver()
+    target = check_handover_target(expand_model(model), find)
+    id, payload, losses = use_session(store, session, switch)
     lines = [f"session {id} switched to {payload.model}", losses] if payload else [f"session {id} already uses {model}"]
     document = {
         "session": id,

@@ -20,17 +20,17 @@ from tenuto.cli.store import (
     format_time,
     is_missing_file,
     open_existing_store,
-    open_store_if_exists,
     run_async,
-    run_interruptible,
     short_id,
     store_file,
+    use_session,
+    use_store,
 )
 from tenuto.cli.terminal.output import confirm, format_table, print_json, print_lines, print_text
 from tenuto.cli.terminal.text import one_line
 
 if TYPE_CHECKING:
-    from tenuto.store.protocol import SearchHit, Store, StoredSession
+    from tenuto.store.protocol import Store, StoredSession
     from tenuto.store.sessions import ListQuery, SessionLine
 
 _EXAMPLES = """\b
@@ -104,14 +104,11 @@ def _read_lines(query: ListQuery, place: str | None) -> list[SessionLine]:
 
 
 def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
-    async def read() -> list[StoredSession]:
-        async with open_store_if_exists(place) as store:
-            if store is None:
-                return []
-            page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
-            return list(page.sessions)
+    async def read(store: Store) -> list[StoredSession]:
+        page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
+        return list(page.sessions)
 
-    return run_async(read())
+    return use_store(place, read, None) or []
 
 
 def _row(line: SessionLine, id: str) -> tuple[str, ...]:
@@ -151,12 +148,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
     Matches entries with all WORDS, any order, case-insensitive; no wildcards or operators. Prints session, entry number
     and an excerpt. Exit 1 if nothing matches.
     """
-
-    async def find() -> list[SearchHit]:
-        async with open_store_if_exists(store) as opened:
-            return [] if opened is None else await opened.search(" ".join(words), limit=limit)
-
-    hits = run_interruptible(find(), "nothing was changed")
+    hits = use_store(store, lambda opened: opened.search(" ".join(words), limit=limit), None) or []
     if as_json:
         print_json(hits)
     elif hits:
@@ -173,17 +165,15 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
 @json_option
 @store_option
 def rename(session: str, name: str, as_json: bool, store: str | None) -> int:
-    async def change() -> str:
-        async with open_existing_store(store, session) as opened:
-            id = await find_session(opened, session)
-            try:
-                await opened.rename(id, name)
-            except ValueError as exc:
-                raise click.UsageError(f"{exc}: choose another name, or remove that one") from None
-            return id
+    async def change(opened: Store, id: str) -> str:
+        try:
+            await opened.rename(id, name)
+        except ValueError as exc:
+            raise click.UsageError(f"{exc}: choose another name, or remove that one") from None
+        return id
 
     check_session_name(name)
-    id = run_async(change())
+    id = use_session(store, session, change)
     message = f"session {id} renamed to {name}" if name else f"removed the name of session {id}"
     print_lines([message], {"session": id, "name": name}, as_json=as_json)
     return 0

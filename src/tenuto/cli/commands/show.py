@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from tenuto.cli.options import SESSION_HELP, color_option, flag, session_argument, store_option
-from tenuto.cli.store import find_session, open_existing_store, run_async
+from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import detect_terminal, print_json, print_text
 
 if TYPE_CHECKING:
     from tenuto.core.journal import Entry
-    from tenuto.store.protocol import StoredSession
+    from tenuto.store.protocol import Store, StoredSession
 
 _HELP = f"""Show the transcript of SESSION: {SESSION_HELP}.
 
@@ -34,32 +34,28 @@ Examples:
 @color_option
 def command(session: str, hide_thinking: bool, as_json: bool, store: str | None, color: str) -> int:
     if as_json:
-        print_json(run_async(_session_document(session, store)))
+        print_json(use_session(store, session, _session_document))
         return 0
     from tenuto.cli.transcript.text import format_session
 
-    stored, entries, forks = run_async(_read_session(session, store))
+    stored, entries, forks = use_session(store, session, _read_session)
     colored = detect_terminal(color).out_color
     for text in format_session(stored, entries, forks, thinking=not hide_thinking, color=colored):
         print_text(text, escape=False)  # format_session escapes the text and adds colors
     return 0
 
 
-async def _read_session(name: str, place: str | None) -> tuple[StoredSession, list[Entry], list[str]]:
-    async with open_existing_store(place, name) as store:
-        id = await find_session(store, name)
-        return await store.session(id), await store.read(id), await store.forks(id)
+async def _read_session(store: Store, id: str) -> tuple[StoredSession, list[Entry], list[str]]:
+    return await store.session(id), await store.read(id), await store.forks(id)
 
 
-async def _session_document(name: str, place: str | None) -> bytes:
+async def _session_document(store: Store, id: str) -> bytes:
     """Return session and entries as in an export, with losses and forks."""
     from tenuto.cli.session.result import recorded_losses
     from tenuto.core import jsonio
     from tenuto.store.export import export_session
 
-    async with open_existing_store(place, name) as store:
-        id = await find_session(store, name)
-        head, *lines = [line.rstrip(b"\n") async for line in export_session(store, id)]
-        losses = jsonio.encode(list(recorded_losses(await store.read(id))))
-        forks = jsonio.encode(await store.forks(id))
+    head, *lines = [line.rstrip(b"\n") async for line in export_session(store, id)]
+    losses = jsonio.encode(list(recorded_losses(await store.read(id))))
+    forks = jsonio.encode(await store.forks(id))
     return b'{"session":%b,"entries":[%b],"losses":%b,"forks":%b}' % (head, b",".join(lines), losses, forks)

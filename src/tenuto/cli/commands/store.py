@@ -16,15 +16,14 @@ from tenuto.cli.store import (
     find_sessions,
     is_missing_file,
     open_existing_store,
-    open_store_if_exists,
-    run_async,
     run_interruptible,
+    use_store,
 )
 from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
 from tenuto.cli.terminal.text import one_line
 
 if TYPE_CHECKING:
-    from tenuto.store.protocol import StoreStats, VerifyProblem
+    from tenuto.store.protocol import Store, VerifyProblem
 
 _EXAMPLES = """\b
 Examples:
@@ -45,12 +44,7 @@ def command() -> None:
 @store_option
 def stats(as_json: bool, store: str | None) -> int:
     """Show counts and disk usage."""
-
-    async def count() -> StoreStats | None:
-        async with open_store_if_exists(store) as opened:
-            return None if opened is None else await opened.stats()
-
-    counts = run_async(count())
+    counts = use_store(store, lambda opened: opened.stats(), None)
     rows: list[tuple[str, str]] = []
     if counts is not None:
         rows = [
@@ -77,15 +71,13 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
 
     Checks digests, order, tool call pairs and blobs. Changes nothing without --repair. Exit 7 on damage.
     """
-
-    async def index() -> None:
-        async with open_store_if_exists(store) as opened:
-            if opened is not None:
-                click.echo(f"indexed {plural(await opened.reindex(), 'entry')}", err=True)
-
     if repair:
-        run_interruptible(index(), "the next search continues it")
-    count, problems = run_interruptible(_verify(sessions, store), "nothing was changed")
+        indexed = use_store(store, lambda opened: opened.reindex(), 0, "the next search continues it")
+        click.echo(f"indexed {plural(indexed, 'entry')}", err=True)
+    if sessions:
+        count, problems = run_interruptible(_verify_sessions(sessions, store), "nothing was changed")
+    else:
+        count, problems = use_store(store, _verify_all, None) or (0, [])
     lines = []
     for problem in problems:
         where = f"session {problem.session}" if problem.session else "the database"
@@ -101,15 +93,14 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
     return ExitCode.SESSION if problems else ExitCode.OK
 
 
-async def _verify(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
+async def _verify_all(store: Store) -> tuple[int, list[VerifyProblem]]:
     """Return the number of sessions that were checked, and the problems."""
-    if not names:
-        async with open_store_if_exists(place) as store:
-            if store is None:
-                return 0, []
-            with progress("verifying") as bar:
-                problems = await store.verify(tell=bar.set)
-                return bar.done, problems
+    with progress("verifying") as bar:
+        problems = await store.verify(tell=bar.set)
+        return bar.done, problems
+
+
+async def _verify_sessions(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
     async with open_existing_store(place, names[0]) as store:
         ids = await find_sessions(store, names)
         problems = []
@@ -125,12 +116,8 @@ async def _verify(names: tuple[str, ...], place: str | None) -> tuple[int, list[
 @store_option
 def gc(as_json: bool, store: str | None) -> int:
     """Delete unreferenced data: blobs of deleted sessions, and sessions without entries."""
-
-    async def collect() -> int:
-        async with open_store_if_exists(store) as opened:
-            return 0 if opened is None else await opened.gc()
-
-    count = run_interruptible(collect(), "run it again when there is time: no referenced data was deleted")
+    stopped = "run it again when there is time: no referenced data was deleted"
+    count = use_store(store, lambda opened: opened.gc(), 0, stopped)
     print_lines([f"deleted {count:,} bytes"], {"bytes": count}, as_json=as_json)
     return 0
 
@@ -147,14 +134,10 @@ def backup(file: str, as_json: bool, store: str | None) -> int:
     from tenuto.errors import StoreError
 
     path = Path(file).expanduser().absolute()
-
-    async def copy() -> None:
-        async with open_store_if_exists(store) as opened:
-            if opened is None:
-                raise StoreError("no sessions yet: nothing to copy")
-            await opened.backup(str(path))
-
-    run_interruptible(copy(), f"run it again with another name if {path} exists now")
+    if is_missing_file(store):
+        raise StoreError("no sessions yet: nothing to copy")
+    stopped = f"run it again with another name if {path} exists now"
+    use_store(store, lambda opened: opened.backup(str(path)), None, stopped)
     size = path.stat().st_size
     print_lines([f"{path}: {size:,} bytes"], {"file": str(path), "bytes": size}, as_json=as_json)
     return 0

@@ -60,7 +60,7 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
 
 
 def _tool_fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[str, Any]:
-    name = getattr(definition, "name", None) or getattr(definition, "kind", "")
+    name = str(getattr(definition, "name", None) or getattr(definition, "kind", ""))
     tool = box.get(name)
     if tool is None or isinstance(definition, ServerTool):
         fields = dict.fromkeys(("effect", "approval", "timeout", "parameters"))
