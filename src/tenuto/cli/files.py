@@ -14,6 +14,7 @@ import click
 
 from tenuto.cli.terminal.output import BrokenOutput, print_text
 from tenuto.errors import TenutoError
+from tenuto.store.locks import rename_new
 
 
 @contextmanager
@@ -125,11 +126,9 @@ class OutputFile:
             temporary.replace(path)
             return
         try:
-            os.link(temporary, path)
+            rename_new(temporary, path)
         except FileExistsError:
             raise click.UsageError(f"--out {self.named!r} exists now (use --force)") from None
-        except OSError:  # a file system without links
-            temporary.rename(path)
 
 
 ExportWriter = Callable[[bytes], object]

@@ -37,16 +37,10 @@ from tenuto.cli.terminal.text import one_line
 
 _EXAMPLES = """\b
 Examples:
-  tenuto config show
+  tenuto config show --json | jq .settings.model
   tenuto config set model anthropic/claude-sonnet-5-5
   tenuto config unset profiles.work
   tenuto --profile work run "What is left to do?"
-"""
-_SHOW_EXAMPLES = """\b
-Examples:
-  tenuto config show
-  tenuto --profile work config show
-  tenuto config show --json | jq .settings.model
 """
 _SET_EXAMPLES = """\b
 Examples:
@@ -78,7 +72,7 @@ def command(ctx: click.Context) -> int:
 # --- show -------------------------------------------------------------------------------------------------------------
 
 
-@command.command("show", epilog=_SHOW_EXAMPLES)
+@command.command("show")
 @json_option
 @click.pass_context
 def show_command(ctx: click.Context, as_json: bool) -> int:

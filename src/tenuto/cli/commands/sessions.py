@@ -37,15 +37,11 @@ _EXAMPLES = """\b
 Examples:
   tenuto sessions --limit 100 --all
   tenuto sessions --json | jq -r '.[0].id'
-  tenuto sessions search weather Oslo
+  tenuto sessions search weather Oslo --limit 100
+  tenuto sessions search TODO --json | jq -r '.[].session' | sort -u
   tenuto sessions rename last trip
   tenuto sessions archive 01m7q2 ~3
   tenuto sessions rm 01m7q2 trip
-"""
-_SEARCH_EXAMPLES = """\b
-Examples:
-  tenuto sessions search "does not compile" --limit 100
-  tenuto sessions search TODO --json | jq -r '.[].session' | sort -u
 """
 _TITLE_LENGTH = 60
 _SNIPPET_LENGTH = 160
@@ -137,7 +133,7 @@ def _fields(session: StoredSession) -> dict[str, Any]:
     }
 
 
-@command.command("search", epilog=_SEARCH_EXAMPLES)
+@command.command("search")
 @click.argument("words", nargs=-1, required=True)
 @_limit_option
 @json_option
