@@ -148,6 +148,15 @@ def test_precedence_is_environment_profile_file(options, file, monkeypatch, argu
     assert expected == (given["model"], given["effort"], given["store"])
 
 
+def test_negative_options_undo_settings(options, file):
+    file(ALL)
+    flags = ("--no-allow-unverified", "--no-quiet", "--no-hide-thinking", "--no-usage", "--no-tools")
+    given = options("run", "Hi", *flags)
+
+    assert [False] * 4 == [given[name] for name in ("allow_unverified", "quiet", "hide_thinking", "usage")]
+    assert given["no_tools"]
+
+
 def test_resume_ignores_settings_for_new_sessions(options, file):
     file(ALL)
     given = options("resume")

@@ -139,6 +139,7 @@ MISUSED = [
     (["resume", ""], "SESSION is empty"),
     (["chat", ""], "SESSION is empty"),
     (["run", "Hi", "--takeover"], "--takeover needs a session"),
+    (["run", "Hi", "--store", "/nowhere/x.db"], "--store: directory '/nowhere' does not exist"),
     (["run", "Hi", "--store", "/"], "--store: '/' is a directory: use the name of a file"),
 ]
 

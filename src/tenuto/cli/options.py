@@ -22,6 +22,7 @@ from tenuto.cli.complete import (
     complete_tool,
 )
 from tenuto.cli.config import expand_model
+from tenuto.cli.store import store_file
 from tenuto.cli.terminal.text import closest_names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -113,6 +114,11 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
         values["model"] = values.get("model") if "model" in explicit else None
     elif "takeover" in explicit:
         raise click.UsageError("--takeover needs a session: add -c or --session")
+    if values.pop("no_tools", False):
+        values["tool"] = values["tool"] if "tool" in explicit else ()
+    file = store_file(values["store"]) if "store" in explicit else None
+    if file is not None and not file.parent.is_dir():
+        raise click.UsageError(f"--store: directory {str(file.parent)!r} does not exist")
     values["model"] = expand_model(values["model"]) if values.get("model") else None
     if values.get("fallback"):
         values["fallback"] = ",".join(expand_model(name.strip()) for name in values["fallback"].split(","))
@@ -202,7 +208,11 @@ def _model_options(model_help: str, *, hidden: bool) -> Decorator:
             help="Model parameter; repeatable: -o temperature=0.2 -o 'stop=[\"END\"]'.",
         ),
         option("--max-tokens", type=_POSITIVE, metavar="N", hidden=hidden, help="Maximum tokens per reply."),
-        flag("--allow-unverified", hidden=hidden, help="Allow a model that agents refuse. Stored with the session."),
+        flag(
+            "--allow-unverified/--no-allow-unverified",
+            hidden=hidden,
+            help="Allow a model that agents refuse. Stored with the session.",
+        ),
         option("--fallback", metavar="MODELS", help="Models to try, in order, if the first fails (comma-separated)."),
     )
 
@@ -239,6 +249,7 @@ _RUN = _apply(
         help="Tool the model may call; repeatable: read_file, write_file, edit_file, list_files, search_files, shell, "
         "or MODULE:FUNCTION.",
     ),
+    flag("--no-tools", help="No tools, whatever the settings have."),
     option("--root", default=".", metavar="DIR", help="Working directory for tools.  [default: the current one]"),
     option(
         "--allow",
@@ -264,9 +275,9 @@ _RUN = _apply(
     option("--max-tokens-total", type=_POSITIVE, metavar="N", help="Stop after N tokens (checked after each reply)."),
     option("--timeout", type=float, metavar="SECONDS", help="Stop after SECONDS."),
     store_option,
-    flag("--usage", help="Print token usage and cost (default on a terminal)."),
-    flag("--hide-thinking", help="Hide the model's thinking."),
-    flag("-q", "--quiet", help="Print only the answer."),
+    flag("--usage/--no-usage", help="Print token usage and cost (default on a terminal)."),
+    flag("--hide-thinking/--no-hide-thinking", help="Hide the model's thinking."),
+    flag("-q", "--quiet/--no-quiet", help="Print only the answer."),
     color_option,
 )
 
@@ -335,7 +346,7 @@ _SECTIONS = {
     "Session": ("resume_last", "session", "name", "ephemeral", "takeover", "store"),
     "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified"),
     "Input": ("attach", "schema"),
-    "Tools": ("tool", "root", "allow", "deny", "approve"),
+    "Tools": ("tool", "no_tools", "root", "allow", "deny", "approve"),
     "Limits": ("max_turns", "max_usd", "max_tokens_total", "timeout"),
     "Output": ("json", "jsonl", "out", "usage", "hide_thinking", "quiet", "color"),
 }
