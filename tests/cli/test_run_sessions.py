@@ -265,12 +265,30 @@ def test_resumed_session_works_in_its_own_directory(here, tenuto_sim, tmp_path, 
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "one")
-    first = here("run", "Write.", "-T", "write_file")
+    first = here("run", "Write.", "-T", "write_file", "-n", "writer")
     monkeypatch.chdir(tmp_path / "two")
     second = here("resume", "last", "--approve", "auto")
 
     assert (first.code, second.code) == (6, 0)
     assert [(tmp_path / name / "a.txt").exists() for name in ("one", "two")] == [True, False]
+    assert "no such session in this directory; using 01" in second.err
+    assert f' "writer" ({tmp_path}/one)\n' in second.err
+
+
+def test_last_is_a_session_of_this_directory(here, tenuto_sim, tmp_path, monkeypatch):
+    """A session without tools belongs to every directory."""
+    tenuto_sim.script(*[turn("Yes.")] * 4)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        here("run", name, "-T", "read_file", "-n", name)
+    here("run", "without tools", "-n", "free")
+    titles = {}
+    for name in ("two", "one"):
+        monkeypatch.chdir(tmp_path / name)
+        titles[name] = [json.loads(here("show", back, "--json").out)["session"]["name"] for back in ("last", "~1")]
+
+    assert {"two": ["free", "two"], "one": ["free", "one"]} == titles
 
 
 def test_resume_with_a_prompt_suggests_run(here):

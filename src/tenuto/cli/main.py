@@ -60,7 +60,7 @@ Examples:
 
 \b
 Exit codes:
-  0 done                        5 limit reached
+  0 done                        5 limit reached or answer truncated
   1 the run failed              6 approval pending or denied
   2 usage or settings           7 session or store unusable
   3 API key missing or rejected 8 audit findings or schema mismatch

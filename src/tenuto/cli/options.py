@@ -185,7 +185,7 @@ def _apply(*options: Decorator) -> Decorator:
 
 
 session_options = _apply(
-    flag("-c", "--continue", "resume_last", help="Continue the last session."),
+    flag("-c", "--continue", "resume_last", help="Continue the last session of this directory."),
     option("--session", default="", metavar="SESSION", help="Continue this session (ID, name, last, ~N)."),
     option("-n", "--name", metavar="NAME", help="Session name."),
     flag("--ephemeral", help="Do not save the session."),

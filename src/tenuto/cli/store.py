@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tenuto import settings
+from tenuto.cli.terminal.text import escape_control
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +24,8 @@ D = TypeVar("D")
 _SHORT_LENGTH = 12
 """The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
 _PAGE_SIZE = 500
+_RECENT = 50
+"""The number of sessions in which `last` looks for one of the current directory."""
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
 
 
@@ -106,17 +110,19 @@ def store_file(place: str | None) -> Path | None:
 
 
 async def find_session(store: Store, named: str) -> str:
-    """Return the ID for an ID, a unique prefix, a name, `last` or `~N`, which skip sessions of sub-agents.
+    """Return the ID for an ID, a unique prefix, a name, `last` or `~N`.
 
-    Raise `SessionNotFound`, with similar names.
+    `last` and `~N` are sessions of the current directory, without those of sub-agents. Raise `SessionNotFound`, with
+    similar names.
     """
     from tenuto.errors import SessionNotFound
+    from tenuto.store.ids import places_back
 
-    back = named == "last" or named.startswith("~")
+    back = places_back(named)
     try:
-        return await store.find(named, agent="" if back else None)
+        found = await store.find(named, agent=None if back is None else "")
     except SessionNotFound as exc:
-        if not back:
+        if back is None:
             from difflib import get_close_matches
 
             from tenuto.cli.terminal.text import one_line
@@ -125,6 +131,45 @@ async def find_session(store: Store, named: str) -> str:
             if near := get_close_matches(named, names, n=2):
                 exc.add_note(f"did you mean {' or '.join(one_line(name, 80) for name in near)}?")
         raise
+    return found if back is None else await _find_here(store, back, found)
+
+
+async def _find_here(store: Store, back: int, latest: str) -> str:
+    """Return the `back`-th last session of this directory; `latest`, with a note, if there are not so many.
+
+    Sessions without tools have no directory: they belong to every one.
+    """
+    here = _current_directory()
+    page = await store.sessions(agent="", limit=_RECENT)
+    directories = []
+    for one in page.sessions:
+        directories.append(await _session_directory(store, one.id))
+        if directories[-1] in ("", here) and (back := back - 1) < 0:
+            return one.id
+    stored = await store.session(latest)
+    directory = next((path for one, path in zip(page.sessions, directories, strict=True) if one.id == latest), "")
+    where = f" ({directory})" if directory else ""
+    title = f' "{stored.name or stored.meta.title[:40]}"' if stored.name or stored.meta.title else ""
+    click.echo(escape_control(f"no such session in this directory; using {short_id(latest)}{title}{where}"), err=True)
+    return latest
+
+
+def _current_directory() -> str:
+    return os.path.realpath(".")
+
+
+async def _session_directory(store: Store, id: str) -> str:
+    """Return the working directory of a session's tools; empty if it has none or cannot be read."""
+    from tenuto.core import jsonio
+    from tenuto.core.journal import Configured
+    from tenuto.errors import StoreError
+
+    try:
+        [payload] = [entry.payload for entry in await store.read(id, upto=1)]
+    except (StoreError, ValueError):
+        return ""
+    roots = payload.roots if isinstance(payload, Configured) else ""
+    return str(next(iter(jsonio.parse(roots).values()), "")) if roots else ""
 
 
 async def find_sessions(store: Store, named: Iterable[str]) -> list[str]:
