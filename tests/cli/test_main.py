@@ -191,3 +191,27 @@ def test_table_fits_a_narrow_terminal(tenuto):
         assert line.endswith(title)
         assert len(line) <= columns
     assert "long enough for any line" in tenuto.run("sessions").out
+
+
+COUNT_OPENS = """
+import collections, sys
+opens = collections.Counter()
+sys.addaudithook(lambda event, args: opens.update([str(args[0])]) if event == "open" else None)
+from tenuto.cli.main import main
+main(sys.argv[1:])
+print([count for name, count in opens.items() if name.endswith(("config.toml", "keys.json"))], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["providers"], ["doctor"], ["run", "Hi", "-q"], ["keys"], ["models"]], ids=" ".join
+)
+def test_settings_and_keys_are_read_once(tenuto, arguments):
+    (tenuto.folder / "home").mkdir(mode=0o700)
+    (tenuto.folder / "home" / "config.toml").write_text("quiet = true\n")
+    (tenuto.folder / "home" / "keys.json").write_text("{}")
+    (tenuto.folder / "home" / "keys.json").chmod(0o600)
+    command = [sys.executable, "-c", COUNT_OPENS, *arguments]
+    done = subprocess.run(command, env=tenuto.env, cwd=tenuto.folder, capture_output=True, text=True, check=True)
+
+    assert {1} == {*ast.literal_eval(done.stderr.splitlines()[-1])}

@@ -83,13 +83,13 @@ def complete_session(ctx: click.Context, typed: str) -> Iterator[Item]:
     from tenuto.cli.config import default_options
     from tenuto.cli.store import short_id, store_file
     from tenuto.cli.terminal.text import one_line
-    from tenuto.store.sessions import ListQuery, list_lines
+    from tenuto.store.sessions import list_lines
 
     place = ctx.params.get("store") or default_options("sessions", ctx.find_root().params.get("profile")).get("store")
     file = store_file(place)
     if file is None or not file.exists():  # a database server would take too long
         return
-    lines = list_lines(file, ListQuery("", None, False, "updated", _MAX_SESSIONS, ""))
+    lines = list_lines(file, recent_sessions(_MAX_SESSIONS))
     if lines:
         yield Item("last", help="the most recent session")
     for line in lines:

@@ -22,7 +22,7 @@ from tenuto.cli.complete import (
     complete_tool,
 )
 from tenuto.cli.config import expand_model
-from tenuto.cli.store import store_file
+from tenuto.cli.store import check_store_directory
 from tenuto.cli.terminal.text import closest_names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -116,9 +116,7 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
         raise click.UsageError("--takeover needs a session: add -c or --session")
     if values.pop("no_tools", False):
         values["tool"] = values["tool"] if "tool" in explicit else ()
-    file = store_file(values["store"]) if "store" in explicit else None
-    if file is not None and not file.parent.is_dir():
-        raise click.UsageError(f"--store: directory {str(file.parent)!r} does not exist")
+    check_store_directory(values.get("store"))
     values["model"] = expand_model(values["model"]) if values.get("model") else None
     if values.get("fallback"):
         values["fallback"] = ",".join(expand_model(name.strip()) for name in values["fallback"].split(","))

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tenuto import settings
 from tenuto.cli.terminal.text import escape_control
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tenuto.store.protocol import Store, StoredSession
+    from tenuto.store.sessions import ListQuery
 
 
 T = TypeVar("T")
@@ -88,6 +90,22 @@ async def open_existing_store(place: str | None, named: str) -> AsyncIterator[St
         raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
     async with open_or_create_store(place) as store:
         yield store
+
+
+def recent_sessions(limit: int, *, every: bool = False) -> ListQuery:
+    """Return the query for the last sessions; `every` includes archived ones and those of sub-agents."""
+    from tenuto.store.sessions import ListQuery
+
+    agent, archived = (None, None) if every else ("", False)
+    return ListQuery(agent=agent, status=None, archived=archived, order="updated", limit=limit, after="")
+
+
+def check_store_directory(place: str | None) -> None:
+    """Raise `click.UsageError` if the directory of a typed `--store` does not exist: it may be mistyped."""
+    source = click.get_current_context().get_parameter_source("store")
+    file = store_file(place) if source is ParameterSource.COMMANDLINE else None
+    if file is not None and not file.parent.is_dir():
+        raise click.UsageError(f"--store: directory {str(file.parent)!r} does not exist")
 
 
 def is_missing_file(place: str | None) -> bool:

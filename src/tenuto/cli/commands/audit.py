@@ -26,7 +26,7 @@ refused or cannot be reproduced.
 _EXAMPLES = """\b
 Examples:
   tenuto audit                          # the last session and its own model
-  tenuto audit 01m7q2 -m openai/gpt-5.2 # what a handover would cost
+  tenuto audit 01m7q2 -m gpt            # what a handover would cost
   tenuto audit --json | jq .findings
 """
 

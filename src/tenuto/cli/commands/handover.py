@@ -23,8 +23,8 @@ audit SESSION -m MODEL lists them without switching.
 """
 _EXAMPLES = """\b
 Examples:
-  tenuto handover last openai/gpt-5.2 && tenuto resume last "Check that"
-  tenuto handover 01m7q2 anthropic/claude-opus-4-6   # and back: its signatures are restored
+  tenuto handover last gpt && tenuto resume last "Check that"
+  tenuto handover 01m7q2 opus   # and back: its signatures are restored
 """
 
 

@@ -15,7 +15,13 @@ import click
 
 from tenuto.cli.errors import plural
 from tenuto.cli.options import json_option, option, store_option
-from tenuto.cli.store import all_sessions, check_session_name, open_or_create_store, run_interruptible
+from tenuto.cli.store import (
+    all_sessions,
+    check_session_name,
+    check_store_directory,
+    open_or_create_store,
+    run_interruptible,
+)
 from tenuto.cli.terminal.output import Progress, print_json, print_text, progress
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
@@ -50,6 +56,7 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
         )
     except ValueError as exc:
         raise click.UsageError(f"--id: {exc}") from None
+    check_store_directory(store)
     done: list[Imported] = []
     unchanged: set[str] = set()
     try:

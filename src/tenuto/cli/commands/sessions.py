@@ -20,6 +20,7 @@ from tenuto.cli.store import (
     format_time,
     is_missing_file,
     open_existing_store,
+    recent_sessions,
     run_async,
     short_id,
     store_file,
@@ -72,10 +73,7 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool, store: s
     """
     if ctx.invoked_subcommand:
         return 0
-    from tenuto.store.sessions import ListQuery
-
-    archived = None if every else False
-    query = ListQuery(None if every else "", None, archived, "updated", limit, "")
+    query = recent_sessions(limit, every=every)
     if as_json:
         print_json([_fields(session) for session in _read_sessions(query, store)])
         return 0

@@ -49,7 +49,7 @@ def command(rules: bool, **values: Any) -> int:
     """Serve the simulator on 127.0.0.1: all API dialects, real validation, no key.
 
     Prints its address and the variables for other clients. Model names pick a dialect: sim/anthropic, or
-    sim/anthropic/claude-opus-4-6 with that model's rules; omit sim/ in other clients. Commands of tenuto start their own
+    sim/anthropic/claude-opus-5-5 with that model's rules; omit sim/ in other clients. Commands of tenuto start their own
     simulator.
 
     GET /_sim/log lists requests and responses, POST /_sim/script sets a script.
