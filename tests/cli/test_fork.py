@@ -9,6 +9,7 @@ import pytest
 
 from cli.canned_provider import append_entries
 from tenuto import settings
+from tenuto.cli.commands.fork import _store_option, command
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import CallFinished, CallStarted, Configured, MessageAdded, ReplyReceived, RunEnded
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
@@ -95,3 +96,11 @@ def test_fork_prints_id_and_resume_hint(tenuto):
     assert 0 == done.code
     assert re.fullmatch(r"01\w{24}\n", done.out)
     assert f"resume with: tenuto resume {done.out[:12]} --store 'my store.db'\n" == done.err
+
+
+@pytest.mark.parametrize(
+    "place, shown", [("my store.db", " --store 'my store.db'"), ("postgresql://me:secret@localhost/x", " --store ...")]
+)
+def test_resume_hint_hides_the_password_of_a_store(place, shown):
+    with command.make_context("fork", ["dig", "--store", place]):
+        assert shown == _store_option(place)

@@ -81,7 +81,7 @@ def complete_fallback(ctx: click.Context, typed: str) -> Iterator[Item]:
 def complete_session(ctx: click.Context, typed: str) -> Iterator[Item]:
     """Complete recent sessions of a store file: by name if a shell takes it unquoted, else by a prefix of the ID."""
     from tenuto.cli.config import default_options
-    from tenuto.cli.store import short_id, store_file
+    from tenuto.cli.store import recent_sessions, short_id, store_file
     from tenuto.cli.terminal.text import one_line
     from tenuto.store.sessions import list_lines
 
