@@ -36,6 +36,7 @@ from tenuto.core.journal import (
 )
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
+from tenuto.core.stored import make_draft
 from tenuto.store.open import open_store
 from tenuto.testing import call, say, turn
 
@@ -378,6 +379,23 @@ def test_store_gc_repair_and_backup(here, kept, file, tmp_path):
     assert "already exists and is not overwritten" in again.err
     assert 7 == here("store", "backup", "x.db", "--store", "none.db").code
     assert not (tmp_path / "none.db").exists()
+
+
+def test_store_backup_while_a_session_is_written(here, file):
+    drafts = [make_draft(payload, id=f"d{at}", time_ms=1_000_000 + at) for at, payload in enumerate(SAID)]
+
+    async def play(store):
+        lease = await store.append(await store.lease("busy"), drafts[:2])
+        done = await asyncio.to_thread(here, "store", "backup", "copy.db")
+        await store.release(await store.append(lease, drafts[2:]))
+        return done
+
+    assert 0 == stored(play).code
+    assert [2, 3] == [
+        len(json.loads(here("show", "busy", "--json", "--store", place).out)["entries"])
+        for place in ("copy.db", str(file))
+    ]
+    assert (0, "1 session: OK\n", "") == here("store", "verify", "--store", "copy.db")
 
 
 def test_store_restore(here, kept, file, tmp_path):
