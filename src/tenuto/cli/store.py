@@ -153,7 +153,7 @@ async def find_session(store: Store, named: str) -> str:
 
 
 async def _find_here(store: Store, back: int, latest: str) -> str:
-    """Return the `back`-th last session of this directory; `latest`, with a note, if there are not so many.
+    """Return the `back`-th last session of this directory; `latest`, with a note, if there are fewer.
 
     Sessions without tools have no directory: they belong to every one.
     """
