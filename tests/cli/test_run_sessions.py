@@ -310,6 +310,13 @@ def test_short_names_and_aliases_of_models(here, tenuto_sim, tmp_path, typed, fu
     assert ("low" in typed or typed == "dear") == ("effort" in json.dumps(entries(here)[0]["body"]))
 
 
+def test_tag_is_part_of_the_model_name():
+    ids = [id for id in model_ids() if id.startswith(("ollama/", "openrouter/"))]
+
+    assert ids
+    assert [f"{id}:free" for id in ids] == [expand_model(f"{id}:free") for id in ids]
+
+
 @pytest.mark.parametrize(
     "short, start",
     [("opus", "anthropic/claude-opus-"), ("haiku:low", "anthropic/claude-haiku-"), ("gpt", "openai/gpt-")],

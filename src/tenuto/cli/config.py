@@ -263,6 +263,8 @@ _FAMILIES = {
     "sim": "",
 }
 """The short names of models, and their providers."""
+_TAGGED = ("ollama", "openrouter", "huggingface")
+"""Providers whose models may have a tag after a colon: `llama3:8b`, `deepseek-r1:free`."""
 
 
 def expand_model(name: str) -> str:
@@ -282,7 +284,8 @@ def expand_model(name: str) -> str:
         default = f"{provider}/{PROVIDERS[provider].default_model}" if provider else SIMULATOR_MODEL
         full = ids[0] if ids else default
     model, colon, suffix = full.rpartition(":")
-    if colon and effort is None and split_effort(full)[1] is None and model in model_ids():
+    is_tag = model.partition("/")[0] in _TAGGED
+    if colon and not is_tag and effort is None and split_effort(full)[1] is None and model in model_ids():
         from tenuto.cli.options import EFFORTS
 
         raise click.UsageError(f"unknown effort {suffix[:60]!r} ({', '.join(EFFORTS)})")
