@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import click
 
+from tenuto.audit import Report, audit
+from tenuto.cli.config import expand_model
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option
+from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_json, print_text
 from tenuto.cli.terminal.text import one_line
-
-if TYPE_CHECKING:
-    from tenuto.audit import Report
-    from tenuto.store.protocol import Store
+from tenuto.store.protocol import Store
 
 _HELP = f"""Check whether a provider would accept SESSION ({SESSION_HELP}), without sending it.
 
@@ -38,10 +37,6 @@ Examples:
 @json_option
 @store_option
 def command(session: str, model: str | None, verbose: bool, as_json: bool, store: str | None) -> int:
-    from tenuto.audit import audit
-    from tenuto.cli.config import expand_model
-    from tenuto.cli.session.models import check_handover_target, model_resolver
-
     async def check(opened: Store, id: str) -> tuple[str, Report]:
         return id, audit(await opened.read(id), target, find=find)
 

@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -15,15 +15,22 @@ from click.core import ParameterSource
 
 from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
+from tenuto.cli.embeddings import (
+    Embedder,
+    EmbedModel,
+    EmbedSummary,
+    VectorFile,
+    choose_model,
+    create_client,
+    read_items,
+)
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.store import run_interruptible
 from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
 from tenuto.cli.terminal.text import escape_control, one_line
-
-if TYPE_CHECKING:
-    from tenuto.cli.embeddings import EmbedModel, EmbedSummary, VectorFile
-    from tenuto.core.embeddings import EmbedResponse
+from tenuto.core.embeddings import EmbedResponse
+from tenuto.errors import TenutoError
 
 _EXAMPLES = """\b
 Examples:
@@ -72,8 +79,6 @@ def command(ctx: click.Context, /, **values: Any) -> int:
 
 
 def _open_file(values: dict[str, Any]) -> VectorFile:
-    from tenuto.cli.embeddings import VectorFile
-
     path = Path(values["into"]).expanduser() if values["into"] else settings.home() / "embeddings.db"
     if values["into"] and (path.is_dir() or not path.parent.is_dir()):
         raise click.UsageError(f"--into {values['into']!r}: not a file in an existing directory")
@@ -87,8 +92,6 @@ def _note(text: str, values: dict[str, Any]) -> None:
 
 async def _embed_one(option: str, values: dict[str, Any], stored: EmbedModel | None = None) -> EmbedResponse:
     """Embed the text of an option, or stdin for `-`."""
-    from tenuto.cli.embeddings import choose_model, create_client
-
     text = values[option]
     if text == "-":
         try:
@@ -131,9 +134,6 @@ def _text(values: dict[str, Any]) -> int:
 
 
 def _files(values: dict[str, Any]) -> int:
-    from tenuto.cli.embeddings import Embedder, choose_model, create_client, read_items
-    from tenuto.errors import TenutoError
-
     async def embed() -> tuple[EmbedSummary, TenutoError | None]:
         async with create_client() as client:
             model, note = await choose_model(client, file.model(), values["model"], values["dimensions"])

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from tenuto.agent.handover import hand_over
+from tenuto.audit import audit
 from tenuto.cli.commands.audit import describe_losses
 from tenuto.cli.complete import complete_model
+from tenuto.cli.config import expand_model
 from tenuto.cli.options import SESSION_HELP, json_option, session_argument, store_option, takeover_option
+from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_lines
-
-if TYPE_CHECKING:
-    from tenuto.core.journal import HandedOver
-    from tenuto.store.protocol import Store
+from tenuto.core.journal import HandedOver
+from tenuto.store.protocol import Store
 
 _HELP = f"""Switch SESSION ({SESSION_HELP}) to MODEL.
 
@@ -35,11 +35,6 @@ Examples:
 @json_option
 @store_option
 def command(session: str, model: str, takeover: bool, as_json: bool, store: str | None) -> int:
-    from tenuto.agent.handover import hand_over
-    from tenuto.audit import audit
-    from tenuto.cli.config import expand_model
-    from tenuto.cli.session.models import check_handover_target, model_resolver
-
     async def switch(opened: Store, id: str) -> tuple[str, HandedOver | None, str]:
         payload = await hand_over(opened, id, target, takeover=takeover, find=find)
         return id, payload, describe_losses(audit(await opened.read(id), None, find=find)) if payload else ""

@@ -84,10 +84,9 @@ def _print_imported(done: list[Imported], unchanged: set[str], *, as_json: bool)
 
 
 class ImportOptions(NamedTuple):
-    """ID and name for a single session: `name` None keeps its own."""
-
     id: str = ""
     name: str | None = None
+    """None: its own."""
 
 
 async def _import(

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from tenuto.cli.complete import complete_tool
 from tenuto.cli.options import json_option
+from tenuto.cli.session.tools import load_tools
 from tenuto.cli.terminal.output import format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-from tenuto.core.request import ServerTool
-
-if TYPE_CHECKING:
-    from tenuto.core.request import ToolDefinition
-    from tenuto.tools.toolbox import Toolbox
-
+from tenuto.core.request import ServerTool, ToolDefinition
+from tenuto.tools.builtin import BUILTIN
+from tenuto.tools.toolbox import Toolbox
 
 _EXAMPLES = """\b
 Examples:
@@ -41,10 +39,6 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
     With NAME, a built-in tool or your own as MODULE:FUNCTION, print the definition that the model gets. Your own module is
     imported from the current directory or Python's path; the tool is not called.
     """
-    from tenuto.cli.session.tools import load_tools
-    from tenuto.tools.builtin import BUILTIN
-    from tenuto.tools.toolbox import Toolbox
-
     with redirect_stdout(sys.stderr):  # user modules may print
         box = Toolbox(load_tools(names or BUILTIN, "."))
     tools = [_tool_fields(box, definition) for definition in box.definitions()]
