@@ -10,7 +10,7 @@ import shlex
 import pytest
 
 from tenuto import settings
-from tenuto.cli.config import expand_model
+from tenuto.cli.options import expand_model
 from tenuto.cli.session.models import model_ids
 from tenuto.store.open import open_store
 from tenuto.testing import call, deny, think, turn

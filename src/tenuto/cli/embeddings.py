@@ -160,7 +160,7 @@ async def choose_model(
         except UnknownProvider as exc:
             if not exc.bare:
                 raise
-            example = defaults["openai"]
+            example = next(iter(defaults.values()))
             raise click.UsageError(f"no provider in {model!r}: use provider/model, such as {example}") from None
         model = f"{target.provider.name}/{target.model}"
     elif stored is None and not (model := next((defaults[name] for name in defaults if key_source(name)), None)):

@@ -21,7 +21,7 @@ from tenuto.cli.complete import (
     complete_session,
     complete_tool,
 )
-from tenuto.cli.config import expand_model
+from tenuto.cli.config import load_config
 from tenuto.cli.store import check_store_directory
 from tenuto.cli.terminal.text import closest_names
 
@@ -122,6 +122,29 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
         values["fallback"] = ",".join(expand_model(name.strip()) for name in values["fallback"].split(","))
     known = {field.name for field in fields(RunOptions)}
     return RunOptions(explicit=explicit, **{name: value for name, value in values.items() if name in known})
+
+
+def expand_model(name: str) -> str:
+    """Return the full name, with its effort, for an alias of the config file or a short name, such as `opus:low`.
+
+    Raise `click.UsageError` for an unknown effort after the name of a known model.
+    """
+    from tenuto.catalog.providers import PROVIDERS, SHORT_NAMES, TAGGED
+    from tenuto.cli.session.models import SIMULATOR_MODEL, model_ids, split_effort
+
+    aliases = load_config().document.get("aliases", {})
+    base, effort = split_effort(aliases.get(name, name))
+    full = aliases.get(base, base)
+    if full in SHORT_NAMES:
+        provider = SHORT_NAMES[full]
+        ids = [id for id in model_ids() if id.startswith(f"{provider}/") and full in id.split("-")]
+        default = f"{provider}/{PROVIDERS[provider].default_model}" if provider else SIMULATOR_MODEL
+        full = ids[0] if ids else default
+    model, colon, suffix = full.rpartition(":")
+    is_tag = model.partition("/")[0] in TAGGED
+    if colon and not is_tag and effort is None and split_effort(full)[1] is None and model in model_ids():
+        raise click.UsageError(f"unknown effort {suffix[:60]!r} ({', '.join(EFFORTS)})")
+    return f"{full}:{effort}" if effort else full
 
 
 def _label(param: click.Parameter) -> str:

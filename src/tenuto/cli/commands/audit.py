@@ -8,9 +8,8 @@ from collections.abc import Iterator
 import click
 
 from tenuto.audit import Report, audit
-from tenuto.cli.config import expand_model
 from tenuto.cli.errors import ExitCode, plural
-from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option
+from tenuto.cli.options import SESSION_HELP, expand_model, flag, json_option, option, session_argument, store_option
 from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_json, print_text

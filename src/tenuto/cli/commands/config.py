@@ -22,7 +22,6 @@ from tenuto.cli.config import (
     config_path,
     configured_providers,
     effective_settings,
-    expand_model,
     parse_config,
     read_config_text,
     read_toml,
@@ -31,7 +30,7 @@ from tenuto.cli.config_schema import find_problems, parse_value
 from tenuto.cli.files import file_lock, write_private
 from tenuto.cli.keys_file import canonical_provider
 from tenuto.cli.main import CommandGroup
-from tenuto.cli.options import json_option
+from tenuto.cli.options import expand_model, json_option
 from tenuto.cli.terminal.output import confirm, format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
 

@@ -22,12 +22,11 @@ from tenuto.cli.config import (
     config_path,
     configured_providers,
     default_options,
-    expand_model,
     load_config,
 )
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.keys_file import keys_path, load_keys, provider_statuses, providers_with_key
-from tenuto.cli.options import color_option, flag, json_option, store_option
+from tenuto.cli.options import color_option, expand_model, flag, json_option, store_option
 from tenuto.cli.store import all_sessions, open_or_create_store, short_id, store_file
 from tenuto.cli.terminal.output import Style, ansi_style, detect_terminal, print_json, print_text
 from tenuto.cli.terminal.text import one_line

@@ -24,7 +24,7 @@ LossCallback: TypeAlias = "Callable[[Loss], object]"
 """Receives what a format cannot express."""
 
 
-async def _jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
+async def jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
     """Yield a line for the session and one for each entry, as stored."""
     from tenuto.store.export import export_session
 
@@ -32,7 +32,7 @@ async def _jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[b
         yield line
 
 
-async def _markdown(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
+async def md(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
     """Yield a Markdown document, with the losses."""
     from tenuto.cli.transcript.markdown import session_markdown
 
@@ -40,7 +40,7 @@ async def _markdown(store: Store, session: str, _: LossCallback) -> AsyncIterato
         yield piece.encode()
 
 
-async def _openai(store: Store, session: str, lose: LossCallback) -> AsyncIterator[bytes]:
+async def openai(store: Store, session: str, lose: LossCallback) -> AsyncIterator[bytes]:
     """Yield one line, `{"messages": [...]}`, as in OpenAI's Chat Completions.
 
     Reasoning and the signatures of other providers are lost.
@@ -67,7 +67,7 @@ async def _openai(store: Store, session: str, lose: LossCallback) -> AsyncIterat
     yield b'{"messages":' + bytes(jsonio.members(wire.body)["messages"]) + b"}\n"
 
 
-_FORMATS = {"md": _markdown, "jsonl": _jsonl, "openai": _openai}
+_FORMATS = {form.__name__: form for form in (md, jsonl, openai)}
 _HELP = """Export sessions (the last one by default) to stdout or a file.
 
 \b

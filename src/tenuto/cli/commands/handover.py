@@ -8,8 +8,7 @@ from tenuto.agent.handover import hand_over
 from tenuto.audit import audit
 from tenuto.cli.commands.audit import describe_losses
 from tenuto.cli.complete import complete_model
-from tenuto.cli.config import expand_model
-from tenuto.cli.options import SESSION_HELP, json_option, session_argument, store_option, takeover_option
+from tenuto.cli.options import SESSION_HELP, expand_model, json_option, session_argument, store_option, takeover_option
 from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_lines

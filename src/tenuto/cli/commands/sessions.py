@@ -98,6 +98,12 @@ def _read_lines(query: ListQuery, place: str | None) -> list[SessionLine]:
 
 
 def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
+    file = store_file(place)
+    if file is not None and file.exists():  # without an event loop
+        from tenuto.store.sessions import list_page
+
+        return list(list_page(file, query).sessions)
+
     async def read(store: Store) -> list[StoredSession]:
         page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
         return list(page.sessions)
