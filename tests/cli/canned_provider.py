@@ -42,6 +42,20 @@ def answering(status, body):
         server.server_close()
 
 
+def append_entries(place, name, payloads, *, time_ms=1_000_000):
+    """Append entries to a session of a store, which is created if there is none of this name."""
+
+    async def append():
+        async with open_store(place) as store:
+            lease = await store.lease(await store.find(name) if name == "last" else name)
+            drafts = [
+                make_draft(payload, id=f"{name}{at}", time_ms=time_ms + at) for at, payload in enumerate(payloads)
+            ]
+            await store.release(await store.append(lease, drafts))
+
+    asyncio.run(append())
+
+
 def keep_sessions(file, said):
     """Make a store with a session for each text, the last one newest; return their ids. A name is given to those with one."""
 

@@ -53,13 +53,8 @@ def titled(ask, line):
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """No key anywhere, and a folder for what is configured."""
-    from tenuto.catalog import PROVIDERS
-
-    for row in PROVIDERS.values():
-        for name in (*row.key_env, *row.bearer_env):
-            monkeypatch.delenv(name, raising=False)
+def home(tmp_path):
+    """The directory of the settings."""
     folder = tmp_path / "home"
     folder.mkdir()
     return folder
@@ -68,7 +63,7 @@ def home(tmp_path, monkeypatch):
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_command_is_offered_with_what_it_does(ask):
+def test_commands_are_completed_with_help(ask):
     assert COMMANDS == titled(ask, "tenuto ")
 
 
@@ -77,7 +72,7 @@ WORDS = {
     "tenuto --pro": ["--profile"],
     "tenuto sessions re": ["rename"],
     "tenuto keys ": ["list", "rm", "set"],
-    "tenuto store re": ["reindex", "restore"],
+    "tenuto store re": ["restore"],
     "tenuto run --appr": ["--approve"],
     "tenuto run --approve ": ["ask", "auto", "never"],
     "tenuto run --approve=a": ["ask", "auto"],
@@ -101,7 +96,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("line", WORDS)
-def test_words_options_and_values(offered, home, line):
+def test_completed_words(offered, home, line):
     (home / "keys.json").write_text('{"groq": "kept"}')
     (home / "keys.json").chmod(0o600)
 
@@ -109,7 +104,7 @@ def test_words_options_and_values(offered, home, line):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_option_of_every_command_is_offered(offered, name):
+def test_every_option_is_completed(offered, name):
     context = click.Context(_tenuto)
     command = _tenuto.get_command(context, name)
     options = {
@@ -126,7 +121,7 @@ def test_every_option_of_every_command_is_offered(offered, name):
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def test_models_that_begin_so_and_how_they_are_called(ask, home):
+def test_models_are_completed_with_family(ask, home):
     told = titled(ask, "tenuto run -m anthropic/claude-opus-5")
 
     assert told == {"anthropic/claude-opus-5-5": "Claude Opus 5.5", "anthropic/claude-opus-5": "Claude Opus 5"}
@@ -135,11 +130,11 @@ def test_models_that_begin_so_and_how_they_are_called(ask, home):
 @pytest.mark.parametrize(
     "line", ["tenuto handover last openai/gpt-6", "tenuto audit -m openai/gpt-6", "tenuto chat --model=openai/gpt-6"]
 )
-def test_models_wherever_one_is_named(offered, home, line):
+def test_models_are_completed_in_every_command(offered, home, line):
     assert [id for id in model_ids() if id.startswith("openai/gpt-6")] == offered(line)
 
 
-def test_before_anything_is_typed_those_that_can_be_asked(offered, home, monkeypatch):
+def test_usable_models_are_completed_without_text(offered, home, monkeypatch):
     """There is a key for it, or it needs none."""
     without = offered("tenuto run -m ")
     monkeypatch.setenv("GROQ_API_KEY", "x")
@@ -149,7 +144,7 @@ def test_before_anything_is_typed_those_that_can_be_asked(offered, home, monkeyp
     assert {"sim", "groq"} == {id.partition("/")[0] for id in with_one}
 
 
-def test_efforts_behind_a_colon_and_models_behind_a_comma(offered, home):
+def test_efforts_and_fallbacks_are_completed(offered, home):
     assert offered("tenuto run -m anthropic/claude-opus-5-5:m") == [
         f"anthropic/claude-opus-5-5:{effort}" for effort in ("medium", "max")
     ]
@@ -167,7 +162,7 @@ def kept(tmp_path, monkeypatch):
     return keep_sessions(file, [("Hello", "trip"), ("How are you", "two words"), ("\x1b[2J\nplain,fake", "")])
 
 
-def test_sessions_by_name_or_id_with_their_titles(ask, offered, home, kept):
+def test_sessions_are_completed_with_titles(ask, offered, home, kept):
     """Wherever one is named. More of an id than is shown finds it, too; in fish, a title may have commas."""
     _, spaced, tricky = kept
     shown = {
@@ -182,17 +177,19 @@ def test_sessions_by_name_or_id_with_their_titles(ask, offered, home, kept):
     assert f"plain,{tricky[:12]}\t\\x1b[2J plain,fake" in ask("tenuto show ", "fish").out.splitlines()
 
 
-def test_profiles_and_servers_of_ones_own(offered, home):
+def test_profiles_servers_and_aliases_are_completed(offered, home):
     (home / "config.toml").write_text(
         '[profiles.work]\nmodel = "sim/openai"\n[providers.mine]\nbase_url = "http://x/v1"\n'
+        '[aliases]\nfast = "sim/openai:low"\n'
     )
 
     assert offered("tenuto --profile ") == ["work"]
+    assert offered("tenuto run -m fas") == ["fast"]
     assert "mine" in offered("tenuto models -p m")
 
 
 @pytest.mark.parametrize("line", ["tenuto show ", "tenuto --profile ", "tenuto models -p ", "tenuto run -m "])
-def test_what_is_broken_gives_no_message_and_nothing_is_made(ask, home, monkeypatch, line):
+def test_broken_files_give_no_message(ask, home, monkeypatch, line):
     """A configuration that cannot be read, a store that is none, a file of keys that others can read."""
     (home / "config.toml").write_text("= nonsense")
     (home / "keys.json").write_text("{}")
@@ -203,13 +200,6 @@ def test_what_is_broken_gives_no_message_and_nothing_is_made(ask, home, monkeypa
 
     assert ask(line).code in (0, None)
     assert before == sorted(path.name for path in home.iterdir())
-
-
-def test_where_nothing_is_kept_nothing_is_offered_or_made(offered, home, tmp_path, monkeypatch):
-    monkeypatch.setenv("TENUTO_STORE", str(tmp_path / "none" / "none.db"))
-
-    assert offered("tenuto show ") == []
-    assert not (tmp_path / "none").exists()
 
 
 # --- shells -----------------------------------------------------------------------------------------------------------
@@ -273,10 +263,3 @@ def test_tab_completes_a_model(shell, machine, tmp_path, ask, home):
         terminal.expect(rf"{model}-5 ")
     finally:
         terminal.close()
-
-
-def test_unknown_shell_is_code_2(here):
-    done = here("completion", "tcsh")
-
-    assert (2, "") == (done.code, done.out)
-    assert "'bash', 'zsh', 'fish'" in done.err

@@ -1,4 +1,4 @@
-"""What is set once for all: the file, its profiles, the variables above it, and the command that changes it."""
+"""Settings: the config file, its profiles, the environment above it, and `tenuto config`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import tomllib
 from pathlib import Path
 from typing import get_args
 
+import click
 import pytest
 
 from tenuto.cli import config
-from tenuto.cli.config import KEYS
-from tenuto.cli.config_schema import SCHEMA, setting_type
+from tenuto.cli.config import DEFAULTS, PARAMETERS
+from tenuto.cli.config_schema import SCHEMA
 from tenuto.cli.main import main
 from tenuto.cli.options import EFFORTS
 from tenuto.core.request import Effort
@@ -23,26 +24,26 @@ from tenuto.sim.simulator import Simulator
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
-    """Write the file; where nothing is configured otherwise."""
+    """Write the config file; nothing is set in the environment."""
     for name in ("TENUTO_MODEL", "TENUTO_STORE", "TENUTO_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
     path = tmp_path / "home" / "config.toml"
 
-    def put(text=""):
+    def write(text=""):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(text.encode())
         return path
 
-    return put
+    return write
 
 
 @pytest.fixture
-def told(here, file, monkeypatch):
-    """Call a verb that takes note of its options and does nothing else."""
+def options(here, file, monkeypatch):
+    """Call a command that returns its options and does nothing else."""
     seen = {}
-    for verb in ("run", "resume"):
-        monkeypatch.setattr(f"tenuto.cli.commands.{verb}.command.callback", lambda **given: seen.update(given))
+    for command in ("run", "resume"):
+        monkeypatch.setattr(f"tenuto.cli.commands.{command}.command.callback", lambda **given: seen.update(given))
 
     def call(*arguments):
         seen.clear()
@@ -53,7 +54,11 @@ def told(here, file, monkeypatch):
     return call
 
 
-# --- what holds -------------------------------------------------------------------------------------------------------
+def words(text):
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+# --- precedence -------------------------------------------------------------------------------------------------------
 
 ALL = """
 model = "sim/openai"
@@ -84,34 +89,27 @@ user = "1"
 """
 
 
-def test_every_key_of_the_file_is_an_option_of_run(told, file):
-    """By its name and its type; the table of options as `-o` would have them."""
+def test_every_setting_is_an_option_of_run(options, file):
     file(ALL)
-    given = told("run", "Hi")
-
-    assert set(tomllib.loads(ALL)) == set(KEYS)
-    assert {of.parameter or key for key, of in KEYS.items()} <= set(given)
+    given = options("run", "Hi")
     expected = tomllib.loads(ALL)
-    del expected["options"]
-    expected |= {
-        "fallback": "sim/anthropic,sim/gemini",
-        "max_usd": "0.5",
-        **{name: tuple(expected[name]) for name in ("allow", "deny")},
-    }
-    assert tuple(expected.pop("tools")) == given["tool"]
+
+    assert set(expected) == set(DEFAULTS) == set(SCHEMA["profiles"]["*"]) <= set(SCHEMA)
+    assert set(EFFORTS) == set(get_args(Effort))
     assert ("temperature=0.2", 'stop=["END", "é"]', 'user="1"') == given["option"]
-    assert expected == {name: given[name] for name in expected}
+    del expected["options"]
+    expected |= {"fallback": "sim/anthropic,sim/gemini", "max_usd": "0.5"}
+    for key, value in expected.items():
+        assert (tuple(value) if isinstance(value, list) else value) == given[PARAMETERS.get(key, key)]
 
 
-def test_what_is_typed_wins_and_replaces(told, file):
+def test_typed_options_replace_settings(options, file):
     file(ALL)
-    given = told(
-        "run", "Hi", "-m", "sim/gemini", "-T", "list_files", "--approve", "auto", "-o", "seed=1", "--deny", "x"
-    )
+    given = options("run", "Hi", "-m", "sim/gemini", "-T", "list_files", "-o", "seed=1", "--deny", "x")
 
-    assert ("sim/gemini", "auto") == (given["model"], given["approve"])
-    assert (("list_files",), ("seed=1",), ("x",)) == (given["tool"], given["option"], given["deny"])
-    assert "low" == given["effort"]
+    assert ("sim/gemini", "low", ("list_files",), ("seed=1",), ("x",)) == tuple(
+        given[name] for name in ("model", "effort", "tool", "option", "deny")
+    )
 
 
 LEVELS = """
@@ -141,68 +139,50 @@ tools = []
         (("--profile", "usual"), {"TENUTO_MODEL": "sim/env"}, ("sim/env", "low", "file.db")),
     ],
 )
-def test_the_environment_wins_over_the_profile_and_that_over_the_file(
-    told, file, monkeypatch, arguments, environment, expected
-):
+def test_precedence_is_environment_profile_file(options, file, monkeypatch, arguments, environment, expected):
     file(LEVELS)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    given = told(*arguments, "run", "Hi")
+    given = options(*arguments, "run", "Hi")
 
     assert expected == (given["model"], given["effort"], given["store"])
 
 
-def test_a_session_that_goes_on_keeps_what_it_was_begun_with(told, file):
-    """What only says how one begins does not reach `resume`; what bounds a run does."""
+def test_negative_options_undo_settings(options, file):
     file(ALL)
-    given = told("resume")
+    flags = ("--no-allow-unverified", "--no-quiet", "--no-hide-thinking", "--no-usage", "--no-tools")
+    given = options("run", "Hi", *flags)
+
+    assert [False] * 4 == [given[name] for name in ("allow_unverified", "quiet", "hide_thinking", "usage")]
+    assert given["no_tools"]
+
+
+def test_resume_ignores_settings_for_new_sessions(options, file):
+    file(ALL)
+    given = options("resume")
 
     assert (None, None, None, ()) == tuple(given[name] for name in ("model", "system", "effort", "option"))
     assert (3, ("read_file", "shell"), "here.db") == (given["max_turns"], given["tool"], given["store"])
 
 
-def test_an_argument_is_no_option(here, file, monkeypatch):
-    """`handover SESSION MODEL` has to be told; so has whatever else calls something by the name of a key."""
-    file('model = "sim/openai"\n')
-    done = here("handover", "last")
-
-    assert 2 == done.code
-    assert "Missing argument 'MODEL'" in done.err
-
-
-def test_verbs_below_a_verb_are_told_too(file):
-    """`store` reaches `sessions` and every verb below it, however it is called."""
-    import click
-
+def test_settings_reach_options_of_subcommands_but_no_arguments(here, file):
     file('store = "x.db"\nmodel = "sim/openai"\n')
-    verb = click.Group("v", params=[click.Option(["--store"])])
-    verb.add_command(click.Command("list", params=[click.Option(["--store"]), click.Option(["--model"])]))
-    verb.add_command(click.Command("other", params=[click.Argument(["store"])]))
+    group = click.Group("v", params=[click.Option(["--store"])])
+    group.add_command(click.Command("list", params=[click.Option(["--store"]), click.Option(["--model"])]))
+    group.add_command(click.Command("other", params=[click.Argument(["store"])]))
 
-    assert {"store": "x.db", "list": {"store": "x.db"}, "other": {}} == config.default_map(verb, "sessions", None)
-
-
-def test_without_a_file_nothing_is_set(told, file):
-    given = told("run", "Hi")
-
-    assert (None, (), "ask", ".", False) == tuple(
-        given[name] for name in ("model", "tool", "approve", "root", "hide_thinking")
-    )
+    assert {"store": "x.db", "list": {"store": "x.db"}, "other": {}} == config.default_map(group, "sessions", None)
+    assert "Missing argument 'MODEL'" in here("handover", "last").err
 
 
-def test_settings_have_types():
-    assert set(KEYS) == set(SCHEMA) - {"profile", "profiles", "providers"}
-    assert set(EFFORTS) == set(get_args(Effort))
-
-
-def test_the_file_on_the_page_is_one(tmp_path):
+def test_config_file_of_the_documentation_is_valid(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "command" / "settings.md").read_text("utf-8")
     [text] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
 
     assert "mine/gpt-oss-120b" == config.parse_config(text, tmp_path)["profiles"]["work"]["model"]
 
 
-# --- what is wrong ----------------------------------------------------------------------------------------------------
+# --- problems ---------------------------------------------------------------------------------------------------------
 
 WRONG = [
     ('modle = "x"', "unknown setting 'modle': did you mean model?"),
@@ -243,7 +223,7 @@ WRONG = [
     ),
     ("[providers.mine]\nheaders = {a = 1}", "providers.mine.headers.a should be text, not 1"),
     ("[providers.mine]\ndialect = 'openai'", "not 'openai'; did you mean openai-chat?"),
-    ("[providers.mine]\napi_key = 'sk-1234'", "store it with tenuto keys set PROVIDER instead"),
+    ("[providers.mine]\napi_key = 'sk-1234'", "use tenuto keys set PROVIDER instead"),
     ("[providers.'a/b']\nbase_url = 'http://x'", "is not empty and has no slash"),
     ("model =", "cannot be read as TOML: Invalid value (at line 1, column 8, the end of the file)"),
     ("\n\nmodel = a\n", "Invalid value (at line 3, column 9)"),
@@ -253,7 +233,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("text, message", WRONG, ids=[message[:40] for _, message in WRONG])
-def test_a_file_that_is_wrong_is_named_and_so_is_what_is_meant(text, message, tmp_path):
+def test_wrong_setting_is_named_with_its_path(text, message, tmp_path):
     with pytest.raises(config.ConfigError) as raised:
         config.parse_config(text, tmp_path)
 
@@ -262,202 +242,127 @@ def test_a_file_that_is_wrong_is_named_and_so_is_what_is_meant(text, message, tm
     assert "sk-1234" not in raised.value.message
 
 
-def test_a_file_that_is_wrong_is_one_message_and_what_to_do(here, file):
+def test_unusable_file_is_code_2_with_a_hint(here, file):
     path = file('modle = "x"')
+    message = f"error: {path}: unknown setting 'modle': did you mean model?\n"
 
-    assert (2, "") == here("sessions")[:2]
-    assert here("sessions").err == (
-        f"error: {path}: unknown setting 'modle': did you mean model?\n"
-        "  run tenuto config edit, tenuto config set or tenuto config show\n"
-    )
-
-
-@pytest.mark.parametrize("text", [b"\xff", b"\xff\xfem\x00"], ids=["latin", "utf-16"])
-def test_a_file_that_is_no_text_is_said_to_be_none(here, file, text):
-    file().write_bytes(text)
-    done = here("sessions")
-
-    assert 2 == done.code
-    assert "not UTF-8 text (byte 0)" in done.err
+    assert (2, "", f"{message}  run tenuto config edit, tenuto config set or tenuto config show\n") == here("sessions")
+    assert [0, 0] == [here("--help").code, here("run", "-h").code]
+    for content in (b"\xff", b"\xff\xfem\x00"):
+        path.write_bytes(content)
+        assert "not UTF-8 text (byte 0)" in here("sessions").err
+    path.unlink()
+    path.mkdir()
+    done = here("show", "--", "--help")  # not a request for help
+    assert (2, True) == (done.code, "config.toml cannot be read: Is a directory" in done.err)
 
 
-def test_a_folder_in_its_place_cannot_be_read(here, file, tmp_path):
-    (tmp_path / "home" / "config.toml").mkdir(parents=True)
-    done = here("sessions")
-
-    assert 2 == done.code
-    assert "config.toml cannot be read: Is a directory" in done.err
-
-
-def test_the_mark_of_an_encoding_and_other_ends_of_lines_are_no_fault(told, file):
+def test_bom_and_crlf_are_accepted(options, file):
     file('\ufeffmodel = "sim/openai"\r\n# mine\r\n')
 
-    assert "sim/openai" == told("run", "Hi")["model"]
+    assert "sim/openai" == options("run", "Hi")["model"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["--help"], ["--version"], ["run", "-h"], ["sessions", "--help"]],
-    ids=" ".join,
-)
-def test_whoever_wants_help_gets_it_however_wrong_the_file_is(here, file, arguments):
-    file("model = [")
-
-    assert 0 == here(*arguments).code
-
-
-def test_what_stands_behind_two_dashes_asks_for_no_help(here, file):
-    file("model = [")
-
-    assert "cannot be read as TOML" in here("show", "--", "--help").err
-
-
-@pytest.mark.parametrize(
-    "given", [["--profile", "wrok", "sessions"], ["--profile", "wrok", "config", "show"]], ids=" ".join
-)
-def test_a_profile_that_there_is_not_suggests_the_near_one(here, file, given):
+def test_unknown_profile_is_code_2(here, file):
+    assert "has no profile 'wrok': the file does not exist" in here("--profile", "wrok", "sessions").err
     file("[profiles.work]\n")
-    done = here(*given)
-
-    assert 2 == done.code
-    assert "has no profile 'wrok': did you mean work?" in done.err
-
-
-def test_a_profile_without_a_file_says_so(here, file, monkeypatch):
-    monkeypatch.setenv("TENUTO_PROFILE", "work")
-    done = here("sessions")
-
-    assert 2 == done.code
-    assert "has no profile 'work': the file does not exist" in done.err
+    for command in (["sessions"], ["config", "show"]):
+        done = here("--profile", "wrok", *command)
+        assert (2, True) == (done.code, "has no profile 'wrok': did you mean work?" in done.err)
 
 
-# --- servers of one's own ---------------------------------------------------------------------------------------------
+# --- providers --------------------------------------------------------------------------------------------------------
 
 
-def test_servers_of_ones_own_are_what_a_client_takes(file, monkeypatch):
+def test_custom_providers_are_passed_to_the_client(file, monkeypatch):
     file(
         "[providers.mine]\nbase_url = 'http://localhost:1/v1'\ndialect = 'openai-responses'\nheaders = {a = 'b'}\n"
         "key_env = 'MINE_KEY'\n[providers.openai]\nkey_env = 'OTHER_KEY'\n"
     )
     monkeypatch.setenv("MINE_KEY", " k ")
     monkeypatch.delenv("OTHER_KEY", raising=False)
+    mine = {"base_url": "http://localhost:1/v1", "dialect": "openai-responses", "headers": {"a": "b"}, "api_key": "k"}
 
-    assert {
-        "mine": {
-            "base_url": "http://localhost:1/v1",
-            "dialect": "openai-responses",
-            "headers": {"a": "b"},
-            "api_key": "k",
-        },
-        "openai": {},
-    } == config.configured_providers()
-
-
-def test_a_server_that_is_no_row_needs_an_address(file):
-    path = file("[providers.opnai]\ndialect = 'openai-chat'\n")
-
-    with pytest.raises(
-        config.ConfigError, match="opnai is an unknown provider and has no base_url: did you mean openai"
-    ) as raised:
-        config.configured_providers()
-    assert str(path) in raised.value.message
+    assert {"mine": mine, "openai": {}} == config.configured_providers()
 
 
 @pytest.mark.usefixtures("real_providers")
-def test_a_server_of_ones_own_is_asked_with_the_key_that_it_names(here, file, monkeypatch):
-    """Where that variable is not set, it is named, and nobody is asked."""
+def test_custom_provider_uses_its_key_variable(here, file, monkeypatch):
     with Simulator(keys={"k1"}) as server:
         file(f"[providers.mine]\nbase_url = '{server.base_url}/v1'\nkey_env = 'MINE_KEY'\n")
         monkeypatch.delenv("MINE_KEY", raising=False)
         without = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
         monkeypatch.setenv("MINE_KEY", "k1")
-        asked = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
+        done = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
 
-        assert (3, 0) == (without.code, asked.code), asked.err
+        assert (3, 0) == (without.code, done.code), done.err
         assert "MINE_KEY" in without.err
         assert 1 == len(server.requests)
 
 
-# --- config show -----------------------------------------------------------------------------------------
+# --- config show ------------------------------------------------------------------------------------------------------
 
 
-def test_show_says_what_holds_and_who_says_so(here, file, monkeypatch):
+def test_show_names_the_source_of_each_setting(here, file, monkeypatch):
     path = file(
         LEVELS
         + "\n[providers.mine]\nbase_url = 'http://me:secret@localhost/?key=secret'\nheaders = {X-Key = 'secret'}\n"
+        + "[aliases]\nfast = 'sim/openai:low'\n"
     )
     monkeypatch.setenv("TENUTO_STORE", "postgresql://me:secret@localhost/x")
     monkeypatch.setenv("TENUTO_PROFILE", "other")
     done = here("config", "show")
-    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+    lines = words(done.out)
 
     assert (0, "") == (done.code, done.err)
-    assert [
-        f"file {path}",
-        "profile other (others: usual)",
-        "",
-        "KEY VALUE FROM",
+    assert [f"file {path}", "profile other (others: usual)", "", "KEY VALUE FROM"] == lines[:4]
+    assert {
         'model "sim/a-file" config.toml',
-    ] == lines[:5]
-    assert 'effort "high" profile other' in lines
-    assert "tools [] profile other" in lines
-    assert 'store "postgresql://localhost/x" TENUTO_STORE' in lines
-    assert 'approve "ask" default' in lines
-    assert 'providers.mine.base_url "http://localhost/" config.toml' in lines
-    assert 'providers.mine.headers {"X-Key": "***"} config.toml' in lines
+        'effort "high" profile other',
+        "tools [] profile other",
+        'store "postgresql://localhost/x" TENUTO_STORE',
+        'approve "ask" default',
+        'providers.mine.base_url "http://localhost/" config.toml',
+        'providers.mine.headers {"X-Key": "***"} config.toml',
+        'aliases.fast "sim/openai:low" config.toml',
+    } <= {*lines}
     assert "secret" not in done.out
 
 
-def test_show_as_json_has_it_all_and_no_secret(here, file):
+def test_show_json_masks_secrets(here, file, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     path = file('options = {seed = 1, extra_headers = {X-Key = "secret"}}\n[profiles.work]\neffort = "low"\n')
-    done = here("--profile", "work", "config", "show", "--json")
-    shown = json.loads(done.out)
+    shown = json.loads(here("--profile", "work", "config", "show", "--json").out)
+    settings = shown.pop("settings")
 
-    assert (str(path), True, "work", ["work"], {}) == tuple(
-        shown[name] for name in ("path", "exists", "profile", "profiles", "providers")
-    )
-    assert {"value": "low", "source": "profile", "where": "work"} == shown["settings"]["effort"]
-    assert {"seed": 1, "extra_headers": {"X-Key": "***"}} == shown["settings"]["options"]["value"]
-    assert {"value": 100, "source": "default", "where": None} == shown["settings"]["max_turns"]
-    assert set(KEYS) == set(shown["settings"])
+    assert {"path": str(path), "exists": True, "profile": "work", "profiles": ["work"], "providers": {}} == shown
+    assert {"value": "low", "source": "profile", "where": "work"} == settings["effort"]
+    assert {"seed": 1, "extra_headers": {"X-Key": "***"}} == settings["options"]["value"]
+    assert {"value": 100, "source": "default", "where": None} == settings["max_turns"]
+    assert settings["model"]["value"].startswith("anthropic/claude-")  # of the provider with a key
+    assert set(DEFAULTS) == set(settings)
 
 
 @pytest.mark.parametrize(
-    "text, shown",
+    "text, problems, shown",
     [
-        ('modle = 1\neffort = "low"\n[profiles]\nx = 1\nwork = {effort = 1}\n', 'effort "low" config.toml'),
-        ("model = [", "effort - default"),
+        ('modle = 1\neffort = "low"\n[profiles]\nx = 1\nwork = {effort = 1}\n', 3, 'effort "low" config.toml'),
+        ("model = [", 1, "effort - default"),
+        ("effort = 'low'\n[providers.opnai]\ndialect = 'openai-chat'\n", 1, 'effort "low" config.toml'),
     ],
-    ids=["unknown", "broken"],
+    ids=["wrong settings", "invalid TOML", "provider without base_url"],
 )
-def test_show_works_although_the_file_is_wrong(here, file, text, shown):
-    """It says everything that is wrong, and shows the rest."""
+def test_show_reports_problems_and_prints_the_rest(here, file, text, problems, shown):
     path = file(text)
     done = here("config", "show")
 
     assert 2 == done.code
-    assert all(line.startswith(f"error: {path}") for line in done.err.splitlines())
-    assert len(done.err.splitlines()) == (3 if "modle" in text else 1)
-    assert shown in [" ".join(line.split()) for line in done.out.splitlines()]
+    assert [True] * problems == [line.startswith(f"error: {path}") for line in done.err.splitlines()]
+    assert shown in words(done.out)
+    assert "opnai" not in text or "unknown provider and has no base_url: did you mean openai" in done.err
 
 
-def test_show_tells_of_a_server_that_is_nowhere(here, file):
-    file('[providers.mine]\nkey_env = "MINE"\n')
-    done = here("config", "show")
-
-    assert 2 == done.code
-    assert "providers.mine is an unknown provider and has no base_url" in done.err
-
-
-def test_show_names_the_model_that_is_asked_if_none_is(here, file, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    done = here("config", "show", "--json")
-
-    assert json.loads(done.out)["settings"]["model"]["value"].startswith("anthropic/claude-")
-
-
-# --- config set -------------------------------------------------------------------------------------------------------
+# --- config set, unset, edit ------------------------------------------------------------------------------------------
 
 SET = [
     ("model", ["sim/openai"], "sim/openai"),
@@ -468,9 +373,9 @@ SET = [
     ("fallback", ["sim/openai", "sim/gemini:low"], ["sim/openai", "sim/gemini:low"]),
     ("tools", ["shell"], ["shell"]),
     ("timeout", ["1.5"], 1.5),
-    ("max_usd", ["2"], 2.0),
+    ("max_usd", ["2.5"], 2.5),
     ("hide_thinking", ["true"], True),
-    ("usage", ["FALSE"], False),
+    ("usage", ["false"], False),
     ("options.temperature", ["0.2"], 0.2),
     ("options.stop", ['["END"]'], ["END"]),
     ("options.user", ["ada"], "ada"),
@@ -481,32 +386,27 @@ SET = [
     ("providers.mine.base_url", ["http://localhost:8000/v1"], "http://localhost:8000/v1"),
     ("providers.mine.headers.X-Team", ["blue"], "blue"),
     ("providers.mine.key_env", ["MINE_KEY"], "MINE_KEY"),
+    ("aliases.fast", ["sim/openai:low"], "sim/openai:low"),
 ]
 
 
-@pytest.mark.parametrize("key, words, value", SET, ids=[key for key, *_ in SET])
-def test_what_is_set_is_in_the_file(here, file, tmp_path, key, words, value):
-    """Also where there was no file and no folder; only its owner can read either."""
-    done = here("config", "set", key, *words)
+@pytest.mark.parametrize("key, values, value", SET, ids=[key for key, *_ in SET])
+def test_set_writes_a_private_file(here, file, tmp_path, key, values, value):
+    done = here("config", "set", key, *values)
     path = tmp_path / "home" / "config.toml"
-    held = tomllib.loads(path.read_text("utf-8"))
+    stored = tomllib.loads(path.read_text("utf-8"))
     for step in [step.strip('"') for step in key.replace("a.b", "a%b").split(".")]:
-        held = held[step.replace("%", ".")]
+        stored = stored[step.replace("%", ".")]
 
     assert (0, "", f"{key} set in {path}\n") == done
-    assert (value, type(value)) == (held, type(held))
-    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
-    assert 0o700 == stat.S_IMODE(path.parent.stat().st_mode)
-
-
-def test_profiles_take_every_setting():
-    assert all(setting_type((key,)) is setting_type(("profiles", "x", key)) for key in KEYS)
+    assert (value, type(value)) == (stored, type(stored))
+    assert (0o600, 0o700) == (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode))
 
 
 REFUSED = [
     (["modle", "x"], "unknown setting 'modle': did you mean model?"),
-    (["model"], "no value for model, which should be text; tenuto config unset removes it"),
-    (["model", "sim/openai", "x"], "model should be text, not 2 values"),
+    (["model"], "Missing argument 'VALUE...'"),
+    (["model", "sim/openai", "x"], "model should be text, not a list; quote a value that has spaces"),
     (["model", "anthropc/x"], "unknown provider 'anthropc'; did you mean 'anthropic'"),
     (["model", "claude"], "'claude' is not a model name: use provider/model"),
     (["fallback", "sim/openai", "x/y"], "unknown provider 'x'"),
@@ -514,12 +414,12 @@ REFUSED = [
     (["max_turns", "many"], "max_turns should be a whole number, 1 or more, not text"),
     (["hide_thinking", "maybe"], "hide_thinking should be true or false"),
     (["profile", "work"], "there is no [profiles.work]: none are defined; nothing was changed"),
-    (["profiles.work", "x"], "profiles.work is a table: set one of its keys, profiles.work.KEY"),
-    (["options", "x"], "options is a table: set one of its keys, options.KEY"),
+    (["profiles.work", "x"], "profiles.work should be a table, [profiles.work], not text"),
+    (["options", "{seed = 1}"], "options should be a table, [options], not text"),
     (["options.temprature", "1"], "unknown setting 'temprature' in options: did you mean temperature?"),
-    (["options.stop.a", "1"], "unknown setting options.stop.a"),
-    (["model.a", "1"], "unknown setting model.a: model is text"),
-    (["providers.mine.api_key", "sk-1234"], "store it with tenuto keys set PROVIDER instead"),
+    (["model.a", "1"], "model should be text, not a table"),
+    (["aliases.fast", "x/y"], "unknown provider 'x'"),
+    (["providers.mine.api_key", "sk-1234"], "use tenuto keys set PROVIDER instead"),
     (["providers.mine.key_env", "sk-1234"], "should be the name of an environment variable, not text"),
     (["providers.a/b.base_url", "http://x"], "is not empty and has no slash"),
     (["system", "\udcff"], "the value is not UTF-8 text"),
@@ -527,59 +427,41 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("arguments, message", REFUSED, ids=[" ".join(map(ascii, given)) for given, _ in REFUSED])
-def test_what_cannot_be_set_changes_nothing(here, file, arguments, message):
+def test_set_refuses_wrong_values(here, file, arguments, message):
     path = file("# mine\n")
     done = here("config", "set", *arguments)
 
-    assert (2, "") == (done.code, done.out)
-    assert message in done.err
+    assert (2, "", True) == (done.code, done.out, message in done.err), done.err
     assert "sk-1234" not in done.err
-    assert "Traceback" not in done.err
     assert "# mine\n" == path.read_text("utf-8")
 
 
-def test_a_file_that_is_wrong_can_be_mended(here, file):
-    """What is unknown can be taken out, one after the other; nothing else gets worse."""
-    path = file('modle = "x" # slip\neffrt = 1\n# mine\n')
-
-    assert 0 == here("config", "unset", "modle").code
-    assert 0 == here("config", "unset", "effrt").code
-    assert "# mine\n" == path.read_text("utf-8")
-
-
-def test_a_table_is_taken_out_with_all_that_is_in_it(here, file):
-    path = file("# a\n[profiles.work]\neffort = 'low'\n[profiles.work.options]\nseed = 1\n# b\n[profiles.home]\n")
-
-    assert 0 == here("config", "unset", "profiles.work").code
-    assert "# a\n[profiles.home]\n" == path.read_text("utf-8")
+UNCHANGED = [
+    (["unset", "profiles.work"], 'profile = "work"\n[profiles.work]\n', "but there is no [profiles.work]"),
+    (["set", "effort", "high"], "\ufeffeffort = 'low'\n", "use tenuto config edit"),
+    (["set", "effort", "high"], "effort = 'low'\r\n", "use tenuto config edit"),
+    (["set", "model", "sim/openai"], "model = [", "fix it in an editor"),
+    (["unset", "model"], "# mine\n", "model is not set in"),
+    (["unset", "a.b.c"], "# mine\n", "a.b.c is not set in"),
+]
 
 
-def test_the_profile_that_holds_is_not_taken_out(here, file):
-    text = 'profile = "work"\n[profiles.work]\n'
+@pytest.mark.parametrize("arguments, text, message", UNCHANGED)
+def test_file_that_cannot_be_changed_is_left_alone(here, file, arguments, text, message):
     path = file(text)
-    done = here("config", "unset", "profiles.work")
+    done = here("config", *arguments)
 
-    assert 2 == done.code
-    assert "profile names 'work', but there is no [profiles.work]" in done.err
-    assert text == path.read_text("utf-8")
-
-
-@pytest.mark.parametrize("text", ["\ufeffeffort = 'low'\n", "effort = 'low'\r\n"])
-def test_set_refuses_files_that_tomlkit_would_change(here, file, text):
-    path = file()
-    path.write_bytes(text.encode())
-    done = here("config", "set", "effort", "high")
-
-    assert (2, True) == (done.code, "use tenuto config edit" in done.err)
+    assert (2, True) == (done.code, message in done.err), done.err
     assert text.encode() == path.read_bytes()
 
 
-@pytest.mark.parametrize("key", ["model", "a.b.c"])
-def test_unset_refuses_a_key_that_is_not_set(here, file, key):
-    file("# mine\n")
-    done = here("config", "unset", key)
+def test_unset_repairs_a_wrong_file_and_removes_tables(here, file):
+    path = file(
+        'modle = "x" # slip\neffrt = 1\n# mine\n[profiles.work]\n[profiles.work.options]\nseed = 1\n[profiles.home]\n'
+    )
 
-    assert (2, True) == (done.code, f"{key} is not set in" in done.err)
+    assert [0, 0, 0] == [here("config", "unset", key).code for key in ("modle", "effrt", "profiles.work")]
+    assert "# mine\n[profiles.home]\n" == path.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -593,25 +475,13 @@ def test_edit_saves_only_a_valid_file(here, file, monkeypatch, edited, code, exp
     assert (code, expected) == (done.code, path.read_text("utf-8"))
 
 
-def test_a_broken_file_is_left_alone(here, file):
-    path = file("model = [")
-    done = here("config", "set", "model", "sim/openai")
-
-    assert 2 == done.code
-    assert "at line 1" in done.err
-    assert "fix it in an editor" in done.err
-    assert "model = [" == path.read_text("utf-8")
-
-
-def test_a_variable_that_wins_is_named(here, file, monkeypatch):
+def test_set_names_an_overriding_variable(here, file, monkeypatch):
     monkeypatch.setenv("TENUTO_MODEL", "sim/openai")
-    done = here("config", "set", "profiles.work.model", "sim/gemini")
 
-    assert "note: TENUTO_MODEL is set in the environment and overrides it\n" in done.err
+    assert "note: TENUTO_MODEL is set in the environment" in here("config", "set", "profiles.x.model", "sim/gemini").err
 
 
-def test_a_link_stays_a_link(here, file, tmp_path):
-    """As those who keep all such files in one place have it."""
+def test_set_follows_a_symbolic_link(here, file, tmp_path):
     path, real = file(), tmp_path / "dotfiles.toml"
     path.unlink()
     real.write_text("# mine\n", "utf-8")
@@ -622,8 +492,7 @@ def test_a_link_stays_a_link(here, file, tmp_path):
     assert '# mine\neffort = "low"\n' == real.read_text("utf-8")
 
 
-def test_what_cannot_be_written_is_as_it_was(here, file, monkeypatch):
-    """A full disk: nothing is half written, nothing is left behind."""
+def test_full_disk_leaves_the_file_unchanged(here, file, monkeypatch):
     path = file("# mine\n")
 
     def full(_):
@@ -633,13 +502,12 @@ def test_what_cannot_be_written_is_as_it_was(here, file, monkeypatch):
     done = here("config", "set", "effort", "low")
 
     assert 1 == done.code
-    assert f"error: {path} cannot be written, and is as it was: No space left on device\n" in done.err
-    assert 2 == len(done.err.splitlines())
+    assert f"error: {path} cannot be written and is unchanged: No space left on device\n" in done.err
     assert "# mine\n" == path.read_text("utf-8")
     assert {"config.toml", ".config.toml.lock"} == {one.name for one in path.parent.iterdir()}
 
 
-def test_two_who_write_at_once_lose_nothing(file):
+def test_simultaneous_writers_lose_nothing(file):
     path = file("# mine\n")
     calls = [["config", "set", f"profiles.p{number}.effort", "low"] for number in range(8)]
     threads = [threading.Thread(target=main, args=(call,)) for call in calls]
@@ -651,24 +519,11 @@ def test_two_who_write_at_once_lose_nothing(file):
     assert {f"p{number}" for number in range(8)} == set(tomllib.loads(path.read_text("utf-8"))["profiles"])
 
 
-# --- as it is called --------------------------------------------------------------------------------------------------
-
-
-def test_in_a_pipe(tenuto):
-    """What is set holds for the next call; the file is where the platform has such files."""
+def test_config_file_is_in_xdg_config_home(tenuto):
     del tenuto.env["TENUTO_HOME"], tenuto.env["TENUTO_MODEL"]
     tenuto.env |= {"HOME": str(tenuto.folder), "XDG_CONFIG_HOME": str(tenuto.folder / "etc")}
     done = tenuto.run("config", "set", "model", "sim/openai")
-    shown = tenuto.run("config", "show", "--json")
 
     assert (0, "") == (done.code, done.out)
-    assert "sim/openai" == json.loads(shown.out)["settings"]["model"]["value"]
+    assert 'model "sim/openai" config.toml' in words(tenuto.run("config").out)
     assert 'model = "sim/openai"\n' == (tenuto.folder / "etc" / "tenuto" / "config.toml").read_text("utf-8")
-
-
-def test_on_a_terminal(tenuto):
-    """What would be obeyed there is spelt out."""
-    terminal = tenuto.terminal("config", "set", "profiles.x\x1b[31m.effort", "low")
-    code, screen = terminal.end()
-
-    assert (0, f"profiles.x\\x1b[31m.effort set in {tenuto.folder}/home/config.toml\n") == (code, screen)

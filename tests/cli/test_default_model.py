@@ -18,21 +18,25 @@ DEFAULTS = [f"{row.name}/{row.default_model}" for row in ROWS if row.default_mod
 
 @pytest.fixture(autouse=True)
 def _bare(tmp_path, monkeypatch):
-    for row in ROWS:
-        for name in (*row.key_env, *row.bearer_env):
-            monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("TENUTO_MODEL", raising=False)
     monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
 
 
-def test_a_model_that_is_named_is_asked(monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+@pytest.mark.parametrize(
+    "keys, model",
+    [(["GROQ_API_KEY", "XAI_API_KEY"], "xai/"), (["GITHUB_TOKEN", "HF_TOKEN"], SIMULATOR_MODEL)],
+    ids=["first of the catalog", "providers without a default"],
+)
+def test_keys_select_the_default_model(monkeypatch, keys, model):
+    for name in keys:
+        monkeypatch.setenv(name, "k")
 
+    assert default_model(None).model.startswith(model)
     assert ModelChoice("x/y:high", "") == default_model("x/y:high")
 
 
 @pytest.mark.parametrize("given", [None, ""])
-def test_without_a_key_the_simulator_answers_and_says_what_would_make_it_real(given):
+def test_simulator_is_the_default_without_a_key(given):
     note = (
         "no key is set, so the simulator answers; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name a model "
         "with -m"
@@ -42,28 +46,13 @@ def test_without_a_key_the_simulator_answers_and_says_what_would_make_it_real(gi
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.default_model], ids=lambda row: row.name)
-def test_with_a_key_it_is_that_providers_default(monkeypatch, row):
+def test_key_selects_the_default_of_its_provider(monkeypatch, row):
     monkeypatch.setenv((*row.key_env, *row.bearer_env)[-1], "k")
 
     assert ModelChoice(f"{row.name}/{row.default_model}", "") == default_model(None)
 
 
-def test_of_several_the_first_in_the_table_is_asked(monkeypatch):
-    monkeypatch.setenv("GROQ_API_KEY", "k")
-    monkeypatch.setenv("XAI_API_KEY", "k")
-
-    assert default_model(None).model.startswith("xai/")
-
-
-def test_a_key_for_somebody_without_a_default_is_none(monkeypatch):
-    """Many have such a token for something else."""
-    monkeypatch.setenv("GITHUB_TOKEN", "k")
-    monkeypatch.setenv("HF_TOKEN", "k")
-
-    assert SIMULATOR_MODEL == default_model(None).model
-
-
-def test_a_key_from_the_file_counts(tmp_path):
+def test_stored_key_selects_its_provider(tmp_path):
     keys = tmp_path / "home" / "keys.json"
     keys.parent.mkdir()
     keys.write_text(json.dumps({"deepseek": "k"}), "utf-8")
@@ -87,7 +76,7 @@ def test_first_run_without_key_names_simulator_and_next_step(here, unset):
 
 
 @pytest.mark.parametrize("model", DEFAULTS)
-def test_a_default_model_is_one_that_an_agent_can_rely_on(model):
+def test_default_models_suit_agents(model):
     """It is known, takes tools, carries its reasoning on, and is served, also some weeks from the table's day."""
     target = resolve(model)
     admit(model, target, allow_unverified=False, tools=True)
@@ -97,12 +86,6 @@ def test_a_default_model_is_one_that_an_agent_can_rely_on(model):
     assert "families to come" not in target.traits.notes
     assert not target.traits.retires or target.traits.retires > AS_OF
     assert not target.provider.retired
-
-
-def test_the_well_known_have_a_default():
-    wanted = {"anthropic", "openai", "google", "xai", "deepseek", "mistral", "groq", "openrouter"}
-
-    assert wanted <= {model.partition("/")[0] for model in DEFAULTS}
 
 
 @pytest.mark.parametrize(
@@ -118,5 +101,5 @@ def test_the_well_known_have_a_default():
         ("", ("", None)),
     ],
 )
-def test_only_an_effort_is_split_off(model, expected):
+def test_split_effort_splits_known_efforts_only(model, expected):
     assert expected == split_effort(model)

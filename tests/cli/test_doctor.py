@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import shutil
 import socket
 import sqlite3
-import sys
-import tempfile
 import time
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from cli.canned_provider import answering, keep_sessions
-from tenuto.catalog import PROVIDERS
 from tenuto.cli.commands import doctor
 
 SECRET = "sk-not-to-be-seen-anywhere"
@@ -25,10 +19,7 @@ SECRET = "sk-not-to-be-seen-anywhere"
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A folder of one's own, with nothing in it; no key anywhere; the store is in it, too."""
-    for row in PROVIDERS.values():
-        for name in (*row.key_env, *row.bearer_env):
-            monkeypatch.delenv(name, raising=False)
+    """An empty directory for settings and sessions."""
     monkeypatch.delenv("TENUTO_STORE", raising=False)
     folder = tmp_path / "home"
     folder.mkdir(mode=0o700)
@@ -54,14 +45,6 @@ def test_doctor_creates_nothing_in_an_empty_home(here, home):
     assert [] == list(home.iterdir())
 
 
-def test_doctor_counts_sessions(here, home):
-    keep_sessions(home / "sessions.db", [("Hello", ""), ("Hi", "")])
-    done = here("doctor")
-
-    assert 0 == done.code
-    assert [("ok", f"{home / 'sessions.db'}: 2 sessions, 2 entries")] == lines_of(done.out, "store")
-
-
 def test_doctor_lists_keys_without_their_values(here, home, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     keys = home / "keys.json"
@@ -83,28 +66,18 @@ def test_doctor_json_has_all_checks(here, home):
     }
 
 
-def test_doctor_prints_the_same_on_a_terminal(tenuto):
-    piped = tenuto.run("doctor")
-    code, screen = tenuto.terminal("doctor", "--color", "always", columns=300).end()
-
-    assert (0, "") == (piped.code, piped.err)
-    assert (0, piped.out.splitlines()) == (code, screen.splitlines())
-
-
 # --- broken ------------------------------------------------------------------------------------------------------
 
 
 def test_broken_settings_are_one_problem(here, home):
     (home / "config.toml").write_text('modle = "x"\n')
-    keep_sessions(home / "sessions.db", [("Hello", "")])
     done = here("doctor")
     problems = [line for line in done.out.splitlines() if line.startswith("problem")]
 
     assert 1 == done.code
     assert len(problems) == 1
     assert "unknown setting 'modle': did you mean model?; " in problems[0]
-    assert [("ok", f"{home / 'sessions.db'}: 1 session, 1 entry")] == lines_of(done.out, "store")
-    assert "Traceback" not in done.err
+    assert lines_of(done.out, "store")
 
 
 def test_unknown_default_model_is_a_problem(here, home, monkeypatch):
@@ -132,12 +105,9 @@ def test_files_that_others_can_read_are_reported(here, home):
 
     assert 0 == warned.code
     assert lines_of(warned.out, "permissions") == [
-        ("warning", f"keys: {home} can be written by others (mode 0777); chmod go-w {home}"),
-        ("warning", f"settings: {home} can be written by others (mode 0777); chmod go-w {home}"),
-        ("warning", f"history: {home}/history can be read by others (mode 0644); chmod 600 {home}/history"),
-        ("warning", f"history: {home} can be written by others (mode 0777); chmod go-w {home}"),
-        ("warning", f"store: {home}/sessions.db can be read by others (mode 0644); chmod 600 {home}/sessions.db"),
-        ("warning", f"store: {home} can be written by others (mode 0777); chmod go-w {home}"),
+        ("warning", f"{home}/history can be read by others (mode 0644); chmod 600 {home}/history"),
+        ("warning", f"{home}/sessions.db can be read by others (mode 0644); chmod 600 {home}/sessions.db"),
+        ("warning", f"{home} can be written by others (mode 0777); chmod go-w {home}"),
     ]
     assert 1 == refused.code
     assert f"chmod 600 {home}/keys.json" in refused.out
@@ -152,13 +122,6 @@ def test_store_that_is_not_a_database_is_code_7(here, home):
     [(state, told)] = lines_of(done.out, "store")
     assert "problem" == state
     assert "not a SQLite database" in told
-
-
-def test_invalid_store_is_a_problem(here, home):
-    done = here("doctor", "--store", "ftp://x/y")
-
-    assert 1 == done.code
-    assert "store cannot be at ftp" in done.out
 
 
 def test_doctor_works_without_home(here, monkeypatch):
@@ -189,50 +152,12 @@ def test_home_that_is_a_file_is_a_problem(here, home, monkeypatch):
     ]
 
 
-@contextmanager
-def not_root():
-    """Whoever is root can write everywhere: for a while, be somebody else."""
-    if os.geteuid():
-        yield
-        return
-    os.setresuid(65534, 65534, 0)
-    try:
-        yield
-    finally:
-        os.setresuid(0, 0, 0)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="setresuid")
-def test_read_only_home_is_a_problem(here, home, monkeypatch):
-    folder = Path(tempfile.mkdtemp())
-    monkeypatch.setenv("TENUTO_HOME", str(folder))
-    folder.chmod(0o555)
-    try:
-        with not_root():
-            done = here("doctor")
-    finally:
-        shutil.rmtree(folder)
-
-    assert 1 == done.code
-    assert [("problem", f"{folder} cannot be written")] == [
-        (state, told.partition(";")[0]) for state, told in lines_of(done.out, "store")
-    ]
-
-
 # --- SQLite ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "version, guarded, state",
-    [
-        ((3, 6, 23), True, "ok"),
-        ((3, 7, 0), True, "note"),
-        ((3, 40, 1), True, "note"),
-        ((3, 51, 2), True, "note"),
-        ((3, 51, 2), False, "warning"),
-        ((3, 51, 3), False, "ok"),
-        ((3, 53, 0), True, "ok"),
-    ],
+    [((3, 6, 23), True, "ok"), ((3, 7, 0), True, "note"), ((3, 51, 2), False, "warning"), ((3, 51, 3), False, "ok")],
 )
 def test_sqlite_with_the_wal_bug_is_reported(monkeypatch, version, guarded, state):
     monkeypatch.setattr(doctor.sqlite3, "sqlite_version_info", version)
@@ -252,6 +177,7 @@ def test_doctor_lists_interrupted_sessions(here, home):
     done = here("doctor")
 
     assert 0 == done.code
+    assert [("ok", f"{home / 'sessions.db'}: 2 sessions, 2 entries")] == lines_of(done.out, "store")
     [(state, told)] = lines_of(done.out, "sessions")
     assert "note" == state
     assert f"1 interrupted session: {interrupted[:12]}; tenuto resume {interrupted[:12]} continues it" == told
@@ -260,20 +186,16 @@ def test_doctor_lists_interrupted_sessions(here, home):
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
-def test_online_is_skipped_without_a_key(here, home):
+@pytest.mark.parametrize(
+    "environment, reason",
+    [({}, "no key"), ({"TENUTO_OFFLINE": "1", "ANTHROPIC_API_KEY": SECRET}, "TENUTO_OFFLINE forbids the network")],
+)
+def test_online_is_skipped_without_key_or_network(here, home, monkeypatch, environment, reason):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     done = here("doctor", "--online")
 
-    assert 0 == done.code
-    assert [("note", "skipped: no key")] == lines_of(done.out, "online")
-
-
-def test_online_is_skipped_in_an_offline_process(here, home, monkeypatch):
-    monkeypatch.setenv("TENUTO_OFFLINE", "1")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
-    done = here("doctor", "--online")
-
-    assert 0 == done.code
-    assert [("note", "skipped: TENUTO_OFFLINE forbids the network")] == lines_of(done.out, "online")
+    assert (0, [("note", f"skipped: {reason}")]) == (done.code, lines_of(done.out, "online"))
 
 
 @pytest.mark.usefixtures("real_providers")

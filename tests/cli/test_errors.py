@@ -39,7 +39,7 @@ CODES = [
 
 
 @pytest.mark.parametrize("error, code, hint", CODES, ids=lambda value: type(value).__name__)
-def test_each_error_has_its_code_and_what_to_do(error, code, hint):
+def test_each_error_has_code_and_hint(error, code, hint):
     told = explain_error(error)
 
     assert code == told.code
@@ -47,7 +47,7 @@ def test_each_error_has_its_code_and_what_to_do(error, code, hint):
     assert told.message
 
 
-def test_every_error_of_the_tree_is_found():
+def test_every_error_class_has_a_row():
     """None falls through to what should not happen, and no row hides one that stands below it."""
     tree = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.TenutoError)]
 
@@ -56,14 +56,7 @@ def test_every_error_of_the_tree_is_found():
         assert not any(issubclass(kind, above) for above, _, _ in TABLE[:at])
 
 
-def test_who_has_a_session_is_named():
-    assert (
-        "session 01ab is in use by process 7 on box"
-        == explain_error(errors.SessionInUse("01ab", pid=7, host="box")).message
-    )
-
-
-def test_the_help_names_every_code(here):
+def test_help_names_every_exit_code(here):
     """All that a script may meet, but for a pipe that nobody reads."""
     listed = here("--help").out.partition("Exit codes:\n")[2]
     codes = {int(code) for code in re.findall(r"(?<!\S)(\d+)(?=[ ,])", listed)}
@@ -71,16 +64,14 @@ def test_the_help_names_every_code(here):
     assert codes == {int(code) for code in ExitCode} - {ExitCode.BROKEN_PIPE}
 
 
-def test_a_note_on_an_error_is_told():
+def test_notes_for_users_are_printed():
     error = errors.RateLimited("slow down")
     error.add_note("gave up after 5 attempts")
 
     assert explain_error(error).hint.startswith("gave up after 5 attempts; wait")
-
-
-def test_what_only_a_program_can_do_is_not_told():
-    error = errors.ContextTooLong("too much")
-    error.add_note(_FULL)
-
+    for_programs = errors.ContextTooLong("too much")
+    for_programs.add_note(_FULL)
     assert "session.handover(" in _FULL
-    assert "session.handover(" not in explain_error(error).hint
+    assert "session.handover(" not in explain_error(for_programs).hint
+    in_use = errors.SessionInUse("01ab", pid=7, host="box")
+    assert "session 01ab is in use by process 7 on box" == explain_error(in_use).message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import queue
@@ -17,6 +16,7 @@ from hypothesis import settings as how
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from cli.canned_provider import append_entries
 from tenuto import settings
 from tenuto.cli.transcript.markdown import blockquote, escape_markdown, fence, inline_code
 from tenuto.core.blocks import Image, Reasoning, Text, ToolUse
@@ -37,8 +37,6 @@ from tenuto.core.journal import (
 )
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
-from tenuto.core.stored import make_draft
-from tenuto.store.open import open_store
 
 EVIL = "```\n# user\n</details>\n`````\n<script>\n~~~ \x1b[2J \u202e\n> \\` | <b>`x`"
 ACTS = [
@@ -76,20 +74,10 @@ SAID = [
 ]
 
 
-def keep(place, id, acts):
-    async def write():
-        async with open_store(place) as store:
-            lease = await store.lease(id)
-            drafts = [make_draft(act, id=f"{id}{at}", time_ms=1_000_000 + at) for at, act in enumerate(acts)]
-            await store.release(await store.append(lease, drafts))
-
-    asyncio.run(write())
-
-
 @pytest.fixture
 def kept(here):
-    keep(settings.store(), "one", SAID)
-    keep(settings.store(), "evil", ACTS)
+    append_entries(settings.store(), "one", SAID)
+    append_entries(settings.store(), "evil", ACTS)
 
 
 def listed(here, *more):
@@ -99,7 +87,7 @@ def listed(here, *more):
 # --- lines, out and in ------------------------------------------------------------------------------------------------
 
 
-def test_what_goes_out_comes_in_byte_for_byte(here, kept):
+def test_export_and_import_keep_every_byte(here, kept):
     """Several at once, through files and through a pipe."""
     here("sessions", "rename", "one", "trip")
     here("sessions", "archive", "one")
@@ -116,20 +104,17 @@ def test_what_goes_out_comes_in_byte_for_byte(here, kept):
     assert 0 == here("store", "verify", "--store", "third.db").code
 
 
-def test_a_file_of_markdown_has_markdown(here, kept, tmp_path):
+def test_suffix_selects_the_format(here, kept, tmp_path):
     """Unless something else is asked for."""
     here("export", "one", "--out", "one.MD")
     here("export", "one", "--out", "lines.md", "--format", "jsonl")
 
     assert here("export", "one", "--format", "md").out == (tmp_path / "one.MD").read_text("utf-8")
     assert here("export", "one").out == (tmp_path / "lines.md").read_text("utf-8")
-
-
-def test_the_last_one_is_meant_if_none_is_named(here, kept):
     assert here("export").out == here("export", "last").out == here("export", "evil", "~0").out != ""
 
 
-def test_what_is_there_already_is_left_as_it_is(here, kept):
+def test_import_leaves_existing_sessions_unchanged(here, kept):
     here("export", "one", "--out", "one.jsonl")
 
     assert (0, "one  unchanged\n", "") == here("import", "one.jsonl")
@@ -137,7 +122,7 @@ def test_what_is_there_already_is_left_as_it_is(here, kept):
     assert 2 == len(listed(here))
 
 
-def test_another_id_and_another_name(here, kept):
+def test_import_with_another_id_and_name(here, kept):
     here("sessions", "rename", "one", "trip")
     here("export", "one", "--out", "one.jsonl")
     fork = here("fork", "one", "--at", "1").out.strip()
@@ -157,8 +142,8 @@ def test_another_id_and_another_name(here, kept):
 @pytest.mark.parametrize(
     "arguments, why",
     [
-        (["all.jsonl", "--id", "x"], "--id and --name are for one session, and here are 2"),
-        (["all.jsonl", "--name", "x"], "--id and --name are for one session, and here are 2"),
+        (["all.jsonl", "--id", "x"], "--id and --name are for one session, and the files have 2"),
+        (["all.jsonl", "--name", "x"], "--id and --name are for one session, and the files have 2"),
         (["one.jsonl", "--id", "../x"], "--id: '../x' is not a session id"),
         (["one.jsonl", "--id", "x", "--name", "last"], "by its place"),
         (["one.jsonl", "--id", "x", "--name", "taken"], "another session is called 'taken': evil"),
@@ -166,7 +151,7 @@ def test_another_id_and_another_name(here, kept):
         (["."], "'.' cannot be read: "),
     ],
 )
-def test_what_cannot_be_meant_is_code_2_and_imports_nothing(here, kept, arguments, why):
+def test_unusable_import_is_code_2(here, kept, arguments, why):
     here("sessions", "rename", "evil", "taken")
     here("export", "--all", "--out", "all.jsonl")
     here("export", "one", "--out", "one.jsonl")
@@ -197,7 +182,7 @@ def cut(lines):
     ],
     ids=["cut off", "a line lost", "changed", "noise", "no export", "an id that is none", "empty"],
 )
-def test_a_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, damage, why):
+def test_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, damage, why):
     """Neither the session it is in, nor those before it, nor those of other files."""
     lines = here("export", "one", "evil").out.splitlines(keepends=True)
     (tmp_path / "bad.jsonl").write_text("".join(damage(lines)), "utf-8")
@@ -209,10 +194,10 @@ def test_a_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, d
     assert {} == listed(here, "--store", "other.db")
 
 
-def test_another_session_of_the_same_id_is_not_touched(here, kept):
+def test_import_refuses_another_session_with_the_id(here, kept):
     """That is seen before anything is written."""
     here("export", "evil", "one", "--out", "both.jsonl")
-    keep("other.db", "one", SAID[:2][::-1])
+    append_entries("other.db", "one", SAID[:2][::-1])
     done = here("import", "both.jsonl", "--store", "other.db")
 
     assert (7, "") == done[:2]
@@ -220,7 +205,7 @@ def test_another_session_of_the_same_id_is_not_touched(here, kept):
     assert {"one": 2} == {id: one["messages"] + 1 for id, one in listed(here, "--store", "other.db").items()}
 
 
-def test_what_came_in_is_told_although_something_else_did_not(here, kept, monkeypatch):
+def test_import_prints_sessions_despite_an_error(here, kept, monkeypatch):
     from tenuto.errors import StoreError
     from tenuto.store.sql_store import SqlStore
 
@@ -241,39 +226,27 @@ def test_what_came_in_is_told_although_something_else_did_not(here, kept, monkey
 # --- where it goes ----------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_written_whole_or_not_at_all(here, kept, tmp_path):
+def test_export_is_atomic(here, kept, tmp_path):
     out = tmp_path / "out.jsonl"
     out.write_text("mine")
     refused = here("export", "one", "--out", "out.jsonl")
     missing = here("export", "one", "none", "--out", "out.jsonl", "--force")
 
     assert (2, "") == refused[:2]
-    assert "'out.jsonl' is there already: name another file, or say --force" in refused.err
+    assert "'out.jsonl' cannot be written: it already exists (use --force)" in refused.err
     assert 7 == missing.code
     assert "mine" == out.read_text()
     assert (0, "", "") == here("export", "one", "--out", "out.jsonl", "--force")
     assert out.read_text() == here("export", "one", "--out", "-").out
     assert {"out.jsonl"} == {path.name for path in tmp_path.iterdir() if path.is_file()}
-    for place, why in ((".", "is a folder"), ("no/file", "there is no folder 'no'"), ("a\0b", "cannot be written")):
+    for place, why in ((".", "is a directory"), ("no/file", "does not exist"), ("a\0b", "cannot be written")):
         done = here("export", "one", "--out", place)
         assert (2, "") == done[:2]
         assert why in done.err
 
 
-def test_a_disk_that_fails_leaves_nothing(here, kept, tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    done = here("export", "one", "--out", "out.jsonl")
-
-    assert (1, "") == done[:2]
-    assert "error: 'out.jsonl' cannot be written, and nothing of it was: No space left on device\n" == done.err
-    assert [] == [path.name for path in tmp_path.iterdir() if path.is_file()]
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_pipe_with_a_name_is_written_to_and_read_from(here, kept, tmp_path):
+def test_named_pipe_is_written_and_read(here, kept, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     got = queue.SimpleQueue()
     threading.Thread(target=lambda: got.put((tmp_path / "pipe").read_bytes()), daemon=True).start()
@@ -292,12 +265,12 @@ def test_a_pipe_with_a_name_is_written_to_and_read_from(here, kept, tmp_path):
     "arguments, after, told",
     [
         (["export", "one", "evil", "--out", "out.jsonl"], 5, "stopped; nothing was written"),
-        (["import", "all.jsonl", "--store", "other.db"], 3, "stopped; nothing was imported"),
-        (["import", "all.jsonl", "--store", "other.db"], 25, "stopped; import it again: it is taken up where it ended"),
+        (["import", "all.jsonl", "--store", "other.db"], 3, "stopped; repeat the import"),
+        (["import", "all.jsonl", "--store", "other.db"], 25, "stopped; repeat the import"),
         (["store", "verify"], 1, "stopped; nothing was changed"),
     ],
 )
-def test_who_stops_it_is_told_what_became_of_it(here, kept, monkeypatch, arguments, after, told):
+def test_ctrl_c_reports_the_state(here, kept, monkeypatch, arguments, after, told):
     """Nothing is half written, and it can be done again."""
     here("export", "one", "evil", "--out", "all.jsonl")
     left = [None] * after
@@ -320,7 +293,7 @@ def test_who_stops_it_is_told_what_became_of_it(here, kept, monkeypatch, argumen
 # --- OpenAI's messages ------------------------------------------------------------------------------------------------
 
 
-def test_messages_in_the_shape_of_openai(here, kept):
+def test_openai_messages_report_losses(here, kept):
     """A line for each session; what has no place there is told."""
     done = here("export", "one", "evil", "--format", "openai")
     one, evil = (json.loads(line)["messages"] for line in done.out.splitlines())
@@ -332,8 +305,8 @@ def test_messages_in_the_shape_of_openai(here, kept):
     assert [f"dig{EVIL}", "ask"] == [call["function"]["name"] for call in evil[2]["tool_calls"]]
     assert (f"Error: {EVIL}", EVIL) == (evil[3]["content"], evil[4]["content"])
     assert all(line.startswith("lost: session evil: ") for line in told)
-    assert "lost: session evil: dreamt (entry 13, later-version); a later version of tenuto knows it" in told
-    assert any("reasoning-withheld" in line and "an export as jsonl has it" in line for line in told)
+    assert "lost: session evil: dreamt (entry 13, later-version); a later version of tenuto can read it" in told
+    assert any("reasoning-withheld" in line and "a jsonl export has it" in line for line in told)
     assert "\x1b" not in done.err
 
 
@@ -356,7 +329,7 @@ def headings_in(tokens):
     ]
 
 
-def test_a_document_has_everything_and_nothing_breaks_out_of_it(here, kept):
+def test_markdown_escapes_everything(here, kept):
     document = here("export", "evil", "--format", "md").out
     tokens = MarkdownIt("commonmark", {"html": True}).parse(document)
     fences = [token.content for token in tokens if token.type == "fence" and not token.level]
@@ -368,19 +341,11 @@ def test_a_document_has_everything_and_nothing_breaks_out_of_it(here, kept):
     assert '{"entry":"dreamt","of":"sheep"}\n' == fences[-1]
     assert "\x1b" not in document
     assert "\u202e" not in document
-    for piece in (
-        "\\x1b[2J",
-        "\\u202e",
-        "[image]",
-        "was denied: ",
-        "- lost: ",
-        "Answered in session `child`",
-        "Ended: failed: ",
-    ):
-        assert piece in document.replace("\\[image\\]", "[image]")
+    pieces = ("\\x1b[2J", "\\u202e", "[image]", "was denied: ", "- lost: ", "in session `child`", "Ended: failed: ")
+    assert [] == [piece for piece in pieces if piece not in document.replace("\\[image\\]", "[image]")]
 
 
-def test_several_documents_stand_one_after_another(here, kept):
+def test_markdown_of_several_sessions(here, kept):
     one, evil = (here("export", id, "--format", "md").out for id in ("one", "evil"))
 
     assert f"{one}\n{evil}" == here("export", "one", "evil", "--format", "md").out
@@ -393,24 +358,12 @@ def test_several_documents_stand_one_after_another(here, kept):
 signs = st.text(st.sampled_from("`~<>&#|\\-=_*[]()!ab1. \t\n\r\u2028\x0b"), max_size=40)
 tags = st.sampled_from(
     [
-        "<script>",
-        "</details>",
-        "<!--",
-        "<?",
-        "<b>",
-        "```",
-        "~~~",
-        "````",
-        "`",
-        "``",
         "\n",
         "    ",
         "- ",
         "1. ",
         "> ",
-        "|",
-        "\\`",
-        "x",
+        *["<script>", "</details>", "<!--", "<?", "<b>", "```", "~~~", "````", "`", "``", "|", "\\`", "x"],
     ]
 )
 wild = st.one_of(signs, st.text(max_size=20), st.lists(tags, max_size=12).map("".join))
@@ -422,7 +375,7 @@ wild = st.one_of(signs, st.text(max_size=20), st.lists(tags, max_size=12).map(""
 @example("   ```\n```\n<b>", "```\n   ```\n<b>", "~~~\n```\n~~~\n<b>")
 @example("| `a | <b>` |\n|-|-|\n| x | y |", "\\`<b>`", "x")
 @example("   ~~~\n~~~\n<b>", "~~~\n```\n~~~\n<b>", "x")
-def test_nothing_that_was_said_breaks_out_of_its_place(words, called, name):
+def test_markdown_pieces_stay_closed(words, called, name):
     """Whatever it is: what is not one of the session's own of quotes and fences is ours, and no HTML is obeyed."""
     pieces = [
         f"# {escape_markdown(name)}\n",
@@ -443,7 +396,7 @@ def test_nothing_that_was_said_breaks_out_of_its_place(words, called, name):
         assert [] == list(html_in(tokens))
 
 
-def test_code_in_words_stays_as_it_is():
+def test_markdown_keeps_code():
     assert "> `List&lt;int>` &lt;b>\n> ```html\n> <b>\n> ```\n> a &lt; b\n" == blockquote(
         "`List<int>` <b>\n```html\n<b>\n```\na < b"
     )
@@ -454,22 +407,10 @@ def test_code_in_words_stays_as_it_is():
 # --- as a process, and on a terminal ----------------------------------------------------------------------------------
 
 
-def test_from_one_process_to_another(tenuto):
-    """A pipe gets the bytes, and one that is closed is no error."""
-    keep(tenuto.store, "evil", ACTS)
-    out = tenuto.run("export", "evil")
-    (tenuto.folder / "evil.jsonl").write_text(out.out, "utf-8")
-    done = tenuto.run("import", "evil.jsonl", "--store", "other.db")
-
-    assert (0, "") == (out.code, out.err)
-    assert (0, "evil  14 entries\n", "") == done
-    assert out.out == tenuto.look("export", "evil")
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_on_a_terminal(tenuto):
+def test_export_escapes_json_on_a_terminal(tenuto):
     """What it would obey is spelt out, in JSON's own way. The bar is gone at the end."""
-    keep(tenuto.store, "evil", [*SAID[:1], MessageAdded(UserMessage("\x1b[2J\u202ehere"))])
+    append_entries(tenuto.store, "evil", [*SAID[:1], MessageAdded(UserMessage("\x1b[2J\u202ehere"))])
     exported = tenuto.terminal("export", "evil")
     code, _ = exported.end()
     last = exported.seen.replace("\r\n", "\n").splitlines()[-1]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import sys
 
 import pytest
 
+from cli.canned_provider import append_entries
 from tenuto import settings
+from tenuto.cli.commands.fork import _store_option, command
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import CallFinished, CallStarted, Configured, MessageAdded, ReplyReceived, RunEnded
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
-from tenuto.core.stored import make_draft
-from tenuto.store.open import open_store
 
 CALL = AssistantMessage((ToolUse("c1", "dig", "{}"),), stop_reason="tool_calls")
 ACTS = [
@@ -28,27 +26,17 @@ ACTS = [
 ]
 
 
-def keep(place, id, acts):
-    async def write():
-        async with open_store(place) as store:
-            lease = await store.lease(id)
-            drafts = [make_draft(act, id=f"{id}{at}", time_ms=1_000_000 + at) for at, act in enumerate(acts)]
-            await store.release(await store.append(lease, drafts))
-
-    asyncio.run(write())
-
-
 @pytest.fixture
 def kept(here):
-    keep(settings.store(), "dig", ACTS)
-    keep(settings.store(), "open", ACTS[:4])
+    append_entries(settings.store(), "dig", ACTS)
+    append_entries(settings.store(), "open", ACTS[:4])
 
 
 def shown(here, id):
     return json.loads(here("show", id, "--json").out)
 
 
-def test_a_fork_has_the_first_messages_and_the_session_stays_as_it_is(here, kept):
+def test_fork_shares_the_first_messages(here, kept):
     before = shown(here, "dig")
     whole, three = here("fork", "dig"), here("fork", "dig", "--at", "3", "--name", "half", "--json")
     made = json.loads(three.out)
@@ -67,7 +55,7 @@ def test_a_fork_has_the_first_messages_and_the_session_stays_as_it_is(here, kept
     assert ", forked off dig\n" in here("show", "half").out
 
 
-def test_it_goes_on_by_itself(here, kept, tenuto_sim):
+def test_fork_continues_by_itself(here, kept, tenuto_sim):
     from tenuto.testing import turn
 
     tenuto_sim.script(turn("Deeper."))
@@ -91,7 +79,7 @@ def test_it_goes_on_by_itself(here, kept, tenuto_sim):
         (["dig", "--name", "taken"], "another session is called 'taken'"),
     ],
 )
-def test_what_cannot_be_is_refused_and_leaves_nothing(here, kept, arguments, why):
+def test_impossible_fork_leaves_nothing(here, kept, arguments, why):
     here("sessions", "rename", "open", "taken")
     done = here("fork", *arguments)
 
@@ -100,21 +88,9 @@ def test_what_cannot_be_is_refused_and_leaves_nothing(here, kept, arguments, why
     assert 2 == len(json.loads(here("sessions", "--json").out))
 
 
-def test_a_session_that_is_not_there_is_code_7(here, monkeypatch, tmp_path):
-    monkeypatch.setenv("TENUTO_STORE", str(tmp_path / "none.db"))
-    done = here("fork")
-
-    assert (
-        7,
-        "",
-        "error: no session is called 'last': there are none yet\n  list them with tenuto sessions\n",
-    ) == done
-    assert not (tmp_path / "none.db").exists()
-
-
-def test_through_a_pipe(tenuto):
+def test_fork_prints_id_and_resume_hint(tenuto):
     """The id alone, for whoever goes on with it; how to go on names the store if that had to be named."""
-    keep(tenuto.folder / "my store.db", "dig", ACTS)
+    append_entries(tenuto.folder / "my store.db", "dig", ACTS)
     done = tenuto.run("fork", "dig", "--store", "my store.db")
 
     assert 0 == done.code
@@ -122,10 +98,9 @@ def test_through_a_pipe(tenuto):
     assert f"resume with: tenuto resume {done.out[:12]} --store 'my store.db'\n" == done.err
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-def test_on_a_terminal(tenuto):
-    keep(tenuto.store, "dig", ACTS)
-    code, screen = tenuto.terminal("fork", "dig", "-n", "a b").end()
-
-    assert 0 == code
-    assert re.fullmatch(r"01\w{24}\nresume with: tenuto resume 'a b'\n", screen)
+@pytest.mark.parametrize(
+    "place, shown", [("my store.db", " --store 'my store.db'"), ("postgresql://me:secret@localhost/x", " --store ...")]
+)
+def test_resume_hint_hides_the_password_of_a_store(place, shown):
+    with command.make_context("fork", ["dig", "--store", place]):
+        assert shown == _store_option(place)

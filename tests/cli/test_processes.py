@@ -97,7 +97,7 @@ def test_killed_in_mid_stream_it_answers_the_same_later(here, tenuto, tenuto_sim
     tenuto_sim.assert_clean()
 
 
-def test_killed_in_mid_tool_each_call_gets_one_honest_result(tenuto, tenuto_sim, folder):
+def test_kill_in_a_tool_gives_each_call_one_result(tenuto, tenuto_sim, folder):
     """What only looks is run again; what acts is not, and says that nobody knows."""
     tenuto_sim.script(turn(call("look", {"at": "it"}), call("act", {"on": "it"})), turn("Done."))
     running = tenuto.start("run", "Go!", *LOOK, *ACT)
@@ -118,7 +118,7 @@ def test_killed_in_mid_tool_each_call_gets_one_honest_result(tenuto, tenuto_sim,
 
 
 @pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGHUP", 129)])
-def test_a_signal_ends_the_run_writes_it_down_and_says_how_to_go_on(tenuto, tenuto_sim, folder, name, code):
+def test_signal_cancels_the_run_and_prints_a_hint(tenuto, tenuto_sim, folder, name, code):
     tenuto_sim.script(turn(call("look", {"at": "it"})))
     running = tenuto.start("run", "Go!", *LOOK)
     wait_for_tool(folder)
@@ -131,7 +131,7 @@ def test_a_signal_ends_the_run_writes_it_down_and_says_how_to_go_on(tenuto, tenu
     assert "[cancelled]" in page(tenuto)
 
 
-def test_the_second_interrupt_leaves_at_once_as_if_it_were_killed(tenuto, tenuto_sim, folder):
+def test_second_interrupt_exits_at_once(tenuto, tenuto_sim, folder):
     tenuto_sim.script(turn(call("deaf", {"on": "it"})))
     running = tenuto.start("run", "Go!", *DEAF)
     wait_for_tool(folder)
@@ -145,7 +145,7 @@ def test_the_second_interrupt_leaves_at_once_as_if_it_were_killed(tenuto, tenuto
     assert "[cancelled]" not in page(tenuto)
 
 
-def test_a_session_that_somebody_has_is_refused_and_can_be_taken(tenuto, tenuto_sim, folder):
+def test_session_in_use_is_refused_and_taken_over(tenuto, tenuto_sim, folder):
     """The message names the process and what to type; it can be looked at meanwhile; the loser is told."""
     tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Done."))
     running = tenuto.start("run", "Go!", *LOOK)
@@ -168,7 +168,7 @@ def test_a_session_that_somebody_has_is_refused_and_can_be_taken(tenuto, tenuto_
     assert "Traceback" not in lost[2] + done[2]
 
 
-def test_a_full_disk_is_one_message_and_the_session_goes_on_later(here, tenuto, tenuto_sim):
+def test_full_disk_is_one_message_and_resumable(here, tenuto, tenuto_sim):
     """A limit on the size of files stands for it: no more can be written to the store."""
     resource = pytest.importorskip("resource")
     tenuto_sim.script(turn("One."), turn("Two."))
@@ -185,7 +185,7 @@ def test_a_full_disk_is_one_message_and_the_session_goes_on_later(here, tenuto, 
     assert (0, "Two.\n") == done[:2]
 
 
-def test_whoever_stops_reading_is_no_fault(tenuto, tenuto_sim):
+def test_broken_pipe_completes_the_session(tenuto, tenuto_sim):
     """As with `| head -1`: quiet, and the session is whole."""
     tenuto_sim.script(turn(say("line\n" * 100_000)))
     running = tenuto.start("run", "Go on for ever.", "-q")
@@ -197,7 +197,7 @@ def test_whoever_stops_reading_is_no_fault(tenuto, tenuto_sim):
     assert "completed" in tenuto.look("sessions")
 
 
-def test_whoever_stops_reading_the_lines_ends_the_run_and_what_was_done_is_kept(tenuto, tenuto_sim, folder):
+def test_broken_pipe_of_jsonl_cancels_the_run(tenuto, tenuto_sim, folder):
     """The pipe breaks while the model talks: the session says that the run was cancelled, and can go on."""
     tenuto_sim.script(turn(call("look", {"at": "it"})), turn(say("line\n" * 2_000)), turn("Done."))
     (folder / "go").touch()
@@ -210,7 +210,7 @@ def test_whoever_stops_reading_the_lines_ends_the_run_and_what_was_done_is_kept(
     assert page(tenuto).endswith("[cancelled]\n")
 
 
-def test_a_signal_ends_the_lines_with_the_result_and_leaves_the_file_as_it_was(tenuto, tenuto_sim, folder):
+def test_signal_ends_jsonl_with_the_result(tenuto, tenuto_sim, folder):
     tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Done."))
     (folder / "answer.txt").write_text("before")
     lines = tenuto.start("run", "Go!", *LOOK, "--jsonl")

@@ -161,6 +161,13 @@ def named(calls):
     return [(one["name"], one["arguments"].replace(" ", "")) for one in calls]
 
 
+def test_no_tools_removes_those_of_the_settings(here, tenuto_sim):
+    here("config", "set", "tools", "read_file")
+    for arguments, tools in (([], ["read_file"]), (["--no-tools"], []), (["--no-tools", "-T", "shell"], ["shell"])):
+        here("run", "Hi", *arguments)
+        assert tools == [tool["name"] for tool in tenuto_sim.requests[-1].body.get("tools", ())]
+
+
 def test_missing_tool_of_an_open_call_is_named(here, tenuto_sim, tools):
     tenuto_sim.script(turn(call("blast", {"where": "here"})), turn("Done."))
     here("run", "Go!", "-T", f"{tools}:blast")

@@ -10,6 +10,8 @@ import shlex
 import pytest
 
 from tenuto import settings
+from tenuto.cli.options import expand_model
+from tenuto.cli.session.models import model_ids
 from tenuto.store.open import open_store
 from tenuto.testing import call, deny, think, turn
 
@@ -43,7 +45,7 @@ def first_said(request):
     return content if isinstance(content, str) else content[0]["text"]
 
 
-def test_a_run_goes_on_with_the_session_that_is_meant(here, tenuto_sim):
+def test_run_continues_the_named_session(here, tenuto_sim):
     """The last one, one by its name, by how its id begins, or by its place."""
     tenuto_sim.script(*[turn("Yes.")] * 4)
     first = json.loads(here("run", "first", "-n", "weather", "--json").out)["session"]
@@ -64,7 +66,7 @@ def test_a_run_goes_on_with_the_session_that_is_meant(here, tenuto_sim):
 
 
 @pytest.mark.parametrize("name", ["weather", "a b", "Öl"])
-def test_a_name_that_is_taken_is_refused_before_anything_is_asked(here, tenuto_sim, name):
+def test_taken_name_is_refused_before_a_request(here, tenuto_sim, name):
     here("run", "Hi", "-n", name)
     again = here("run", "Hi", "-n", name)
 
@@ -75,7 +77,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_asked(here, tenuto_s
     assert 1 == len(tenuto_sim.requests)
 
 
-def test_a_session_that_goes_on_can_be_called_something(here, tenuto_sim):
+def test_continued_session_can_be_named(here, tenuto_sim):
     tenuto_sim.script(*[turn("Yes.")] * 3)
     here("run", "Hi")
     for _ in range(2):  # the second time it is called so already
@@ -84,7 +86,7 @@ def test_a_session_that_goes_on_can_be_called_something(here, tenuto_sim):
     assert ["weather"] == listed()
 
 
-def test_a_name_that_somebody_was_quicker_to_take_ends_nothing(here, tenuto_sim, monkeypatch):
+def test_name_taken_meanwhile_does_not_end_the_run(here, tenuto_sim, monkeypatch):
     async def not_yet(*_):
         """Nobody has the name at this moment."""
 
@@ -97,7 +99,7 @@ def test_a_name_that_somebody_was_quicker_to_take_ends_nothing(here, tenuto_sim,
     assert "the session has no name: another session is called 'weather'" in done.err
 
 
-def test_nothing_is_kept_of_what_is_ephemeral(here, tenuto_sim, tmp_path):
+def test_ephemeral_session_is_not_stored(here, tenuto_sim, tmp_path):
     """Not even a hint; a call that waits for somebody's word waits in vain, and that is said."""
     name = f"tool_of_{abs(hash(tmp_path))}"
     (tmp_path / f"{name}.py").write_text(TOOL)
@@ -114,8 +116,8 @@ def test_nothing_is_kept_of_what_is_ephemeral(here, tenuto_sim, tmp_path):
 
 MISUSED = [
     (["run", "-c", "--session", "x", "Hi"], "use either -c or --session"),
-    (["run", "-c", "--ephemeral", "Hi"], "use either --ephemeral or -c"),
-    (["run", "--session", "x", "--ephemeral", "Hi"], "use either --ephemeral or --session"),
+    (["run", "-c", "--ephemeral", "Hi"], "use either -c or --ephemeral"),
+    (["run", "--session", "x", "--ephemeral", "Hi"], "use either --session or --ephemeral"),
     (["run", "--ephemeral", "-n", "x", "Hi"], "use either --ephemeral or --name"),
     (["run", "--ephemeral", "--store", "x.db", "Hi"], "use either --ephemeral or --store"),
     (["run", "--json", "--jsonl", "Hi"], "use either --json or --jsonl"),
@@ -127,20 +129,22 @@ MISUSED = [
     (["run", "-c", "--effort", "low", "Hi"], "--effort only applies to new sessions"),
     (["resume", "last", "-o", "seed=1"], "-o only applies to new sessions"),
     (["resume", "last", "--max-tokens", "100"], "--max-tokens only applies to new sessions"),
+    (["run", "Hi", "-m", "sim/anthropic:huge"], "unknown effort 'huge' (none, minimal, low, medium, high, xhigh, max)"),
     (["resume", "last", "-m", "sim/openai:high"], "effort cannot change on resume"),
-    (["resume", "last", "-m", "gpt"], "'gpt' is not a model name: use provider/model, such as openai/"),
+    (["resume", "last", "-m", "grok"], "'grok' is not a model name: use provider/model, such as xai/"),
     (["run", "Hi", "--timeout", "0"], "--timeout: invalid limit seconds=0.0: use a number above 0\n"),
-    (["run", "Hi", "--fallback", "sim/openai,gpt"], "'gpt' is not a model name: use provider/model"),
+    (["run", "Hi", "--fallback", "sim/openai,grok"], "'grok' is not a model name: use provider/model"),
     (["run", "Hi", "--session", ""], "--session is empty"),
     (["run", "Hi", "-n", ""], "--name is empty"),
     (["resume", ""], "SESSION is empty"),
     (["chat", ""], "SESSION is empty"),
     (["run", "Hi", "--takeover"], "--takeover needs a session"),
+    (["run", "Hi", "--store", "/nowhere/x.db"], "--store: directory '/nowhere' does not exist"),
     (["run", "Hi", "--store", "/"], "--store: '/' is a directory: use the name of a file"),
 ]
 
 
-def test_what_cannot_be_meant_is_refused_and_nothing_is_written(here, tenuto_sim):
+def test_contradicting_options_write_nothing(here, tenuto_sim):
     here("run", "Hi")
     before = len(entries(here))
     for arguments, message in MISUSED:
@@ -153,15 +157,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_is_written(here, tenuto_sim
     assert (before, 1) == (len(entries(here)), len(listed()))
 
 
-def test_a_session_that_is_not_there_is_code_7(here):
-    here("run", "Hi")
-    done = here("run", "--session", "nobody", "Hi")
-
-    assert (7, "") == done[:2]
-    assert "no session is called 'nobody'" in done.err
-
-
-def test_what_is_only_configured_does_not_concern_a_session_that_goes_on(here, tenuto_sim, monkeypatch, tmp_path):
+def test_settings_do_not_change_a_continued_session(here, tenuto_sim, monkeypatch, tmp_path):
     """It is neither handed over nor refused for what stands in a file."""
     here("run", "Hi", "-m", "sim/openai")
     (tmp_path / "home").mkdir(exist_ok=True)
@@ -176,7 +172,7 @@ def test_what_is_only_configured_does_not_concern_a_session_that_goes_on(here, t
     assert "Be brief." not in json.dumps(tenuto_sim.requests[-2].body)
 
 
-def test_another_model_is_handed_the_session_and_the_losses_are_told_once(here, tenuto_sim):
+def test_switching_reports_losses_once(here, tenuto_sim):
     """Before it is asked; what is lost is said when it is lost, and not with every question."""
     tenuto_sim.script(turn(think("Hm."), "One."), turn("Two."), turn("Three."), turn("Four."))
     here("run", "first")
@@ -196,7 +192,7 @@ def test_another_model_is_handed_the_session_and_the_losses_are_told_once(here, 
 
 
 @pytest.mark.usefixtures("real_providers")
-def test_somebody_else_answers_where_the_model_does_not(here, tenuto_sim, monkeypatch):
+def test_fallback_answers(here, tenuto_sim, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "some-key")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{tenuto_sim.base_url}/nowhere")
     tenuto_sim.script(turn("At last."))
@@ -233,7 +229,7 @@ def keyless(monkeypatch):
 
 
 @pytest.mark.usefixtures("real_providers")
-def test_without_a_key_nothing_is_written(here, tenuto_sim, keyless):
+def test_missing_key_writes_nothing(here, tenuto_sim, keyless):
     """Neither of a session that would begin, nor to one that goes on; and the last answer can be had all the same."""
     tenuto_sim.script(turn("One."))
     new = here("run", "Hi", "-m", keyless)
@@ -269,12 +265,30 @@ def test_resumed_session_works_in_its_own_directory(here, tenuto_sim, tmp_path, 
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "one")
-    first = here("run", "Write.", "-T", "write_file")
+    first = here("run", "Write.", "-T", "write_file", "-n", "writer")
     monkeypatch.chdir(tmp_path / "two")
     second = here("resume", "last", "--approve", "auto")
 
     assert (first.code, second.code) == (6, 0)
     assert [(tmp_path / name / "a.txt").exists() for name in ("one", "two")] == [True, False]
+    assert "no such session in this directory; using 01" in second.err
+    assert f' "writer" ({tmp_path}/one)\n' in second.err
+
+
+def test_last_is_a_session_of_this_directory(here, tenuto_sim, tmp_path, monkeypatch):
+    """A session without tools belongs to every directory."""
+    tenuto_sim.script(*[turn("Yes.")] * 4)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        here("run", name, "-T", "read_file", "-n", name)
+    here("run", "without tools", "-n", "free")
+    titles = {}
+    for name in ("two", "one"):
+        monkeypatch.chdir(tmp_path / name)
+        titles[name] = [json.loads(here("show", back, "--json").out)["session"]["name"] for back in ("last", "~1")]
+
+    assert {"two": ["free", "two"], "one": ["free", "one"]} == titles
 
 
 def test_resume_with_a_prompt_suggests_run(here):
@@ -282,3 +296,33 @@ def test_resume_with_a_prompt_suggests_run(here):
     done = here("resume", "and 2+2?")
 
     assert (7, True) == (done.code, "did you mean: tenuto run -c 'and 2+2?'" in done.err)
+
+
+@pytest.mark.parametrize(
+    "typed, full",
+    [("sim", "sim/anthropic"), ("fast", "sim/openai"), ("fast:low", "sim/openai"), ("dear", "sim/gemini")],
+)
+def test_short_names_and_aliases_of_models(here, tenuto_sim, tmp_path, typed, full):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text('[aliases]\nfast = "sim/openai"\ndear = "sim/gemini:high"\n')
+
+    assert full == json.loads(here("run", "Hi", "-m", typed, "--json").out)["model"]
+    assert ("low" in typed or typed == "dear") == ("effort" in json.dumps(entries(here)[0]["body"]))
+
+
+def test_tag_is_part_of_the_model_name():
+    ids = [id for id in model_ids() if id.startswith(("ollama/", "openrouter/"))]
+
+    assert ids
+    assert [f"{id}:free" for id in ids] == [expand_model(f"{id}:free") for id in ids]
+
+
+@pytest.mark.parametrize(
+    "short, start",
+    [("opus", "anthropic/claude-opus-"), ("haiku:low", "anthropic/claude-haiku-"), ("gpt", "openai/gpt-")],
+)
+def test_short_name_is_the_newest_of_its_family(short, start):
+    full = expand_model(short)
+
+    assert (True, ":low" in short) == (full.startswith(start), full.endswith(":low"))
+    assert full.partition(":")[0] in model_ids()

@@ -17,11 +17,8 @@ SECRET = "sk-not-to-be-seen-anywhere"
 
 
 @pytest.fixture
-def keyless(monkeypatch, tmp_path):
-    """No key in the environment, and a folder for what is configured."""
-    for row in ROWS.values():
-        for name in (*row.key_env, *row.bearer_env):
-            monkeypatch.delenv(name, raising=False)
+def keyless(tmp_path):
+    """The directory of the settings."""
     home = tmp_path / "home"
     home.mkdir()
     return home
@@ -35,7 +32,7 @@ def lines_of(out):
 # --- providers --------------------------------------------------------------------------------------------------------
 
 
-def test_every_row_is_listed_once_with_its_dialect_and_the_variable(here, keyless):
+def test_providers_lists_dialect_and_key_variable(here, keyless):
     done = here("providers")
     lines = lines_of(done.out)
 
@@ -47,7 +44,7 @@ def test_every_row_is_listed_once_with_its_dialect_and_the_variable(here, keyles
     assert lines["github"].endswith("retired 2026-07-30")
 
 
-def test_where_a_key_is_and_never_the_key(here, keyless, monkeypatch):
+def test_providers_names_the_source_of_a_key(here, keyless, monkeypatch):
     """From a variable, from the file, from the variable of a server of one's own."""
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("MINE", SECRET)
@@ -77,29 +74,17 @@ def test_providers_are_found_by_name_alias_and_variable(here, keyless):
     assert ["groq"] == list(lines_of(here("providers", "GROQ_API_KEY").out))
 
 
-def test_a_provider_that_is_none_is_code_1_and_near_ones(here, keyless):
+def test_unknown_provider_is_code_1(here, keyless):
     done = here("providers", "antropic")
 
     assert (1, "") == (done.code, done.out)
     assert "no matching provider 'antropic': did you mean anthropic?" in done.err
 
 
-def test_providers_piped_and_in_a_terminal(tenuto):
-    piped = tenuto.run("providers", "lm-studio")
-    code, screen = tenuto.terminal("providers", "lm-studio").end()
-
-    assert (0, "") == (piped.code, piped.err)
-    assert piped.out.splitlines() == [
-        "PROVIDER  DIALECT      DEFAULT MODEL  KEY",
-        "lmstudio  openai-chat  -              not needed",
-    ]
-    assert (0, piped.out) == (code, screen)
-
-
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_builtin_tool_is_listed_with_what_it_needs(here):
+def test_tools_lists_builtin_tools(here):
     done = here("tools")
     lines = lines_of(done.out)
 
@@ -109,7 +94,7 @@ def test_every_builtin_tool_is_listed_with_what_it_needs(here):
     assert lines["read_file"].startswith("read_file     no              yes                Read a text file")
 
 
-def test_with_a_name_the_whole_definition_is_printed(here):
+def test_tools_prints_a_definition(here):
     done = here("tools", "write_file")
 
     assert 0 == done.code
@@ -117,7 +102,7 @@ def test_with_a_name_the_whole_definition_is_printed(here):
     assert '"required": [' in done.out
 
 
-def test_ones_own_tool_is_told_as_the_model_gets_it(here, tmp_path):
+def test_tools_prints_a_user_tool_without_calling_it(here, tmp_path):
     (tmp_path / "my_looking_tools.py").write_text(
         "from tenuto import tool\nprint('loaded')\n"
         "@tool(effect='pure', approval=lambda city: city == 'Oslo')\n"
@@ -134,25 +119,10 @@ def test_ones_own_tool_is_told_as_the_model_gets_it(here, tmp_path):
     assert "approval: depends on the call" in page.out
 
 
-def test_a_tool_that_is_none_names_near_ones(here):
-    done = here("tools", "shel")
-
-    assert (2, "") == (done.code, done.out)
-    assert "did you mean shell?" in done.err
-
-
-def test_tools_piped_and_in_a_terminal(tenuto):
-    piped = tenuto.run("tools")
-    code, screen = tenuto.terminal("tools").end()
-
-    assert (0, "") == (piped.code, piped.err)
-    assert (0, piped.out) == (code, screen)
-
-
 # --- the simulator ----------------------------------------------------------------------------------------------------
 
 
-def test_it_serves_until_ctrl_c_in_a_terminal(tenuto, tmp_path):
+def test_sim_serves_until_ctrl_c(tenuto, tmp_path):
     """It ends as it should: nobody did anything wrong."""
     (tmp_path / "script.json").write_text('{"turns": [[{"do": "say", "text": "scripted"}]]}')
     terminal = tenuto.terminal("sim", "--script", "script.json")
@@ -170,7 +140,7 @@ def test_it_serves_until_ctrl_c_in_a_terminal(tenuto, tmp_path):
     assert "POST /v1/messages anthropic claude-opus-4-6 200" in screen
 
 
-def test_it_serves_where_it_is_told_to_and_quietly(tenuto):
+def test_sim_serves_on_a_port_quietly(tenuto):
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
     process = tenuto.start("sim", "--quiet", "--port", str(port))
@@ -183,7 +153,7 @@ def test_it_serves_where_it_is_told_to_and_quietly(tenuto):
     assert (0, "") == (process.returncode, errors)
 
 
-def test_a_port_in_use_is_code_2(here):
+def test_sim_port_in_use_is_code_2(here):
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
         done = here("sim", "--port", str(port))
@@ -196,27 +166,22 @@ def test_a_port_in_use_is_code_2(here):
 @pytest.mark.parametrize(
     "arguments, said",
     [
-        (["--pace", "soon"], "invalid pause 'soon'"),
-        (["--script", "nowhere.json"], "nowhere.json: No such file"),
+        ([], "invalid pause 'soon'"),
+        (["--pace", "late"], "invalid pause 'late'"),
+        (["--pace", "1ms", "--script", "nowhere.json"], "nowhere.json: No such file"),
         (["--port", "99999"], "99999 is not in the range"),
         (["--burst", "0"], "0 is not in the range"),
     ],
-    ids=lambda given: given[0] if isinstance(given, list) else "",
 )
-def test_what_cannot_be_served_is_code_2(here, arguments, said):
+def test_unusable_sim_options_are_code_2(here, monkeypatch, arguments, said):
+    monkeypatch.setenv("TENUTO_SIM_PACE", "soon")
     done = here("sim", *arguments)
 
     assert 2 == done.code
     assert said in done.err
 
 
-def test_the_environment_stands_in_for_what_is_not_typed(here, monkeypatch):
-    monkeypatch.setenv("TENUTO_SIM_PACE", "soon")
-
-    assert "invalid pause 'soon'" in here("sim").err
-
-
-def test_the_rules_are_the_page_that_is_kept(here):
+def test_sim_rules_equal_the_documentation(here):
     from tenuto.rules.page import rules_page
 
     assert (0, rules_page(), "") == here("sim", "--rules")

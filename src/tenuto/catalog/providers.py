@@ -92,6 +92,19 @@ def resolve(
     return build_target(row, rest, dialect or _FIXED_DIALECT.get(name))
 
 
+SHORT_NAMES = {
+    "opus": "anthropic",
+    "sonnet": "anthropic",
+    "haiku": "anthropic",
+    "gpt": "openai",
+    "gemini": "google",
+    "sim": "",
+}
+"""Short names for the newest model of a family, and its provider; empty: the simulator. The command expands them."""
+TAGGED = ("ollama", "openrouter", "huggingface")
+"""Providers whose model names may end in a tag after a colon: `llama3:8b`, `deepseek-r1:free`."""
+
+
 def qualify_model(
     model: str, default_provider: str | None = None, custom: Mapping[str, Provider] = NO_PROVIDERS
 ) -> str:

@@ -20,146 +20,124 @@ _UNQUOTED_NAME = re.compile(r"[\w.@%+/~-]+")
 
 
 def _completer(values: Callable[[click.Context, str], Iterable[Item | str]]) -> Completer:
-    """Turn a function of context and typed text into a `shell_complete=` callback; texts are filtered by their start."""
+    """Turn a function of context and typed text into a `shell_complete=` callback, which filters values by their start."""
 
     @functools.wraps(values)
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Item]:
         from tenuto.errors import TenutoError
 
-        del param
         try:
             items = [item if isinstance(item, Item) else Item(item) for item in values(ctx, incomplete)]
         except (TenutoError, click.ClickException, OSError, ValueError, ImportError):
             return []
-        return [item for item in items if item.type != "plain" or item.value.startswith(incomplete)]
+        return [item for item in items if item.value.startswith(incomplete)]
 
     return complete
 
 
-@_completer
-def complete_file(ctx: click.Context, typed: str) -> Iterator[Item]:
-    del ctx
-    yield Item(typed, type="file")
+def complete_file(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[Item]:
+    return [Item(typed, type="file")]
 
 
-@_completer
-def complete_directory(ctx: click.Context, typed: str) -> Iterator[Item]:
-    del ctx
-    yield Item(typed, type="dir")
+def complete_directory(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[Item]:
+    return [Item(typed, type="dir")]
 
 
-@_completer
-def complete_model(ctx: click.Context, typed: str) -> Iterator[Item]:
-    del ctx
-    return _models(typed)
+def _models(_: click.Context, typed: str) -> Iterator[Item]:
+    """Yield the models that start as typed, after a colon their efforts; without text, those that can be used now."""
+    from tenuto import catalog
+    from tenuto.cli.config import load_config
+    from tenuto.cli.keys_file import provider_statuses
+    from tenuto.cli.session.models import model_ids
+
+    model, colon, _effort = typed.rpartition(":")
+    if colon:
+        provider, _slash, name = model.partition("/")
+        for effort in catalog.model_traits(provider, name).efforts or ():
+            yield Item(f"{model}:{effort}")
+        return
+    for alias, full in load_config().document.get("aliases", {}).items():
+        yield Item(alias, help=full)
+    usable = (
+        set() if typed else {one.name for one in provider_statuses() if one.key in ("set", "kept") or one.row.plays}
+    )
+    for id in model_ids():
+        provider, _slash, name = id.partition("/")
+        if id.startswith(typed) and (not usable or provider in usable):
+            yield Item(id, help=catalog.model_traits(provider, name).family)
+
+
+complete_model = _completer(_models)
 
 
 @_completer
 def complete_fallback(ctx: click.Context, typed: str) -> Iterator[Item]:
     """Complete the last model of a list with commas."""
-    del ctx
     before, comma, last = typed.rpartition(",")
-    for item in _models(last):
-        yield Item(f"{before}{comma}{item.value}", help=item.help)
-
-
-def _models(typed: str) -> Iterator[Item]:
-    """Yield the models that start as typed, after a colon their efforts; without text, those that can be used now."""
-    from tenuto import catalog
-    from tenuto.cli.session.models import model_ids
-    from tenuto.core.provider import ModelTraits
-
-    def traits(model: str) -> ModelTraits:
-        provider, _, name = model.partition("/")
-        return catalog.model_traits(provider, name)
-
-    model, colon, _ = typed.rpartition(":")
-    if colon:
-        for effort in traits(model).efforts or ():
-            yield Item(f"{model}:{effort}")
-        return
-    ids = model_ids()
-    if not typed:
-        from tenuto.cli.keys_file import provider_statuses
-
-        usable = {status.name for status in provider_statuses() if status.key in ("set", "kept") or status.row.plays}
-        ids = [id for id in ids if id.partition("/")[0] in usable] or ids
-    for id in ids:
-        if id.startswith(typed):
-            yield Item(id, help=traits(id).family)
+    return (Item(f"{before}{comma}{item.value}", help=item.help) for item in _models(ctx, last))
 
 
 @_completer
 def complete_session(ctx: click.Context, typed: str) -> Iterator[Item]:
     """Complete recent sessions of a store file: by name if a shell takes it unquoted, else by a prefix of the ID."""
     from tenuto.cli.config import default_options
-    from tenuto.cli.store import short_id, store_file
+    from tenuto.cli.store import recent_sessions, short_id, store_file
     from tenuto.cli.terminal.text import one_line
+    from tenuto.store.sessions import list_lines
 
     place = ctx.params.get("store") or default_options("sessions", ctx.find_root().params.get("profile")).get("store")
     file = store_file(place)
     if file is None or not file.exists():  # a database server would take too long
         return
-    from tenuto.store.sessions import ListQuery, list_lines
-
-    query = ListQuery(agent="", status=None, archived=False, order="updated", limit=_MAX_SESSIONS, after="")
-    lines = list_lines(file, query)
+    lines = list_lines(file, recent_sessions(_MAX_SESSIONS))
     if lines:
         yield Item("last", help="the most recent session")
     for line in lines:
         named = _UNQUOTED_NAME.fullmatch(line.name) is not None
         choices = (line.name if named else "", short_id(line.id), line.id)
         value = next((choice for choice in choices if choice and choice.startswith(typed)), "")
+        title = line.title if value == line.name else line.name or line.title
         if value:
-            yield Item(
-                value, help=one_line(line.title if value == line.name else line.name or line.title, _TITLE_LENGTH)
-            )
+            yield Item(value, help=one_line(title, _TITLE_LENGTH))
 
 
 @_completer
-def complete_tool(ctx: click.Context, typed: str) -> Iterable[str]:
+def complete_tool(_ctx: click.Context, _typed: str) -> Iterable[str]:
     from tenuto.tools.builtin import BUILTIN
 
-    del ctx, typed
     return BUILTIN
 
 
 @_completer
-def complete_provider(ctx: click.Context, typed: str) -> Iterable[str]:
+def complete_provider(_ctx: click.Context, _typed: str) -> Iterable[str]:
     from tenuto.cli.keys_file import provider_statuses
 
-    del ctx, typed
     return [status.name for status in provider_statuses() if not status.row.retired]
 
 
 @_completer
-def complete_stored_key(ctx: click.Context, typed: str) -> Iterable[str]:
+def complete_stored_key(_ctx: click.Context, _typed: str) -> Iterable[str]:
     from tenuto.cli.keys_file import read_keys
 
-    del ctx, typed
     return read_keys(strict=False)
 
 
 @_completer
-def complete_profile(ctx: click.Context, typed: str) -> Iterable[str]:
+def complete_profile(_ctx: click.Context, _typed: str) -> Iterable[str]:
     from tenuto.cli.config import load_config
 
-    del ctx, typed
     return list(load_config().document.get("profiles", {}))
 
 
 @_completer
-def complete_setting(ctx: click.Context, typed: str) -> Iterable[str]:
-    from tenuto.cli.config import KEYS
+def complete_setting(_ctx: click.Context, _typed: str) -> Iterable[str]:
+    from tenuto.cli.config import DEFAULTS
 
-    del ctx, typed
-    return (*KEYS, "profile")
+    return (*DEFAULTS, "profile")
 
 
 @_completer
-def complete_embedding_model(ctx: click.Context, typed: str) -> Iterable[str]:
-    from tenuto.catalog import PROVIDERS
+def complete_embedding_model(_ctx: click.Context, _typed: str) -> Iterable[str]:
+    from tenuto.cli.embeddings import default_models
 
-    del ctx, typed
-    rows = {row.name: row for row in PROVIDERS.values() if row.embeddings.default_model}
-    return [f"{name}/{row.embeddings.default_model}" for name, row in rows.items()]
+    return default_models().values()

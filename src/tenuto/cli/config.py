@@ -5,6 +5,7 @@ Precedence: option, environment, profile, file, default.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,46 +20,25 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import ProviderConfig
 
 
-_NEW = ("run", "chat")
-_RUN = ("run", "chat", "resume")
-
-
-class Key(NamedTuple):
-    """A setting that stands for an option."""
-
-    commands: tuple[str, ...] = ()
-    """The commands with the option; empty for all that have it."""
-    parameter: str = ""
-    """The parameter of the option if it has another name."""
-    variable: str = ""
-    """The environment variable that overrides the setting."""
-    default: object = None
-
-
-KEYS = {
-    "model": Key(_NEW, variable="TENUTO_MODEL"),
-    "system": Key(_NEW),
-    "effort": Key(_NEW),
-    "max_tokens": Key(_NEW),
-    "options": Key(_NEW, "option"),
-    "allow_unverified": Key(_NEW, default=False),
-    "fallback": Key(_RUN),
-    "tools": Key(_RUN, "tool"),
-    "root": Key(_RUN, default="."),
-    "approve": Key(_RUN, default="ask"),
-    "allow": Key(_RUN),
-    "deny": Key(_RUN),
-    "max_turns": Key(_RUN, default=100),
-    "max_usd": Key(_RUN),
-    "max_tokens_total": Key(_RUN),
-    "timeout": Key(_RUN),
-    "quiet": Key(_RUN, default=False),
-    "hide_thinking": Key(_RUN, default=False),
-    "usage": Key(_RUN, default=False),
-    "store": Key(variable="TENUTO_STORE"),
-    "color": Key(default="auto"),
+_NAMES = """
+model system effort max_tokens options allow_unverified fallback tools root approve allow deny max_turns max_usd
+max_tokens_total timeout quiet hide_thinking usage store color
+"""
+DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(_NAMES.split()),
+    **dict.fromkeys(("allow_unverified", "quiet", "hide_thinking", "usage"), False),
+    "root": ".",
+    "approve": "ask",
+    "max_turns": 100,
+    "color": "auto",
 }
-"""The settings of the file and of each profile; `config_schema` has their types."""
+"""The settings of the file and of each profile that stand for an option; `config_schema` has their types."""
+VARIABLES = {"model": "TENUTO_MODEL", "store": "TENUTO_STORE"}
+"""The environment variables that override settings."""
+PARAMETERS = {"options": "option", "tools": "tool"}
+"""The parameters of options with another name."""
+_FOR_ALL = ("store", "color")
+_FOR_NEW_SESSIONS = ("model", "system", "effort", "max_tokens", "options", "allow_unverified")
 
 BOM = "\ufeff"
 """The byte order mark that some editors write at the start of a UTF-8 file."""
@@ -129,8 +109,8 @@ def read_toml(text: str, path: Path) -> dict[str, Any]:
         return tomllib.loads(text.removeprefix(BOM))
     except tomllib.TOMLDecodeError as exc:
         end = f"(at line {text.count(chr(10)) + 1}, column {len(text) - text.rfind(chr(10))}, the end of the file)"
-        said = str(exc).replace("(at end of document)", end)
-        raise ConfigError(f"{path} cannot be read as TOML: {said}", hint=_BY_HAND) from None
+        reason = str(exc).replace("(at end of document)", end)
+        raise ConfigError(f"{path} cannot be read as TOML: {reason}", hint=_BY_HAND) from None
     except RecursionError:
         raise ConfigError(f"{path} cannot be read as TOML: it is nested too deeply", hint=_BY_HAND) from None
 
@@ -175,16 +155,16 @@ def effective_settings(config: Config, profile: str | None) -> dict[str, Setting
     name = config.profile(profile)
     own = config.document.get("profiles", {}).get(name, {}) if name else {}
     found = {}
-    for key, of in KEYS.items():
-        variable = settings.getenv(of.variable) if of.variable else ""
-        if variable:
-            found[key] = Setting(variable, "environment", of.variable)
+    for key, default in DEFAULTS.items():
+        variable = VARIABLES.get(key, "")
+        if value := variable and settings.getenv(variable):
+            found[key] = Setting(value, "environment", variable)
         elif key in own:
             found[key] = Setting(own[key], "profile", name)
         elif key in config.document:
             found[key] = Setting(config.document[key], "file", str(config.path))
         else:
-            found[key] = Setting(of.default, "default")
+            found[key] = Setting(default, "default")
     return found
 
 
@@ -204,38 +184,40 @@ def default_options(verb: str, profile: str | None = None) -> dict[str, Any]:
 
         holds = effective_settings(Config(Path("config.toml"), {}, exists=False), "")
     return {
-        of.parameter or key: _option_value(key, holds[key].value)
-        for key, of in KEYS.items()
-        if holds[key].source != "default" and (not of.commands or verb in of.commands)
+        PARAMETERS.get(key, key): _option_value(key, setting.value)
+        for key, setting in holds.items()
+        if setting.source != "default" and _has_setting(verb, key)
     }
+
+
+def _has_setting(verb: str, key: str) -> bool:
+    """Whether a command takes a setting, if it has the option."""
+    return key in _FOR_ALL or verb in ("run", "chat") or (verb == "resume" and key not in _FOR_NEW_SESSIONS)
 
 
 def _option_value(key: str, value: Any) -> Any:
     """Convert a setting to the value of its option."""
-    match key:
-        case "options":
-            import json
+    if key == "options":
+        import json
 
-            return tuple(f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in value.items())
-        case "fallback":
-            return ",".join(value)
-        case "max_usd":
-            return str(value)
-        case _:
-            return tuple(value) if isinstance(value, list) else value
+        return tuple(f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in value.items())
+    if key == "fallback":
+        return ",".join(value)
+    return str(value) if key == "max_usd" else tuple(value) if isinstance(value, list) else value
 
 
 def default_map(command: click.Command, verb: str, profile: str | None) -> dict[str, Any]:
     """Return click's `default_map` for a command and its subcommands."""
-    return _command_defaults(command, default_options(verb, profile))
 
+    def defaults(command: click.Command) -> dict[str, Any]:
+        names = {option.name for option in command.params if isinstance(option, click.Option)}
+        below = command.commands.items() if isinstance(command, click.Group) else ()
+        return {name: values[name] for name in names & values.keys() if name} | {
+            name: defaults(subcommand) for name, subcommand in below
+        }
 
-def _command_defaults(command: click.Command, values: Mapping[str, Any]) -> dict[str, Any]:
-    names = {option.name for option in command.params if isinstance(option, click.Option)}
-    found = {name: value for name, value in values.items() if name in names}
-    if isinstance(command, click.Group):
-        found |= {name: _command_defaults(below, values) for name, below in command.commands.items()}
-    return found
+    values = default_options(verb, profile)
+    return defaults(command)
 
 
 def configured_providers() -> dict[str, ProviderConfig]:
@@ -255,27 +237,18 @@ def _provider_config(path: Path, name: str, table: Mapping[str, Any]) -> Provide
         raise ConfigError(
             f"{path}: providers.{name} is an unknown provider and has no base_url: {closest_names(name, PROVIDERS)}"
         )
-    made: ProviderConfig = {}
-    if "base_url" in table:
-        made["base_url"] = table["base_url"]
-    if "dialect" in table:
-        made["dialect"] = table["dialect"]
-    if "headers" in table:
-        made["headers"] = dict(table["headers"])
+    made: Any = {name: table[name] for name in ("base_url", "dialect", "headers") if name in table}
     variable = table.get("key_env", "")
     if key := variable and settings.getenv(variable):
         made["api_key"] = key
     elif variable and not is_known_provider(name):
-        made["api_key"] = _missing_key(name, variable)
-    return made
+        made["api_key"] = functools.partial(_raise_missing_key, name, variable)
+    config: ProviderConfig = made
+    return config
 
 
-def _missing_key(name: str, variable: str) -> Any:
-    """Return a key function that raises `MissingKey`: only a request to this provider needs the key."""
+def _raise_missing_key(name: str, variable: str) -> str:
+    """Raise `MissingKey` when a request to this provider needs the key."""
+    from tenuto.errors import MissingKey
 
-    def key() -> str:
-        from tenuto.errors import MissingKey
-
-        raise MissingKey(name, (variable,))
-
-    return key
+    raise MissingKey(name, (variable,))

@@ -46,64 +46,49 @@ def _missing_key_hint(exc: errors.MissingKey) -> str:
     return f"{f'set {names}, or ' if names else ''}run tenuto keys set {exc.provider} (or try -m sim/anthropic)"
 
 
-def _in_use_hint(exc: errors.SessionInUse) -> str:
-    return f"wait, or take over with: tenuto resume {exc.session} --takeover"
-
-
-def _provider_hint(exc: errors.UnknownProvider) -> str:
-    return "" if exc.suggestions else "list providers with tenuto providers; a model is written provider/model"
-
-
 def _unsupported_hint(exc: errors.UnsupportedModel) -> str:
     allow = ", or pass --allow-unverified" if "allow_unverified=True" in exc.reason else ""
     return f"choose another model with -m{allow}"
 
 
-def _model_hint(model: str) -> list[str]:
-    from tenuto.cli.session.models import suggest_models
-
-    names = suggest_models(model) if model else []
-    return [f"use {' or '.join(names)}"] if names else []
-
-
-def _fixed_hint(text: str) -> Callable[[Any], str]:
-    return lambda _: text
-
-
-def _disk_full_hint(exc: OSError) -> str:
-    return "free some space or choose another place" if exc.errno in _DISK_FULL else ""
-
-
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
-_TOO_LONG = "context too long; use fork --at N, or a model with a larger context window (-m)"
 _NETWORK = "check your network, then resume"
-TABLE: tuple[tuple[type[BaseException], ExitCode, Callable[[Any], str]], ...] = (
+_PROVIDERS = "list providers with tenuto providers; a model is written provider/model"
+TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], ...] = (
     (errors.MissingKey, ExitCode.MISSING_KEY, _missing_key_hint),
-    (errors.AuthenticationFailed, ExitCode.MISSING_KEY, _fixed_hint("check the key, then resume")),
-    (errors.RateLimited, ExitCode.BUSY, _fixed_hint("wait, then resume")),
-    (errors.Unavailable, ExitCode.BUSY, _fixed_hint("wait, then resume")),
-    (errors.QuotaExceeded, ExitCode.FAILED, _fixed_hint("add credit or change the plan, then resume")),
-    (errors.NotFound, ExitCode.USAGE, _fixed_hint("check the model name or pass another with -m")),
-    (errors.ContextTooLong, ExitCode.FAILED, _fixed_hint(_TOO_LONG)),
-    (errors.ConnectionFailed, ExitCode.FAILED, _fixed_hint(_NETWORK)),
-    (errors.TimedOut, ExitCode.FAILED, _fixed_hint(_NETWORK)),
-    (errors.UnsupportedModel, ExitCode.USAGE, _unsupported_hint),
-    (errors.UnsupportedContent, ExitCode.USAGE, _fixed_hint("choose another model with -m")),
-    (errors.UnknownProvider, ExitCode.USAGE, _provider_hint),
-    (errors.MissingTool, ExitCode.USAGE, lambda exc: f"add -T MODULE:{exc.name}"),
-    (errors.LimitReached, ExitCode.LIMIT, _fixed_hint("")),
-    (errors.SchemaMismatch, ExitCode.CHECK_FAILED, _fixed_hint("resume and describe what is wrong")),
-    (errors.SessionInUse, ExitCode.SESSION, _in_use_hint),
+    (errors.AuthenticationFailed, ExitCode.MISSING_KEY, "check the key, then resume"),
+    (errors.RateLimited, ExitCode.BUSY, "wait, then resume"),
+    (errors.Unavailable, ExitCode.BUSY, "wait, then resume"),
+    (errors.QuotaExceeded, ExitCode.FAILED, "add credit or change the plan, then resume"),
+    (errors.NotFound, ExitCode.USAGE, "check the model name or pass another with -m"),
     (
-        errors.LeaseLost,
-        ExitCode.SESSION,
-        _fixed_hint("another process took it over; see tenuto show, or use --takeover"),
+        errors.ContextTooLong,
+        ExitCode.FAILED,
+        "context too long; use fork --at N, or a model with a larger context window (-m)",
     ),
-    (errors.SessionNotFound, ExitCode.SESSION, _fixed_hint("list them with tenuto sessions")),
-    (errors.StoreError, ExitCode.SESSION, _fixed_hint("")),
-    (errors.RunCancelled, ExitCode.INTERRUPTED, _fixed_hint("")),
-    (errors.TenutoError, ExitCode.FAILED, _fixed_hint("")),
-    (OSError, ExitCode.FAILED, _disk_full_hint),
+    (errors.ConnectionFailed, ExitCode.FAILED, _NETWORK),
+    (errors.TimedOut, ExitCode.FAILED, _NETWORK),
+    (errors.UnsupportedModel, ExitCode.USAGE, _unsupported_hint),
+    (errors.UnsupportedContent, ExitCode.USAGE, "choose another model with -m"),
+    (errors.UnknownProvider, ExitCode.USAGE, lambda exc: "" if exc.suggestions else _PROVIDERS),
+    (errors.MissingTool, ExitCode.USAGE, lambda exc: f"add -T MODULE:{exc.name}"),
+    (errors.LimitReached, ExitCode.LIMIT, ""),
+    (errors.SchemaMismatch, ExitCode.CHECK_FAILED, "resume and describe what is wrong"),
+    (
+        errors.SessionInUse,
+        ExitCode.SESSION,
+        lambda exc: f"wait, or take over with: tenuto resume {exc.session} --takeover",
+    ),
+    (errors.LeaseLost, ExitCode.SESSION, "another process took it over; see tenuto show, or use --takeover"),
+    (errors.SessionNotFound, ExitCode.SESSION, "list them with tenuto sessions"),
+    (errors.StoreError, ExitCode.SESSION, ""),
+    (errors.RunCancelled, ExitCode.INTERRUPTED, ""),
+    (errors.TenutoError, ExitCode.FAILED, ""),
+    (
+        OSError,
+        ExitCode.FAILED,
+        lambda exc: "free some space or choose another place" if exc.errno in _DISK_FULL else "",
+    ),
 )
 """Exit code and hint by error class. The first class that matches counts."""
 
@@ -114,9 +99,13 @@ def explain_error(error: BaseException, *, model: str = "") -> Explanation:
         if isinstance(error, type_):
             # these remedies are for callers of the library
             notes = [note for note in getattr(error, "__notes__", ()) if "session.handover(" not in note]
-            if isinstance(error, errors.NotFound | errors.UnsupportedModel):
-                notes += _model_hint(model or getattr(error, "model", ""))
-            return Explanation(code, _describe_error(error), "; ".join(filter(None, (*notes, hint(error)))))
+            name = model or getattr(error, "model", "")
+            if name and isinstance(error, errors.NotFound | errors.UnsupportedModel):
+                from tenuto.cli.session.models import suggest_models
+
+                notes += [f"use {' or '.join(names)}"] if (names := suggest_models(name)) else []
+            text = hint if isinstance(hint, str) else hint(error)
+            return Explanation(code, _describe_error(error), "; ".join(filter(None, (*notes, text))))
     message = f"internal error (please report): {type(error).__name__}: {error}"
     return Explanation(ExitCode.FAILED, message, "run with TENUTO_DEBUG=1 for details")
 

@@ -7,7 +7,6 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +14,7 @@ import click
 
 from tenuto.cli.terminal.output import BrokenOutput, print_text
 from tenuto.errors import TenutoError
+from tenuto.store.locks import rename_new
 
 
 @contextmanager
@@ -41,22 +41,22 @@ def file_lock(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_open(
-    path: Path, put: Callable[[Path, Path], object] = Path.replace, *, mode: int = 0o666
+    path: Path, publish: Callable[[Path, Path], object] = Path.replace, *, mode: int = 0o666
 ) -> Iterator[BinaryIO]:
-    """Open a temporary file next to `path`; `put` renames it to `path` after it is synced.
+    """Open a temporary file next to `path`; `publish` renames it to `path` after it is synced.
 
     On an error `path` is unchanged and the temporary file is deleted. Raise `OSError`.
     """
-    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
     try:
-        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        put(beside, path)
+        publish(temporary, path)
     finally:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
 
 
 def write_private(path: Path, text: str) -> None:
@@ -72,9 +72,9 @@ def write_private(path: Path, text: str) -> None:
 
 
 def _write_failed(path: Path, exc: OSError) -> TenutoError:
-    told = TenutoError(f"{path} cannot be written, and is as it was: {exc.strerror or exc}")
-    told.add_note("make it possible, or set TENUTO_HOME to another folder")
-    return told
+    error = TenutoError(f"{path} cannot be written and is unchanged: {exc.strerror or exc}")
+    error.add_note("change its permissions or free some space, or set TENUTO_HOME to another directory")
+    return error
 
 
 class OutputFile:
@@ -83,134 +83,78 @@ class OutputFile:
     Links are followed. Pipes and devices are written to, not replaced.
     """
 
-    def __init__(self, named: str) -> None:
+    def __init__(self, named: str, *, overwrite: bool = True) -> None:
         self.named = named
+        self._overwrite = overwrite
         try:
             self._path = Path(named).expanduser().resolve()
             self._is_plain = self._path.is_file() or not self._path.exists()
-        except (OSError, ValueError, RuntimeError) as exc:  # a loop of links, a name with a zero in it, no such user
-            raise click.UsageError(f"--out {named!r} cannot be written: {_reason(exc)}") from None
-        why = self._refused()
-        if why:
-            raise click.UsageError(f"--out {named!r} cannot be written: {why}")
+            problem = self._find_problem()
+        except (OSError, ValueError, RuntimeError) as exc:  # a loop of links, a name with a zero byte, an unknown user
+            problem = getattr(exc, "strerror", None) or str(exc)
+        if problem:
+            raise click.UsageError(f"--out {named!r} cannot be written: {problem}")
 
-    def _refused(self) -> str:
-        folder = self._path.parent
-        if not is_file_name(self.named):
-            return "it names no file"
-        if self._path.is_dir():
-            return "it is a folder; name a file in it"
-        if not folder.is_dir():
-            return f"there is no folder {str(folder)!r}; make it first"
-        if self._path.exists() and not os.access(self._path, os.W_OK):
-            return "it may not be written"
-        if self._is_plain and not os.access(folder, os.W_OK | os.X_OK):
-            return f"nothing may be written in the folder {str(folder)!r}"
-        return ""
+    def _find_problem(self) -> str:
+        directory = self._path.parent
+        if not self.named.strip() or self.named.endswith(("/", os.sep)) or self._path.is_dir():
+            return "it is a directory; name a file in it"
+        if not directory.is_dir():
+            return f"directory {str(directory)!r} does not exist"
+        if self._path.is_file() and not self._overwrite:
+            return "it already exists (use --force)"
+        needed = [self._path] * self._path.exists() + [directory] * self._is_plain  # for the temporary file
+        blocked = [path for path in needed if not os.access(path, os.W_OK | (os.X_OK if path is directory else 0))]
+        return f"no permission to write {blocked[0]}" if blocked else ""
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Open the file; its content appears when the block ends without an error. Raise `OSError`."""
+        with atomic_open(self._path, self._publish) if self._is_plain else self._path.open("wb") as file:
+            yield file
 
     def write(self, text: str) -> None:
         """Write the text as UTF-8. Raise `OSError`; the file is unchanged then."""
-        data = text.encode("utf-8", "backslashreplace")
-        if not self._is_plain:
-            with self._path.open("wb") as file:
-                file.write(data)
+        with self.open() as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+
+    def _publish(self, temporary: Path, path: Path) -> None:
+        """Rename the temporary file; keep the mode of an existing one, unless it appeared meanwhile."""
+        if self._overwrite:
+            with suppress(FileNotFoundError):  # there was none before
+                temporary.chmod(path.stat().st_mode & 0o7777)
+            temporary.replace(path)
             return
-        with atomic_open(self._path, _replace_keeping_mode) as file:
-            file.write(data)
-
-
-def _replace_keeping_mode(beside: Path, path: Path) -> None:
-    """Replace a file, keeping its mode."""
-    with suppress(FileNotFoundError):  # there was none before
-        beside.chmod(path.stat().st_mode & 0o7777)
-    beside.replace(path)
-
-
-def is_file_name(name: str) -> bool:
-    """Whether a text can name a file."""
-    return bool(name.strip()) and not name.endswith(("/", os.sep))
-
-
-def _reason(exc: Exception) -> str:
-    return getattr(exc, "strerror", None) or str(exc)
+        try:
+            rename_new(temporary, path)
+        except FileExistsError:
+            raise click.UsageError(f"--out {self.named!r} exists now (use --force)") from None
 
 
 ExportWriter = Callable[[bytes], object]
-"""Takes a piece of what is written."""
 
 
 @contextmanager
-def export_target(named: str | None, *, force: bool, spelt: Callable[[str], str]) -> Iterator[ExportWriter]:
+def export_target(named: str | None, *, force: bool, escape: Callable[[str], str]) -> Iterator[ExportWriter]:
     """Yield a function that writes bytes to a file, or to stdout for None and `-`.
 
-    The file appears when the block ends without an error. Raise `click.UsageError` if it exists, unless `force`, and
-    `BrokenOutput` if stdout is closed. On a terminal, text is passed through `spelt`.
+    Raise `click.UsageError` for a file that exists, unless `force`, and `BrokenOutput` if stdout is closed. On a terminal,
+    text is passed through `escape`.
     """
-    if named is None or named == "-":
-        with _write_stdout(spelt) as put:
-            yield put
-        return
-    path = _check_target(named, force=force)
-    if path.exists() and not path.is_file():  # a pipe, a device: there is nothing to replace
-        with _explain_errors(named), path.open("wb") as file:
-            yield file.write
-        return
-    with _explain_errors(named), atomic_open(path, partial(_publish, named, force=force)) as file:
-        yield file.write
-
-
-def _check_target(named: str, *, force: bool) -> Path:
-    """Return the path. Raise `click.UsageError` if it cannot be written."""
-    try:
-        path = Path(named).expanduser()
-        if "\0" in named:
-            raise ValueError("no file can have a zero in its name")
-        if path.is_dir() or not path.name:
-            raise click.UsageError(f"--out {named!r} is a folder: name a file in it")
-        if path.is_file() and not force:
-            raise click.UsageError(f"--out {named!r} is there already: name another file, or say --force")
-        if not path.parent.is_dir():
-            raise click.UsageError(f"--out {named!r}: there is no folder {str(path.parent)!r}; make it first")
-    except (OSError, ValueError, RuntimeError) as exc:  # a loop of links, no such user
-        raise click.UsageError(f"--out {named!r} cannot be written: {getattr(exc, 'strerror', None) or exc}") from None
-    return path
-
-
-@contextmanager
-def _explain_errors(named: str) -> Iterator[None]:
-    """Turn `OSError` into `TenutoError` with the file name."""
-    try:
-        yield
-    except OSError as exc:
-        raise TenutoError(f"{named!r} cannot be written, and nothing of it was: {exc.strerror or exc}") from exc
-
-
-def _publish(named: str, beside: Path, path: Path, *, force: bool) -> None:
-    """Rename the temporary file. If another process created the file meanwhile, refuse without loss."""
-    if force:
-        beside.replace(path.resolve())
-        return
-    try:
-        os.link(beside, path)
-    except FileExistsError:
-        raise click.UsageError(f"--out {named!r} is there by now: name another file, or say --force") from None
-    except OSError:  # a file system without links
-        beside.rename(path)
-
-
-@contextmanager
-def _write_stdout(spelt: Callable[[str], str]) -> Iterator[ExportWriter]:
-    """Write bytes through the buffer of stdout, or text on a terminal."""
-    stream = sys.stdout
-    buffer = getattr(stream, "buffer", None)
-    shown = stream is not None and not stream.closed and stream.isatty()
-    if shown or buffer is None:
-        spell = spelt if shown else str
-        yield lambda piece: print_text(spell(piece.decode("utf-8", "surrogatepass")), escape=False)
-        return
-    try:
-        stream.flush()
-        yield buffer.write
-        buffer.flush()
-    except BrokenPipeError:
-        raise BrokenOutput from None
+    stream, buffer = sys.stdout, getattr(sys.stdout, "buffer", None)
+    if named not in (None, "-"):
+        try:
+            with OutputFile(named, overwrite=force).open() as file:
+                yield file.write
+        except OSError as exc:
+            raise TenutoError(f"{named!r} cannot be written, and nothing of it was: {exc.strerror or exc}") from exc
+    elif buffer is None or stream.isatty():
+        show = escape if buffer is not None else str
+        yield lambda piece: print_text(show(piece.decode("utf-8", "surrogatepass")), escape=False)
+    else:
+        try:
+            stream.flush()
+            yield buffer.write
+            buffer.flush()
+        except BrokenPipeError:
+            raise BrokenOutput from None

@@ -54,32 +54,22 @@ def read_keys(*, strict: bool = True) -> dict[str, str]:
     return keys
 
 
-def _unusable_file(path: Path, why: str) -> ConfigError:
-    return ConfigError(f"{path} {why}", hint="fix or delete it, then set the keys again: tenuto keys set PROVIDER")
+def _unusable_file(path: Path, reason: str) -> ConfigError:
+    return ConfigError(f"{path} {reason}", hint="fix or delete it, then set the keys again: tenuto keys set PROVIDER")
 
 
 def save_key(name: str, key: str) -> bool:
-    """Save a key; return whether it replaced one.
+    """Save a key, or delete it (empty); return whether there was one.
 
     Raise `ConfigError` if the file cannot be read, `TenutoError` if it cannot be written.
     """
-    with file_lock(keys_path()):
-        keys = read_keys(strict=False)
-        _write_keys({**keys, name: key})
-    return name in keys
-
-
-def delete_key(name: str) -> bool:
-    """Delete a key; return whether it existed. Raise the errors of `save_key`."""
-    if name not in read_keys(strict=False):
+    if not key and name not in read_keys(strict=False):
         return False
     with file_lock(keys_path()):
-        _write_keys({other: key for other, key in read_keys(strict=False).items() if other != name})
-    return True
-
-
-def _write_keys(keys: dict[str, str]) -> None:
-    write_private(keys_path(), json.dumps(keys, indent=2) + "\n")
+        keys = read_keys(strict=False)
+        existed = keys.pop(name, None) is not None
+        write_private(keys_path(), json.dumps({**keys, name: key} if key else keys, indent=2) + "\n")
+    return existed
 
 
 def clean_key(text: str) -> str:
@@ -122,26 +112,18 @@ def key_variables(name: str) -> tuple[str, ...]:
     from tenuto.catalog import find_provider, is_known_provider
 
     row = find_provider(name) if is_known_provider(name) else None
-    table = _provider_table(row.name if row else name)
-    configured = (table["key_env"],) if table.get("key_env") else ()
-    if row is None or not _is_own_host(table.get("base_url", ""), row):
-        return configured
-    return (*configured, *row.key_env, *row.bearer_env)
-
-
-def _provider_table(name: str) -> dict[str, Any]:
-    """Return the config table of a provider, also if it has the name of an alias."""
-    from tenuto.catalog import find_provider, is_known_provider
-
-    for configured, table in load_config().document.get("providers", {}).items():
-        if configured == name or (is_known_provider(configured) and find_provider(configured).name == name):
-            return dict(table)
-    return {}
-
-
-def _is_own_host(url: str, row: Provider) -> bool:
-    hosts = {urlsplit(known).netloc for known in (row.base_url, *row.base_urls.values())}
-    return not url or urlsplit(url).netloc in hosts
+    table: dict[str, Any] = {}
+    for configured, entry in load_config().document.get("providers", {}).items():
+        if configured == name or (row and is_known_provider(configured) and find_provider(configured) is row):
+            table = entry
+            break
+    variables = (table["key_env"],) if table.get("key_env") else ()
+    url = table.get("base_url", "")
+    if row is None or (
+        url and urlsplit(url).netloc not in {urlsplit(own).netloc for own in (row.base_url, *row.base_urls.values())}
+    ):
+        return variables
+    return (*variables, *row.key_env, *row.bearer_env)
 
 
 def key_source(name: str) -> str:
@@ -194,14 +176,17 @@ def provider_statuses() -> Iterator[ProviderStatus]:
     from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
 
     custom = configured_providers()
-    for name, config in custom.items():
-        known = is_known_provider(name)
+    for name in (*custom, *(name for name, row in PROVIDERS.items() if name == row.name and name not in custom)):
+        config, known = custom.get(name, {}), is_known_provider(name)
         row = find_provider(name) if known else provider_or_default(name, config.get("dialect") or "openai-chat")
-        needs_key = row.auth != "none" and ("api_key" in config or known)
-        yield _provider_status(name, row, config.get("base_url") or row.base_url, custom=True, needs_key=needs_key)
-    for name, row in PROVIDERS.items():
-        if name == row.name and name not in custom:  # other names are aliases
-            yield _provider_status(name, row, row.base_url, custom=False, needs_key=row.auth != "none")
+        where = key_source(name)
+        key: Literal["set", "kept", "missing", "not needed"] = "not needed"
+        if where:
+            key = "kept" if where == keys_path().name else "set"
+        elif row.auth != "none" and ("api_key" in config or known):
+            key = "missing"
+        base_url = config.get("base_url") or row.base_url
+        yield ProviderStatus(name, row, base_url, key, where, key_variables(name), name in custom)
 
 
 def providers_with_key() -> Iterator[str]:
@@ -209,11 +194,3 @@ def providers_with_key() -> Iterator[str]:
     for provider in provider_statuses():
         if provider.key in ("set", "kept") or (provider.custom and provider.key == "not needed"):
             yield provider.name
-
-
-def _provider_status(name: str, row: Provider, base_url: str, *, custom: bool, needs_key: bool) -> ProviderStatus:
-    where = key_source(name)
-    key: Literal["set", "kept", "missing", "not needed"] = "missing" if needs_key else "not needed"
-    if where:
-        key = "kept" if where == keys_path().name else "set"
-    return ProviderStatus(name, row, base_url, key, where, key_variables(name), custom)

@@ -13,12 +13,12 @@ from contextlib import suppress
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import tenuto
 from tenuto.cli.complete import complete_profile
-from tenuto.cli.group import CommandGroup
 from tenuto.cli.terminal.output import BrokenOutput, flush_output, silence_stdout
-from tenuto.cli.terminal.text import escape_control
+from tenuto.cli.terminal.text import closest_names, escape_control
 
 _COMMANDS = """
 run        Send a prompt, run tools, print the answer.
@@ -43,6 +43,12 @@ doctor     Check the installation.
 completion Print a shell completion script.
 """
 COMMANDS = dict(line.split(maxsplit=1) for line in _COMMANDS.splitlines() if line)
+_SECTIONS = {
+    "Talk": "run chat resume",
+    "Sessions": "sessions show fork handover audit export import store",
+    "Models": "models providers tools embed sim",
+    "Setup": "keys config doctor completion",
+}
 
 _EXAMPLES = """\b
 Examples:
@@ -54,12 +60,25 @@ Examples:
 
 \b
 Exit codes:
-  0 done                        5 limit reached
+  0 done                        5 limit reached or answer truncated
   1 the run failed              6 approval pending or denied
   2 usage or settings           7 session or store unusable
   3 API key missing or rejected 8 audit findings or schema mismatch
   4 rate limited or overloaded  129, 130, 143 stopped by signal; session saved
 """
+
+
+class CommandGroup(click.Group):
+    """A group that suggests names for an unknown subcommand, and passes its options on as defaults."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        name, names = args[0], self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            raise click.UsageError(f"unknown command {name!r}; {closest_names(name, names)}", ctx)
+        own = {key for key in ctx.params if ctx.get_parameter_source(key) is not ParameterSource.DEFAULT}
+        configured = (ctx.default_map or {}).get(name) or {}
+        ctx.default_map = {name: {**configured, **{key: ctx.params[key] for key in own}}}
+        return super().resolve_command(ctx, args)
 
 
 class LazyGroup(CommandGroup):
@@ -85,26 +104,26 @@ class LazyGroup(CommandGroup):
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args[:1] == ["help"]:
+        if args[:1] == ["help"] or not (args or ctx.resilient_parsing):
             args = [*args[1:], "--help"]
         elif args[:1] == ["version"]:
             args = ["--version"]
-        elif not args and not ctx.resilient_parsing:
-            args = ["--help"]
         return super().parse_args(ctx, _move_profile_first(args))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         resolved = super().resolve_command(ctx, args)
-        if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not _asks_for_help(ctx, args):
+        options = args[: args.index("--")] if "--" in args else args
+        needs_help = any(option in ctx.help_option_names for option in options)  # even if the config file is invalid
+        if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not needs_help:
             from tenuto.cli.config import default_map
 
             ctx.default_map = {args[0]: default_map(resolved[1], args[0], ctx.params.get("profile"))}
         return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name]) for name in names.split()])
 
 
 def module_of(name: str) -> str:
@@ -120,12 +139,6 @@ def _move_profile_first(args: list[str]) -> list[str]:
             end = at + 1 + (arg == "--profile")
             return [*args[at:end], *args[:at], *args[end:]]
     return args
-
-
-def _asks_for_help(ctx: click.Context, args: list[str]) -> bool:
-    """Show help even if the config file is invalid."""
-    options = args[: args.index("--")] if "--" in args else args
-    return any(option in ctx.help_option_names for option in options)
 
 
 @click.group(cls=LazyGroup, epilog=_EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})

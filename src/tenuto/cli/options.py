@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,13 +12,18 @@ import click
 from click.core import ParameterSource
 
 from tenuto.cli.complete import (
+    Completer,
     complete_directory,
     complete_fallback,
     complete_file,
     complete_model,
+    complete_provider,
     complete_session,
     complete_tool,
 )
+from tenuto.cli.config import load_config
+from tenuto.cli.store import check_store_directory
+from tenuto.cli.terminal.text import closest_names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -72,12 +78,7 @@ class RunOptions:
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 CONFLICTS = (
-    ("resume_last", "session"),
-    ("resume_last", "which"),
-    ("session", "which"),
-    ("ephemeral", "resume_last"),
-    ("ephemeral", "session"),
-    ("ephemeral", "which"),
+    ("resume_last", "session", "which", "ephemeral"),
     ("ephemeral", "name"),
     ("ephemeral", "store"),
     ("json", "jsonl"),
@@ -94,10 +95,13 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
     context = click.get_current_context()
     explicit = frozenset(name for name in values if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
     labels = {param.name or "": _label(param) for param in context.command.params}
-    for first, second in CONFLICTS:
-        if {first, second} <= explicit and values[first] is not None and values[second] is not None:
-            raise click.UsageError(f"use either {labels[first]} or {labels[second]}")
-    reject_empty_values(values, explicit, labels)
+    for names in CONFLICTS:
+        given = [name for name in names if name in explicit and values[name] is not None]
+        if len(given) > 1:
+            raise click.UsageError(f"use either {labels[given[0]]} or {labels[given[1]]}")
+    for name in explicit.intersection(MUST_NOT_BE_EMPTY):  # --session "$UNSET" would start a new session
+        if values[name] == "":
+            raise click.UsageError(f"{labels[name]} is empty")
     values["session"] = values.pop("which", None) or values.get("session") or ""
     if values.pop("resume_last", False):
         values["session"] = "last"
@@ -110,8 +114,37 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
         values["model"] = values.get("model") if "model" in explicit else None
     elif "takeover" in explicit:
         raise click.UsageError("--takeover needs a session: add -c or --session")
+    if values.pop("no_tools", False):
+        values["tool"] = values["tool"] if "tool" in explicit else ()
+    check_store_directory(values.get("store"))
+    values["model"] = expand_model(values["model"]) if values.get("model") else None
+    if values.get("fallback"):
+        values["fallback"] = ",".join(expand_model(name.strip()) for name in values["fallback"].split(","))
     known = {field.name for field in fields(RunOptions)}
     return RunOptions(explicit=explicit, **{name: value for name, value in values.items() if name in known})
+
+
+def expand_model(name: str) -> str:
+    """Return the full name, with its effort, for an alias of the config file or a short name, such as `opus:low`.
+
+    Raise `click.UsageError` for an unknown effort after the name of a known model.
+    """
+    from tenuto.catalog.providers import PROVIDERS, SHORT_NAMES, TAGGED
+    from tenuto.cli.session.models import SIMULATOR_MODEL, model_ids, split_effort
+
+    aliases = load_config().document.get("aliases", {})
+    base, effort = split_effort(aliases.get(name, name))
+    full = aliases.get(base, base)
+    if full in SHORT_NAMES:
+        provider = SHORT_NAMES[full]
+        ids = [id for id in model_ids() if id.startswith(f"{provider}/") and full in id.split("-")]
+        default = f"{provider}/{PROVIDERS[provider].default_model}" if provider else SIMULATOR_MODEL
+        full = ids[0] if ids else default
+    model, colon, suffix = full.rpartition(":")
+    is_tag = model.partition("/")[0] in TAGGED
+    if colon and not is_tag and effort is None and split_effort(full)[1] is None and model in model_ids():
+        raise click.UsageError(f"unknown effort {suffix[:60]!r} ({', '.join(EFFORTS)})")
+    return f"{full}:{effort}" if effort else full
 
 
 def _label(param: click.Parameter) -> str:
@@ -121,33 +154,30 @@ def _label(param: click.Parameter) -> str:
     return short.get(param.name or "", param.opts[-1])
 
 
-def reject_empty_values(values: dict[str, Any], explicit: frozenset[str], labels: dict[str, str]) -> None:
-    """Reject empty option values.
-
-    `--session "$UNSET"` would otherwise silently start a new session.
-    """
-    for name in MUST_NOT_BE_EMPTY:
-        if name in explicit and values[name] == "":
-            raise click.UsageError(f"{labels[name]} is empty")
-
-
 # --- options ----------------------------------------------------------------------------------------------------------
 
 _POSITIVE = click.IntRange(min=1)
-store_option = click.option(
-    "--store",
-    metavar="PLACE",
-    shell_complete=complete_file,
-    help="Session database: file or postgresql:// URL.  [default: TENUTO_STORE, or a file in the data directory]",
-)
-color_option = click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="When to use color (auto: on a terminal, unless NO_COLOR is set).",
-)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-takeover_option = click.option("--takeover", is_flag=True, help="Take over a session in use; its process is stopped.")
+_COMPLETERS: dict[str, Completer] = {
+    "FILE": complete_file,
+    "DIR": complete_directory,
+    "SESSION": complete_session,
+    "MODEL": complete_model,
+    "MODELS": complete_fallback,
+    "PROVIDER": complete_provider,
+    "TOOL": complete_tool,
+    "PATTERN": complete_tool,
+}
+"""The completers of options by their metavar."""
+
+
+def option(*names: str, **settings: Any) -> Decorator:
+    """Return a `click.option` that completes the values of its metavar."""
+    settings.setdefault("shell_complete", _COMPLETERS.get(settings.get("metavar", "")))
+    return click.option(*names, **settings)
+
+
+def flag(*names: str, **settings: Any) -> Decorator:
+    return click.option(*names, is_flag=True, **settings)
 
 
 def session_argument(name: str = "session", **settings: Any) -> Decorator:
@@ -155,34 +185,42 @@ def session_argument(name: str = "session", **settings: Any) -> Decorator:
     return click.argument(name, shell_complete=complete_session, **settings)
 
 
-_SESSION = (
-    click.option("-c", "--continue", "resume_last", is_flag=True, help="Continue the last session."),
-    click.option(
-        "--session",
-        default="",
-        metavar="SESSION",
-        shell_complete=complete_session,
-        help="Continue this session (ID, name, last, ~N).",
-    ),
-    click.option("-n", "--name", metavar="NAME", help="Session name."),
-    click.option("--ephemeral", is_flag=True, help="Do not save the session."),
+store_option = option(
+    "--store",
+    metavar="FILE",
+    help="Session database: file or postgresql:// URL.  [default: TENUTO_STORE, or a file in the data directory]",
+)
+color_option = option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="When to use color (auto: on a terminal, unless NO_COLOR is set).",
+)
+json_option = flag("--json", "as_json", help="Print JSON.")
+yes_option = flag("-y", "--yes", help="Do not ask (required without a terminal).")
+takeover_option = flag("--takeover", help="Take over a session in use; its process is stopped.")
+
+
+def _apply(*options: Decorator) -> Decorator:
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+session_options = _apply(
+    flag("-c", "--continue", "resume_last", help="Continue the last session of this directory."),
+    option("--session", default="", metavar="SESSION", help="Continue this session (ID, name, last, ~N)."),
+    option("-n", "--name", metavar="NAME", help="Session name."),
+    flag("--ephemeral", help="Do not save the session."),
     takeover_option,
 )
-_FALLBACK = click.option(
-    "--fallback",
-    metavar="MODELS",
-    shell_complete=complete_fallback,
-    help="Models to try, in order, if the first fails (comma-separated).",
-)
 
 
-def _model_options(model_help: str, *, hidden: bool) -> tuple[Decorator, ...]:
+def _model_options(model_help: str, *, hidden: bool) -> Decorator:
     """Return `-m` and the options that a session stores; `hidden` for commands that only reject them."""
-    return (
-        click.option("-m", "--model", metavar="MODEL", shell_complete=complete_model, help=model_help),
-        click.option("-s", "--system", metavar="TEXT", hidden=hidden, help="System prompt (@FILE reads a file)."),
-        click.option("--effort", type=click.Choice(EFFORTS), hidden=hidden, help="Reasoning effort."),
-        click.option(
+    return _apply(
+        option("-m", "--model", metavar="MODEL", help=model_help),
+        option("-s", "--system", metavar="TEXT", hidden=hidden, help="System prompt (@FILE reads a file)."),
+        option("--effort", type=click.Choice(EFFORTS), hidden=hidden, help="Reasoning effort."),
+        option(
             "-o",
             "--option",
             multiple=True,
@@ -190,114 +228,84 @@ def _model_options(model_help: str, *, hidden: bool) -> tuple[Decorator, ...]:
             hidden=hidden,
             help="Model parameter; repeatable: -o temperature=0.2 -o 'stop=[\"END\"]'.",
         ),
-        click.option("--max-tokens", type=_POSITIVE, metavar="N", hidden=hidden, help="Maximum tokens per reply."),
-        click.option(
-            "--allow-unverified",
-            is_flag=True,
+        option("--max-tokens", type=_POSITIVE, metavar="N", hidden=hidden, help="Maximum tokens per reply."),
+        flag(
+            "--allow-unverified/--no-allow-unverified",
             hidden=hidden,
             help="Allow a model that agents refuse. Stored with the session.",
         ),
-        _FALLBACK,
+        option("--fallback", metavar="MODELS", help="Models to try, in order, if the first fails (comma-separated)."),
     )
 
 
-_INPUT = (
-    click.option(
+model_options = _model_options(
+    "Model, as provider/model[:effort] or an alias. Switches a continued session.", hidden=False
+)
+resume_options = _apply(_model_options("Switch to this model first.", hidden=True), takeover_option)
+input_options = _apply(
+    option(
         "-a",
         "--attach",
         multiple=True,
         metavar="FILE",
-        shell_complete=complete_file,
         help="Attach an image, audio file, document, URL, or - (stdin). Repeatable.",
     ),
-    click.option(
+    option(
         "--schema",
         metavar="FILE",
-        shell_complete=complete_file,
         help="Require JSON matching a schema: file or MODULE:TYPE (exit 8 if it does not match).",
     ),
 )
-_OUTPUT = (
-    click.option("--json", is_flag=True, help="Print one JSON document instead of the answer."),
-    click.option("--jsonl", is_flag=True, help="Stream events as JSON lines, result last."),
-    click.option("--out", metavar="FILE", shell_complete=complete_file, help="Write the answer to FILE atomically."),
+output_options = _apply(
+    flag("--json", help="Print one JSON document instead of the answer."),
+    flag("--jsonl", help="Stream events as JSON lines, result last."),
+    option("--out", metavar="FILE", help="Write the answer to FILE atomically."),
 )
-_RUN = (
-    click.option(
+_RUN = _apply(
+    option(
         "-T",
         "--tool",
         multiple=True,
-        metavar="NAME",
-        shell_complete=complete_tool,
+        metavar="TOOL",
         help="Tool the model may call; repeatable: read_file, write_file, edit_file, list_files, search_files, shell, "
         "or MODULE:FUNCTION.",
     ),
-    click.option(
-        "--root",
-        default=".",
-        metavar="DIR",
-        shell_complete=complete_directory,
-        help="Working directory for tools.  [default: the current one]",
-    ),
-    click.option(
+    flag("--no-tools", help="No tools, whatever the settings have."),
+    option("--root", default=".", metavar="DIR", help="Working directory for tools.  [default: the current one]"),
+    option(
         "--allow",
         multiple=True,
         metavar="PATTERN",
-        shell_complete=complete_tool,
         help="Run matching tool calls without asking. Repeatable. Example: 'shell(git *)'.",
     ),
-    click.option(
+    option(
         "--deny",
         multiple=True,
         metavar="PATTERN",
-        shell_complete=complete_tool,
         help="Never run matching calls. Repeatable. Best effort for shell; not a sandbox.",
     ),
-    click.option(
+    option(
         "--approve",
         type=click.Choice(["ask", "auto", "never"]),
         default="ask",
         show_default=True,
         help="Other calls that need approval: ask (without a terminal: wait), auto (allow all), never (deny all).",
     ),
-    click.option("--max-turns", type=_POSITIVE, metavar="N", help="Stop after N replies.  [default: 100]"),
-    click.option("--max-usd", metavar="USD", help="Stop when this much is spent (checked after each reply)."),
-    click.option(
-        "--max-tokens-total",
-        type=_POSITIVE,
-        metavar="N",
-        help="Stop after N tokens in total (checked after each reply).",
-    ),
-    click.option("--timeout", type=float, metavar="SECONDS", help="Stop after SECONDS."),
+    option("--max-turns", type=_POSITIVE, metavar="N", help="Stop after N replies.  [default: 100]"),
+    option("--max-usd", metavar="USD", help="Stop when this much is spent (checked after each reply)."),
+    option("--max-tokens-total", type=_POSITIVE, metavar="N", help="Stop after N tokens (checked after each reply)."),
+    option("--timeout", type=float, metavar="SECONDS", help="Stop after SECONDS."),
     store_option,
-    click.option("--usage", is_flag=True, help="Print token usage and cost (default on a terminal)."),
-    click.option("--hide-thinking", is_flag=True, help="Hide the model's thinking."),
-    click.option("-q", "--quiet", is_flag=True, help="Print only the answer."),
+    flag("--usage/--no-usage", help="Print token usage and cost (default on a terminal)."),
+    flag("--hide-thinking/--no-hide-thinking", help="Hide the model's thinking."),
+    flag("-q", "--quiet/--no-quiet", help="Print only the answer."),
     color_option,
 )
 
 
-def _apply(*options: Decorator) -> Decorator:
-    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
-
-
-session_options = _apply(*_SESSION)
-model_options = _apply(
-    *_model_options("Model, as provider/model[:effort]. Switches a continued session.", hidden=False)
-)
-resume_options = _apply(*_model_options("Switch to this model first.", hidden=True), takeover_option)
-input_options = _apply(*_INPUT)
-output_options = _apply(*_OUTPUT)
-
-
 def run_options(command: Callable[[RunOptions], Any]) -> Callable[..., Any]:
     """Add the options of a command that runs a session, and call it with `RunOptions`."""
-
-    @functools.wraps(command)
-    def call(**values: Any) -> Any:
-        return command(parse_run_options(values))
-
-    return _apply(*_RUN)(call)
+    return _RUN(functools.wraps(command)(lambda **values: command(parse_run_options(values))))
 
 
 # --- -o KEY=VALUE -----------------------------------------------------------------------------------------------------
@@ -328,13 +336,12 @@ def parse_parameters(options: Iterable[str]) -> dict[str, Any]:
         if name in OWN_OPTIONS:
             raise click.UsageError(f"-o {key}: use {OWN_OPTIONS[name]}")
         if name not in known:
-            import difflib
-
-            near = difflib.get_close_matches(name, known, n=2)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known)}"
-            raise click.UsageError(f"-o: unknown parameter {key!r}; {hint}")
+            raise click.UsageError(f"-o: unknown parameter {key!r}; {closest_names(name, known)}")
         parameters[name] = _parameter_value(name, text, types[name])
     return parameters
+
+
+_KINDS = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "text", "array": "a list"}
 
 
 def _parameter_value(name: str, text: str, type_: Any) -> Any:
@@ -342,16 +349,16 @@ def _parameter_value(name: str, text: str, type_: Any) -> Any:
 
     from tenuto.core import jsonio
 
-    readings: list[Any] = [text]
-    if not jsonio.problem(text):
-        readings.insert(0, jsonio.parse(text))
-    problems: list[str] = []
-    for reading in readings:
+    problem = ""
+    for reading in (text,) if jsonio.problem(text) else (jsonio.parse(text), text):
         try:
             return msgspec.convert(reading, type_)
         except msgspec.ValidationError as exc:
-            problems.append(str(exc).replace("`", ""))
-    raise click.UsageError(f"-o {name}={text[:80]}: {problems[0]}")
+            problem = problem or str(exc)
+    found = re.match(r"Expected `(.+?)`, got", problem)
+    kinds = [_KINDS.get(kind, "an object") for kind in found[1].split(" | ") if kind != "null"] if found else []
+    reason = f"should be {' or '.join(kinds)}" if kinds else problem.replace("`", "")
+    raise click.UsageError(f"-o {name}={text[:80]}: {reason}")
 
 
 # --- help -------------------------------------------------------------------------------------------------------------
@@ -360,7 +367,7 @@ _SECTIONS = {
     "Session": ("resume_last", "session", "name", "ephemeral", "takeover", "store"),
     "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified"),
     "Input": ("attach", "schema"),
-    "Tools": ("tool", "root", "allow", "deny", "approve"),
+    "Tools": ("tool", "no_tools", "root", "allow", "deny", "approve"),
     "Limits": ("max_turns", "max_usd", "max_tokens_total", "timeout"),
     "Output": ("json", "jsonl", "out", "usage", "hide_thinking", "quiet", "color"),
 }

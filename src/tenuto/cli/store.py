@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from tenuto import settings
+from tenuto.cli.terminal.text import escape_control
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tenuto.errors import SessionNotFound
     from tenuto.store.protocol import Store, StoredSession
+    from tenuto.store.sessions import ListQuery
 
 
 T = TypeVar("T")
+D = TypeVar("D")
 _SHORT_LENGTH = 12
 """The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
 _PAGE_SIZE = 500
+_RECENT = 50
+"""The number of sessions in which `last` looks for one of the current directory."""
+NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
@@ -40,14 +47,28 @@ def run_interruptible(work: Coroutine[Any, Any, T], stopped: str) -> T:
         raise
 
 
-@asynccontextmanager
-async def open_store_if_exists(place: str | None) -> AsyncIterator[Store | None]:
-    """Open the store; yield None if its file does not exist."""
-    if is_missing_file(place or settings.store()):
-        yield None
-        return
-    async with open_or_create_store(place) as store:
-        yield store
+def use_store(
+    place: str | None, work: Callable[[Store], Awaitable[T]], default: D, stopped: str = "nothing was changed"
+) -> T | D:
+    """Return the result of `work` on the store, or `default` if its file does not exist."""
+
+    async def use() -> T | D:
+        if is_missing_file(place):
+            return default
+        async with open_or_create_store(place) as store:
+            return await work(store)
+
+    return run_interruptible(use(), stopped)
+
+
+def use_session(place: str | None, named: str, work: Callable[[Store, str], Awaitable[T]]) -> T:
+    """Return the result of `work` on a store and the ID of a session in it. Raise `SessionNotFound`."""
+
+    async def use() -> T:
+        async with open_existing_store(place, named) as store:
+            return await work(store, await find_session(store, named))
+
+    return run_async(use())
 
 
 def open_or_create_store(place: str | None) -> Store:
@@ -63,21 +84,35 @@ def open_or_create_store(place: str | None) -> Store:
 @asynccontextmanager
 async def open_existing_store(place: str | None, named: str) -> AsyncIterator[Store]:
     """Open the store in which a session is searched. Raise `SessionNotFound` if it does not exist."""
-    async with open_store_if_exists(place) as store:
-        if store is None:
-            from tenuto.errors import SessionNotFound
+    if is_missing_file(place):
+        from tenuto.errors import SessionNotFound
 
-            raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+        raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    async with open_or_create_store(place) as store:
         yield store
 
 
-def is_missing_file(where: str) -> bool:
-    """Whether a store is a file that does not exist. False without permission to look: the store reports why."""
-    from pathlib import Path
+def recent_sessions(limit: int, *, every: bool = False) -> ListQuery:
+    """Return the query for the last sessions; `every` includes archived ones and those of sub-agents."""
+    from tenuto.store.sessions import ListQuery
 
-    path = where.removeprefix("sqlite:///")
+    agent, archived = (None, None) if every else ("", False)
+    return ListQuery(agent=agent, status=None, archived=archived, order="updated", limit=limit, after="")
+
+
+def check_store_directory(place: str | None) -> None:
+    """Raise `click.UsageError` if the directory of a typed `--store` does not exist: it may be mistyped."""
+    source = click.get_current_context().get_parameter_source("store")
+    file = store_file(place) if source is ParameterSource.COMMANDLINE else None
+    if file is not None and not file.parent.is_dir():
+        raise click.UsageError(f"--store: directory {str(file.parent)!r} does not exist")
+
+
+def is_missing_file(place: str | None) -> bool:
+    """Whether a store is a file that does not exist. False without permission to look: the store reports why."""
+    file = store_file(place)
     try:
-        return "://" not in path and not Path(path).expanduser().exists()
+        return file is not None and not file.exists()
     except OSError:
         return False
 
@@ -93,30 +128,66 @@ def store_file(place: str | None) -> Path | None:
 
 
 async def find_session(store: Store, named: str) -> str:
-    """Return the ID for an ID, a unique prefix, a name, `last` or `~N`, which skip sessions of sub-agents.
+    """Return the ID for an ID, a unique prefix, a name, `last` or `~N`.
 
-    Raise `SessionNotFound`, with similar names.
+    `last` and `~N` are sessions of the current directory, without those of sub-agents. Raise `SessionNotFound`, with
+    similar names.
     """
     from tenuto.errors import SessionNotFound
+    from tenuto.store.ids import places_back
 
-    back = named == "last" or named.startswith("~")
+    back = places_back(named)
     try:
-        return await store.find(named, agent="" if back else None)
+        found = await store.find(named, agent=None if back is None else "")
     except SessionNotFound as exc:
-        if not back:
-            await _suggest_names(store, named, exc)
+        if back is None:
+            from difflib import get_close_matches
+
+            from tenuto.cli.terminal.text import one_line
+
+            names = [one.name async for one in all_sessions(store) if one.name]
+            if near := get_close_matches(named, names, n=2):
+                exc.add_note(f"did you mean {' or '.join(one_line(name, 80) for name in near)}?")
         raise
+    return found if back is None else await _find_here(store, back, found)
 
 
-async def _suggest_names(store: Store, named: str, exc: SessionNotFound) -> None:
-    import difflib
+async def _find_here(store: Store, back: int, latest: str) -> str:
+    """Return the `back`-th last session of this directory; `latest`, with a note, if there are fewer.
 
-    from tenuto.cli.terminal.text import one_line
+    Sessions without tools have no directory: they belong to every one.
+    """
+    here = _current_directory()
+    page = await store.sessions(agent="", limit=_RECENT)
+    directories = []
+    for one in page.sessions:
+        directories.append(await _session_directory(store, one.id))
+        if directories[-1] in ("", here) and (back := back - 1) < 0:
+            return one.id
+    stored = await store.session(latest)
+    directory = next((path for one, path in zip(page.sessions, directories, strict=True) if one.id == latest), "")
+    where = f" ({directory})" if directory else ""
+    title = f' "{stored.name or stored.meta.title[:40]}"' if stored.name or stored.meta.title else ""
+    click.echo(escape_control(f"no such session in this directory; using {short_id(latest)}{title}{where}"), err=True)
+    return latest
 
-    names = [one.name async for one in all_sessions(store) if one.name]
-    near = difflib.get_close_matches(named, names, n=2)
-    if near:
-        exc.add_note(f"did you mean {' or '.join(one_line(name, 80) for name in near)}?")
+
+def _current_directory() -> str:
+    return os.path.realpath(".")
+
+
+async def _session_directory(store: Store, id: str) -> str:
+    """Return the working directory of a session's tools; empty if it has none or cannot be read."""
+    from tenuto.core import jsonio
+    from tenuto.core.journal import Configured
+    from tenuto.errors import StoreError
+
+    try:
+        [payload] = [entry.payload for entry in await store.read(id, upto=1)]
+    except (StoreError, ValueError):
+        return ""
+    roots = payload.roots if isinstance(payload, Configured) else ""
+    return str(next(iter(jsonio.parse(roots).values()), "")) if roots else ""
 
 
 async def find_sessions(store: Store, named: Iterable[str]) -> list[str]:

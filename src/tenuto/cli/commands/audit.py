@@ -2,64 +2,76 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator
 
 import click
 
-from tenuto.cli.complete import complete_model
-from tenuto.cli.errors import ExitCode
-from tenuto.cli.options import json_option, session_argument, store_option
-from tenuto.cli.store import find_session, open_existing_store
+from tenuto.audit import Report, audit
+from tenuto.cli.errors import ExitCode, plural
+from tenuto.cli.options import SESSION_HELP, expand_model, flag, json_option, option, session_argument, store_option
+from tenuto.cli.session.models import check_handover_target, model_resolver
+from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_json, print_text
+from tenuto.cli.terminal.text import one_line
+from tenuto.store.protocol import Store
 
-if TYPE_CHECKING:
-    from tenuto.audit import Report
+_HELP = f"""Check whether a provider would accept SESSION ({SESSION_HELP}), without sending it.
 
-
+Reports what happens to each block, and re-creates past requests byte for byte. Exit 0 if accepted, 8 if something would be
+refused or cannot be reproduced.
+"""
 _EXAMPLES = """\b
 Examples:
   tenuto audit                          # the last session and its own model
-  tenuto audit 01m7q2 -m openai/gpt-5.2 # what a handover would cost
+  tenuto audit 01m7q2 -m gpt            # what a handover would cost
   tenuto audit --json | jq .findings
 """
 
 
-@click.command("audit", epilog=_EXAMPLES)
+@click.command("audit", help=_HELP, epilog=_EXAMPLES)
 @session_argument(default="last")
-@click.option(
-    "-m",
-    "--model",
-    metavar="MODEL",
-    shell_complete=complete_model,
-    help="Model to check against.  [default: the session's]",
-)
+@option("-m", "--model", metavar="MODEL", help="Model to check against.  [default: the session's]")
+@flag("-v", "--verbose", help="Print every block that is not kept, and its place.")
 @json_option
 @store_option
-def command(session: str, model: str | None, as_json: bool, store: str | None) -> int:
-    """Check whether a provider would accept SESSION (ID or unique prefix, name, `last`, or `~N`), without sending it.
+def command(session: str, model: str | None, verbose: bool, as_json: bool, store: str | None) -> int:
+    async def check(opened: Store, id: str) -> tuple[str, Report]:
+        return id, audit(await opened.read(id), target, find=find)
 
-    Reports what happens to each block, and re-creates past requests byte for byte. Exit 0 if accepted, 8 if something
-    would be refused or cannot be reproduced.
-    """
-    import asyncio
-
-    from tenuto.core import jsonio
-
-    id, report = asyncio.run(_audit(session, model, store))
+    find = model_resolver()
+    target = None if model is None else check_handover_target(expand_model(model), find)
+    id, report = use_session(store, session, check)
     if as_json:
-        print_json(jsonio.encode({"session": id, **report.as_dict()}))
+        print_json({"session": id, **report.as_dict()})
     else:
-        print_text(f"{report}\n")
+        print_text(f"{report}\n" if verbose else "".join(f"{line}\n" for line in _summarize(report)))
     return ExitCode.OK if report.clean else ExitCode.CHECK_FAILED
 
 
-async def _audit(named: str, model: str | None, place: str | None) -> tuple[str, Report]:
-    from tenuto.audit import audit
-    from tenuto.cli.session.models import check_handover_target, model_resolver
+def _summarize(report: Report) -> Iterator[str]:
+    counts = Counter(block.outcome for block in report.blocks)
+    signed = sum(block.token for block in report.blocks)
+    parts = [f"{plural(counts.pop('kept', 0), 'block')} kept{f' ({signed} signed)' if signed else ''}"]
+    parts += [f"{count} {outcome}" for outcome, count in counts.items()]
+    yield f"{'refused' if report.refused else 'accepted'} by {report.target}: {', '.join(parts)}"
+    if losses := describe_losses(report):
+        yield losses
+    changed = sum(finding.severity == "changed" for finding in report.findings)
+    if report.compared:
+        result = f"{changed} of {report.compared} past requests not reproduced"
+        yield result if changed else f"{plural(report.compared, 'past request')} reproduced byte for byte"
+    for finding in report.findings:
+        place = f"entry {finding.entry}" if finding.entry is not None else finding.pointer
+        yield one_line(f"{finding.severity}: {finding.rule} at {place}; {finding.remedy or finding.says}", 400)
+    if parts[1:] or report.findings:
+        yield "details: tenuto audit --verbose"
 
-    find = model_resolver()
-    if model is not None:
-        check_handover_target(model, find)
-    async with open_existing_store(place, named) as store:
-        id = await find_session(store, named)
-        return id, audit(await store.read(id), model, find=find)
+
+def describe_losses(report: Report) -> str:
+    """Return what the model of the report does not get, in one line; empty if it gets everything."""
+    counts = Counter((block.outcome, block.kind) for block in report.blocks)
+    dropped = [plural(count, f"{kind} block") for (outcome, kind), count in counts.items() if outcome == "dropped"]
+    stripped = sum(count for (outcome, _), count in counts.items() if outcome == "stripped")
+    dropped += [f"the provider data of {plural(stripped, 'block')}"] if stripped else []
+    return f"not sent: {' and '.join(dropped)}; restored if you switch back" if dropped else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,7 +15,7 @@ from tenuto import settings
 from tenuto.cli.complete import complete_setting
 from tenuto.cli.config import (
     BOM,
-    KEYS,
+    VARIABLES,
     Config,
     ConfigError,
     Setting,
@@ -27,37 +28,18 @@ from tenuto.cli.config import (
 )
 from tenuto.cli.config_schema import find_problems, parse_value
 from tenuto.cli.files import file_lock, write_private
-from tenuto.cli.group import CommandGroup
 from tenuto.cli.keys_file import canonical_provider
+from tenuto.cli.main import CommandGroup
+from tenuto.cli.options import expand_model, json_option
 from tenuto.cli.terminal.output import confirm, format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-
 _EXAMPLES = """\b
 Examples:
-  tenuto config show
-  tenuto config set model anthropic/claude-sonnet-5-5
-  tenuto config set profiles.work.tools read_file shell
-  tenuto --profile work run "What is left to do?"
-"""
-_SHOW_EXAMPLES = """\b
-Examples:
-  tenuto config show
-  tenuto --profile work config show
   tenuto config show --json | jq .settings.model
-"""
-_UNSET_EXAMPLES = """\b
-Examples:
-  tenuto config unset tools
+  tenuto config set model anthropic/claude-sonnet-5-5
   tenuto config unset profiles.work
-"""
-_EDIT_EXAMPLES = """\b
-Examples:
-  tenuto config edit
+  tenuto --profile work run "What is left to do?"
 """
 _SET_EXAMPLES = """\b
 Examples:
@@ -66,10 +48,10 @@ Examples:
   tenuto config set options.temperature 0.2
   tenuto config set profiles.work.approve never
   tenuto config set profile work                   # the default of --profile
+  tenuto config set aliases.fast groq/gpt-oss-120b:low
   tenuto config set providers.mine.base_url http://localhost:8000/v1
 """
-_HEADS = ("KEY", "VALUE", "FROM")
-_WIDE = 100
+_LENGTH = 100
 
 
 @click.group("config", cls=CommandGroup, invoke_without_command=True, epilog=_EXAMPLES)
@@ -79,7 +61,7 @@ def command(ctx: click.Context) -> int:
 
     Settings are in config.toml, named like the options of run, chat and resume. [profiles.NAME] has the same keys for a
     profile; --profile NAME, TENUTO_PROFILE, or profile = "NAME" in the file selects it. [providers.NAME] is your own
-    server: base_url, dialect, headers, key_env.
+    server: base_url, dialect, headers, key_env. [aliases] has your own names of models.
 
     Precedence: options, environment, profile, file. API keys are stored with tenuto keys.
     """
@@ -89,8 +71,8 @@ def command(ctx: click.Context) -> int:
 # --- show -------------------------------------------------------------------------------------------------------------
 
 
-@command.command("show", epilog=_SHOW_EXAMPLES)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@command.command("show")
+@json_option
 @click.pass_context
 def show_command(ctx: click.Context, as_json: bool) -> int:
     """Show effective settings and where each comes from.
@@ -101,23 +83,50 @@ def show_command(ctx: click.Context, as_json: bool) -> int:
 
 
 def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
-    from tenuto.core import jsonio
-
-    config, wrong = _read_settings()
-    asked = ctx.find_root().params.get("profile")
-    profile, effective = config.profile(asked), _with_computed_defaults(effective_settings(config, asked))
-    for problem in wrong:
+    config, problems = _read_settings()
+    requested = ctx.find_root().params.get("profile")
+    profile, effective = config.profile(requested), _with_computed_defaults(effective_settings(config, requested))
+    profiles: list[str] = list(config.document.get("profiles", {}))
+    providers = {name: _mask_table(table, "headers") for name, table in config.document.get("providers", {}).items()}
+    for problem in problems:
         click.echo(f"error: {one_line(problem, 600)}", err=True)
     if as_json:
-        print_json(jsonio.encode(_document(config, profile, effective)))
-    else:
-        print_text(_format_settings(config, profile, effective), escape=True)
-    return 2 if wrong else 0
+        document = {
+            "path": str(config.path),
+            "exists": config.exists,
+            "profile": profile or None,
+            "profiles": profiles,
+            "settings": {key: {**one._asdict(), "where": one.where or None} for key, one in effective.items()},
+            "providers": providers,
+        }
+        print_json(document)
+        return 2 if problems else 0
+    others = ", ".join(name for name in profiles if name != profile)
+    head = [
+        ("file", f"{config.path}{'' if config.exists else ' (does not exist)'}"),
+        ("profile", f"{profile or '-'}{f' (others: {others})' if others else ''}"),
+    ]
+    rows = [("KEY", "VALUE", "FROM")]
+    for key, setting in effective.items():
+        sources = {"environment": setting.where, "profile": f"profile {setting.where}", "file": config.path.name}
+        rows.append((key, _format_value(setting.value), one_line(sources.get(setting.source, "default"), _LENGTH)))
+    tables: dict[str, Mapping[str, Any]] = {f"providers.{name}": table for name, table in providers.items()}
+    tables["aliases"] = config.document.get("aliases", {})
+    for name, table in tables.items():
+        rows += [
+            (one_line(f"{name}.{key}", _LENGTH), _format_value(value), config.path.name) for key, value in table.items()
+        ]
+    lines = [(name, one_line(text, 4 * _LENGTH)) for name, text in head]
+    print_text(f"{format_table(lines)}\n{format_table(rows)}", escape=True)
+    return 2 if problems else 0
+
+
+def _format_value(value: object) -> str:
+    return "-" if value is None else one_line(json.dumps(value, ensure_ascii=False), _LENGTH)
 
 
 def _read_settings() -> tuple[Config, list[str]]:
-    """Return the file as far as it can be used, and what is wrong with it."""
-
+    """Return the valid settings of the file, and the problems of the others."""
     path = config_path()
     try:
         text = read_config_text(path)
@@ -125,40 +134,39 @@ def _read_settings() -> tuple[Config, list[str]]:
     except ConfigError as exc:
         return Config(path, {}, exists=True), [exc.message]
     problems = list(find_problems(document))
-    wrong = [f"{path}: {problem}" for _, problem in problems]
     for steps, _ in problems:
         table: Any = document
         for step in steps[:-1]:
             table = table[step]
         table.pop(steps[-1], None)
-    if not wrong:
+    messages = [f"{path}: {problem}" for _, problem in problems]
+    if not messages:
         try:
             configured_providers()
         except ConfigError as exc:
-            wrong = [exc.message]
-    return Config(path, document, exists=text is not None), wrong
+            messages = [exc.message]
+    return Config(path, document, exists=text is not None), messages
 
 
-def _with_computed_defaults(holds: Mapping[str, Setting]) -> dict[str, Setting]:
+def _with_computed_defaults(effective: dict[str, Setting]) -> dict[str, Setting]:
     """Add the computed defaults of the model and the store, and mask secrets."""
     from tenuto.cli.session.models import default_model
 
-    found = dict(holds)
-    if found["store"].source == "default":
-        found["store"] = Setting(settings.store(), "default")
-    if found["model"].source == "default":
-        with suppress(ConfigError):  # which one that is may depend on what cannot be read
-            found["model"] = Setting(default_model(None).model, "default")
-    found["store"] = found["store"]._replace(value=_mask_password(found["store"].value))
-    if isinstance(options := found["options"].value, dict):
-        found["options"] = found["options"]._replace(value=_mask_headers(options, "extra_headers"))
-    return found
+    store, model, options = effective["store"], effective["model"], effective["options"]
+    if model.value is None:
+        with suppress(ConfigError):  # the keys may be unreadable
+            effective["model"] = Setting(default_model(None).model, "default")
+    effective["store"] = store._replace(value=_mask_password(store.value or settings.store()))
+    if options.value is not None:
+        effective["options"] = options._replace(value=_mask_table(options.value, "extra_headers"))
+    return effective
 
 
-def _mask_headers(table: Mapping[str, Any], headers: str) -> dict[str, Any]:
-    """Mask the values of headers, which may be secrets."""
-    held = table.get(headers)
-    return {**table, headers: dict.fromkeys(held, "***")} if isinstance(held, dict) else dict(table)
+def _mask_table(table: Mapping[str, Any], headers: str) -> dict[str, Any]:
+    """Mask the values of headers and the password of a URL, which are secrets."""
+    masked = {headers: dict.fromkeys(table[headers], "***")} if isinstance(table.get(headers), dict) else {}
+    url = {"base_url": _mask_password(table["base_url"])} if "base_url" in table else {}
+    return {**table, **masked, **url}
 
 
 def _mask_password(place: str) -> str:
@@ -167,93 +175,50 @@ def _mask_password(place: str) -> str:
     return safe_url(place) if "://" in place else place
 
 
-def _custom_providers(config: Config) -> dict[str, dict[str, Any]]:
-    """Return the configured providers with their secrets masked."""
-    found = {}
-    for name, table in config.document.get("providers", {}).items():
-        found[name] = _mask_headers(table, "headers")
-        if "base_url" in table:
-            found[name]["base_url"] = _mask_password(table["base_url"])
-    return found
-
-
-def _document(config: Config, profile: str, holds: Mapping[str, Setting]) -> dict[str, Any]:
-    return {
-        "path": str(config.path),
-        "exists": config.exists,
-        "profile": profile or None,
-        "profiles": list(config.document.get("profiles", {})),
-        "settings": {
-            key: {"value": one.value, "source": one.source, "where": one.where or None} for key, one in holds.items()
-        },
-        "providers": _custom_providers(config),
-    }
-
-
-def _format_settings(config: Config, profile: str, holds: Mapping[str, Setting]) -> str:
-
-    others = ", ".join(name for name in config.document.get("profiles", {}) if name != profile)
-    head = [
-        ("file", f"{config.path}{'' if config.exists else ' (there is none)'}"),
-        ("profile", f"{profile or '-'}{f' (others: {others})' if others else ''}"),
-    ]
-    rows = [_HEADS]
-    for key, one in holds.items():
-        source = {"environment": one.where, "profile": f"profile {one.where}", "file": config.path.name}
-        value = "-" if one.value is None else one_line(_format_value(one.value), _WIDE)
-        rows.append((key, value, one_line(source.get(one.source, one.source), _WIDE)))
-    for name, table in _custom_providers(config).items():
-        rows += [
-            (one_line(f"providers.{name}.{key}", _WIDE), one_line(_format_value(value), _WIDE), config.path.name)
-            for key, value in table.items()
-        ]
-    lines = [(name, one_line(said, 4 * _WIDE)) for name, said in head]
-    return f"{format_table(lines)}\n{format_table(rows)}"
-
-
-def _format_value(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
 # --- set --------------------------------------------------------------------------------------------------------------
 
 
 @command.command("set", epilog=_SET_EXAMPLES)
 @click.argument("key", shell_complete=complete_setting)
-@click.argument("value", nargs=-1)
+@click.argument("value", nargs=-1, required=True)
 def set_command(key: str, value: tuple[str, ...]) -> int:
     """Set KEY in the config file. A list takes several values.
 
-    KEY is an option's name with _ for -, or profiles.NAME.KEY, providers.NAME.KEY, options.NAME. Put -- before values
-    that start with -.
+    KEY is an option's name with _ for -, or profiles.NAME.KEY, providers.NAME.KEY, options.NAME, aliases.NAME. Put -- before
+    values that start with -.
     """
     steps = _split_key(key)
-    parsed = _value(steps, value)
-    with file_lock(config_path()):
-        _change(config_path(), steps, parsed)
+    try:
+        parsed = parse_value(steps, value)
+    except ValueError as exc:
+        raise click.UsageError(exc.args[0]) from None
+    if steps[-1] in ("model", "fallback") or steps[0] == "aliases":
+        _check_models(parsed if isinstance(parsed, list) else [parsed])
+    _change(steps, parsed)
     click.echo(one_line(f"{key} set in {config_path()}", 600), err=True)
-    warn_if_overridden(steps)
+    variable = VARIABLES.get(steps[-1], "") if steps[0] != "providers" else ""
+    if variable and settings.getenv(variable):
+        click.echo(f"note: {variable} is set in the environment and overrides it", err=True)
     return 0
 
 
-@command.command("unset", epilog=_UNSET_EXAMPLES)
+@command.command("unset")
 @click.argument("key", shell_complete=complete_setting)
 def unset_command(key: str) -> int:
     """Remove KEY, or a whole table, from the config file."""
-    with file_lock(config_path()):
-        _change(config_path(), _split_key(key), None)
+    _change(_split_key(key), None)
     click.echo(one_line(f"{key} removed from {config_path()}", 600), err=True)
     return 0
 
 
-@command.command("edit", epilog=_EDIT_EXAMPLES)
+@command.command("edit")
 def edit_command() -> int:
     """Edit the config file in $EDITOR. It is checked before it is saved."""
     path = config_path()
-    text = read_config_text(path) or ""
+    text = edited = read_config_text(path) or ""
     while True:
-        edited = click.edit(text, extension=".toml")
-        if edited is None or edited == text:
+        edited = click.edit(edited, extension=".toml") or text
+        if edited == text:
             click.echo("unchanged", err=True)
             return 0
         try:
@@ -262,7 +227,6 @@ def edit_command() -> int:
             click.echo(f"error: {one_line(exc.message, 600)}", err=True)
             if not confirm("edit again?", "nothing was changed"):
                 return 2
-            text = edited
             continue
         with file_lock(path):
             write_private(path, edited)
@@ -282,72 +246,63 @@ def _split_key(key: str) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def _value(steps: tuple[str, ...], words: Sequence[str]) -> object:
-    """Return the value of a setting. Raise `click.UsageError` if it is wrong."""
-    try:
-        value = parse_value(steps, words)
-    except (LookupError, ValueError) as exc:
-        raise click.UsageError(exc.args[0]) from None
-    if steps[-1] in ("model", "fallback"):
-        _check_models(value if isinstance(value, list) else [value])
-    return value
-
-
 def _check_models(models: Sequence[Any]) -> None:
-    """Refuse a model name without a known provider when it is set, not when it is used."""
+    """Reject a model name without a known provider when it is set, not when it is used."""
     from tenuto.catalog import qualify_model
     from tenuto.cli.session.models import split_effort
 
     for model in filter(None, models):
-        name, _, rest = qualify_model(split_effort(model)[0]).partition("/")
+        name, _, rest = qualify_model(split_effort(expand_model(model))[0]).partition("/")
         if not rest:
             raise click.UsageError(f"{model[:80]!r} is not a model name: use provider/model")
         canonical_provider(name)
 
 
-def _change(path: Path, steps: tuple[str, ...], value: object) -> None:
-    """Set a value, or remove it (None). Raise `click.UsageError` and leave the file as it is if that cannot be done."""
+def _change(steps: tuple[str, ...], value: object) -> None:
+    """Set a value, or remove it (None). Raise `click.UsageError` and leave the file unchanged if that is impossible."""
+    path = config_path()
+    with file_lock(path):
+        edited = _edit_text(path, read_config_text(path) or "", steps, value)
+        try:
+            write_private(path, edited)
+        except UnicodeEncodeError:
+            raise click.UsageError("the value is not UTF-8 text") from None
+
+
+def _edit_text(path: Path, text: str, steps: tuple[str, ...], value: object) -> str:
     import tomlkit
 
-    text, key = read_config_text(path) or "", ".".join(steps)
+    key = ".".join(steps)
     if text.startswith(BOM) or "\r\n" in text:  # tomlkit would change its line ends
         raise ConfigError(f"{path} has a byte order mark or CRLF line ends", hint="use tenuto config edit")
     before = read_toml(text, path)
     document = tomlkit.parse(text)
+    table: Any = document
     try:
-        expected = copy.deepcopy(before)
-        for root in (expected, document):
-            table: Any = root
-            for step in steps[:-1]:
-                if step not in table and value is not None:
-                    table[step] = {} if root is expected else tomlkit.table()
-                table = table[step]
-            if value is None:
-                del table[steps[-1]]
-            else:
-                table[steps[-1]] = value
+        for step in steps[:-1]:
+            if step not in table and value is not None:
+                table[step] = tomlkit.table()
+            table = table[step]
+        if value is None:
+            del table[steps[-1]]
+        else:
+            table[steps[-1]] = value
     except (KeyError, TypeError):
         raise click.UsageError(f"{key} is not set in {path}") from None
     edited = tomlkit.dumps(document)
-    if _without_empty_tables(read_toml(edited, path)) != _without_empty_tables(expected):
+    after = read_toml(edited, path)
+    expected = {leaf: held for leaf, held in _leaves(before).items() if leaf[: len(steps)] != steps}
+    if _leaves(after) != (expected if value is None else {**expected, steps: value}):
         raise ConfigError(f"{key} cannot be changed in {path} as it is written", hint="use tenuto config edit")
     known = list(find_problems(before))
-    for problem in find_problems(expected):
+    for problem in find_problems(after):
         if problem not in known:
             raise click.UsageError(f"{problem[1]}; nothing was changed")
-    try:
-        write_private(path, edited)
-    except UnicodeEncodeError:
-        raise click.UsageError("the value is not UTF-8 text") from None
+    return edited
 
 
-def _without_empty_tables(table: dict[str, Any]) -> dict[str, Any]:
-    pruned = {key: _without_empty_tables(value) if isinstance(value, dict) else value for key, value in table.items()}
-    return {key: value for key, value in pruned.items() if value != {}}
-
-
-def warn_if_overridden(steps: tuple[str, ...]) -> None:
-
-    variable = KEYS[steps[-1]].variable if steps[-1] in KEYS and steps[0] != "providers" else ""
-    if variable and settings.getenv(variable):
-        click.echo(f"note: {variable} is set in the environment and overrides it", err=True)
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Return the values of a document that are not tables, by path."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {leaf: held for name, below in value.items() for leaf, held in _leaves(below, (*path, name)).items()}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import shlex
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
@@ -25,9 +25,9 @@ from tenuto.cli.config import (
     load_config,
 )
 from tenuto.cli.errors import ExitCode, explain_error, plural
-from tenuto.cli.keys_file import keys_path, provider_statuses, providers_with_key
-from tenuto.cli.options import color_option, json_option, store_option
-from tenuto.cli.store import all_sessions, open_store_if_exists, short_id, store_file
+from tenuto.cli.keys_file import keys_path, load_keys, provider_statuses, providers_with_key
+from tenuto.cli.options import color_option, expand_model, flag, json_option, store_option
+from tenuto.cli.store import all_sessions, open_or_create_store, short_id, store_file
 from tenuto.cli.terminal.output import Style, ansi_style, detect_terminal, print_json, print_text
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import StoreError, TenutoError
@@ -59,7 +59,7 @@ class DoctorCheck(NamedTuple):
 
 
 @click.command("doctor", epilog=_EXAMPLES)
-@click.option("--online", is_flag=True, help="Fetch the model list of each provider that has a key.")
+@flag("--online", help="Fetch the model list of each provider that has a key.")
 @json_option
 @store_option
 @color_option
@@ -84,58 +84,42 @@ def command(ctx: click.Context, online: bool, as_json: bool, store: str | None, 
     code = ExitCode.SESSION if any(check.is_store_problem for check in problems) else ExitCode.FAILED
     code = code if problems else ExitCode.OK
     if as_json:
-        from tenuto.core import jsonio
-
         findings = [dict(zip(("about", "state", "what", "todo"), check[:4], strict=True)) for check in results]
-        print_json(jsonio.encode({"exit_code": int(code), "findings": findings}))
+        print_json({"exit_code": int(code), "findings": findings})
     return code
 
 
 def _checks(place: str | None, profile: str | None, *, online: bool) -> Iterator[DoctorCheck]:
-    yield from _guard("tenuto", _check_versions)
-    yield from _guard("settings", partial(_check_settings, profile))
-    yield from _guard("keys", _check_keys)
-    yield from _guard("model", partial(_check_model, profile))
-    yield from _guard("SQLite", _check_sqlite)
-    yield from _guard("permissions", partial(_check_permissions, place))
-    yield from _guard("store", partial(_check_store, place))
-    if online:
-        yield from _guard("online", _check_providers)
-
-
-def _guard(name: str, check: Callable[[], Iterable[DoctorCheck]]) -> Iterator[DoctorCheck]:
-    """Run a check; an error is its result."""
-    try:
-        yield from check()
-    except click.ClickException as exc:
-        yield DoctorCheck(name, "problem", exc.format_message(), str(getattr(exc, "hint", "")))
-    except StoreError as exc:
-        yield DoctorCheck(name, "problem", str(exc), is_store_problem=True)
-    except (TenutoError, OSError, RuntimeError) as exc:  # RuntimeError: no home directory
-        yield DoctorCheck(name, "problem", f"cannot be checked: {exc or type(exc).__name__}")
+    checks: dict[str, Callable[[], Iterable[DoctorCheck]]] = {
+        "tenuto": _check_versions,
+        "settings": partial(_check_settings, profile),
+        "keys": _check_keys,
+        "model": partial(_check_model, profile),
+        "SQLite": _check_sqlite,
+        "permissions": partial(_check_permissions, place),
+        "store": partial(_check_store, place),
+        "online": _check_providers if online else tuple,
+    }
+    for name, check in checks.items():
+        try:
+            yield from check()
+        except click.ClickException as exc:
+            yield DoctorCheck(name, "problem", exc.format_message(), str(getattr(exc, "hint", "")))
+        except StoreError as exc:
+            yield DoctorCheck(name, "problem", str(exc), is_store_problem=True)
+        except (TenutoError, OSError, RuntimeError) as exc:  # RuntimeError: no home directory
+            yield DoctorCheck(name, "problem", f"cannot be checked: {exc or type(exc).__name__}")
 
 
 def _check_versions() -> Iterator[DoctorCheck]:
     system = f"{platform.system()} {platform.release()} {platform.machine()}".strip()
     python = f"{platform.python_implementation()} {platform.python_version()}"
     yield DoctorCheck("tenuto", "ok", f"{tenuto.__version__}, {python}, {system}")
-    versions = {name: _version(name) for name in _LIBRARIES}
-    missing = [name for name, found in versions.items() if not found]
-    if missing:
-        yield DoctorCheck("libraries", "problem", f"missing: {', '.join(missing)}", "pip install tenuto")
-    else:
-        yield DoctorCheck("libraries", "ok", ", ".join(f"{name} {found}" for name, found in versions.items()))
+    yield DoctorCheck("libraries", "ok", ", ".join(f"{name} {version(name)}" for name in _LIBRARIES))
     extras = [extra for extra, module in _EXTRAS.items() if find_spec(module) is not None]
     absent = [extra for extra in _EXTRAS if extra not in extras]
     fix = f"pip install 'tenuto[{','.join(absent)}]' adds {' and '.join(absent)}" if absent else ""
     yield DoctorCheck("extras", "ok", ", ".join(extras) or "none", fix)
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
 
 
 def _check_settings(profile: str | None) -> Iterator[DoctorCheck]:
@@ -161,7 +145,7 @@ def _check_model(profile: str | None) -> Iterator[DoctorCheck]:
     from tenuto.cli.session.models import default_model, split_effort, suggest_models
 
     configured = default_options("run", profile).get("model")
-    choice = default_model(str(configured) if configured else None)
+    choice = default_model(expand_model(str(configured)) if configured else None)
     model, _ = split_effort(choice.model)
     try:
         if model.partition("/")[0] not in configured_providers():
@@ -177,46 +161,39 @@ def _check_model(profile: str | None) -> Iterator[DoctorCheck]:
 def _check_sqlite() -> Iterator[DoctorCheck]:
     from tenuto.store.locks import Locks
 
-    name = sqlite3.sqlite_version
-    try:
-        sqlite3.connect(":memory:").execute("CREATE VIRTUAL TABLE found USING fts5 (text)").connection.close()
-    except sqlite3.Error:
-        yield DoctorCheck("SQLite", "problem", f"{name} was built without FTS5", "use a Python whose SQLite has it")
-    if not _WAL_BUG[0] <= sqlite3.sqlite_version_info < _WAL_BUG[1]:
+    name, is_affected = sqlite3.sqlite_version, _WAL_BUG[0] <= sqlite3.sqlite_version_info < _WAL_BUG[1]
+    message = f"{name} has the WAL-reset bug of 3.7.0 to 3.51.2, unless patched by your distribution"
+    if not is_affected:
         yield DoctorCheck("SQLite", "ok", name)
     elif Locks("").available:
-        message = f"{name} has the WAL-reset bug of 3.7.0 to 3.51.2, unless patched by your distribution"
         yield DoctorCheck("SQLite", "note", f"{message}; tenuto works around it")
     else:
         fix = "use one process at a time, or a Python with SQLite 3.51.3 or later"
-        yield DoctorCheck("SQLite", "warning", f"{name} has the WAL-reset bug, and files cannot be locked here", fix)
+        yield DoctorCheck("SQLite", "warning", f"{message}; files cannot be locked here", fix)
 
 
 def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:
     """Check that other users cannot read keys, sessions and history, or change settings. Not on Windows."""
     if os.name != "posix":
         return
-    files = {"keys": (keys_path(), 0o077), "settings": (config_path(), 0o022)}
-    files["history"] = (settings.home() / "history", 0o077)
+    files = {keys_path(): 0o077, config_path(): 0o022, settings.home() / "history": 0o077}
     if store := store_file(place):
-        files["store"] = (store, 0o077)
-    open_files = []
-    for name, (path, bits) in files.items():
-        for target, forbidden in ((path, bits), (path.parent, 0o022)):
-            mode = target.stat().st_mode & 0o7777 if target.exists() else 0
-            if mode & forbidden and not mode & 0o1000:  # sticky, as /tmp: others cannot replace files
-                action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
-                message = f"{name}: {target} can be {action} by others (mode {mode:04o})"
-                is_problem = name == "keys" and target == path
-                open_files.append(
-                    DoctorCheck(
-                        "permissions",
-                        "problem" if is_problem else "warning",
-                        message + ("; its keys are not used" if is_problem else ""),
-                        f"chmod {change} {shlex.quote(str(target))}",
-                    )
-                )
-    yield from open_files or [DoctorCheck("permissions", "ok", "files are private")]
+        files[store] = 0o077
+    private = True
+    for path, forbidden in {**files, **{path.parent: 0o022 for path in files}}.items():
+        mode = path.stat().st_mode & 0o7777 if path.exists() else 0
+        if not mode & forbidden or mode & 0o1000:  # sticky, as /tmp: others cannot replace files
+            continue
+        private = False
+        action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
+        is_key_file = path == keys_path()
+        message = (
+            f"{path} can be {action} by others (mode {mode:04o}){'; its keys are not used' if is_key_file else ''}"
+        )
+        fix = f"chmod {change} {quote(str(path))}"
+        yield DoctorCheck("permissions", "problem" if is_key_file else "warning", message, fix)
+    if private:
+        yield DoctorCheck("permissions", "ok", "files are private")
 
 
 def _check_store(place: str | None) -> Iterator[DoctorCheck]:
@@ -239,9 +216,7 @@ def _check_store(place: str | None) -> Iterator[DoctorCheck]:
 async def _read_store(place: str, file: Path | None) -> list[DoctorCheck]:
     if file is not None and not os.access(file, os.W_OK):
         return [DoctorCheck("store", "problem", f"{file} cannot be written", "change its permissions")]
-    async with open_store_if_exists(place) as store:
-        if store is None:
-            return []
+    async with open_or_create_store(place) as store:
         try:
             stats = await store.stats()
             interrupted = [short_id(one.id) async for one in all_sessions(store) if one.status == "interrupted"]
@@ -260,14 +235,12 @@ def _check_providers() -> Iterator[DoctorCheck]:
         yield DoctorCheck("online", "note", "skipped: TENUTO_OFFLINE forbids the network")
         return
     names = list(providers_with_key())
-    if names:
-        yield from asyncio.run(_query_providers(names))
-    else:
+    if not names:
         yield DoctorCheck("online", "note", "skipped: no key")
+    yield from asyncio.run(_query_providers(names))
 
 
 async def _query_providers(names: list[str]) -> list[DoctorCheck]:
-    from tenuto.cli.keys_file import load_keys
     from tenuto.client.client import AsyncClient
 
     async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:

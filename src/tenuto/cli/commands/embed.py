@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
-from tenuto.cli.errors import ExitCode, explain_error
+from tenuto.cli.embeddings import (
+    Embedder,
+    EmbedModel,
+    EmbedSummary,
+    VectorFile,
+    choose_model,
+    create_client,
+    read_items,
+)
+from tenuto.cli.errors import ExitCode, Explanation, explain_error
+from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.store import run_interruptible
 from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
 from tenuto.cli.terminal.text import escape_control, one_line
-
-if TYPE_CHECKING:
-    from tenuto.cli.embeddings import EmbedSummary, VectorFile
+from tenuto.core.embeddings import EmbedResponse
+from tenuto.errors import TenutoError
 
 _EXAMPLES = """\b
 Examples:
@@ -28,36 +39,26 @@ Examples:
   cat question.txt | tenuto embed - --into questions.db
   tenuto embed --text "hello" -m openai/text-embedding-3-small
 """
-_ONLY_FOR = {"similar": ("into", "limit"), "text": (), "files": ("into",)}
-"""Options of each of the three uses, besides those of all."""
+_WITHOUT_EFFECT = {"similar": (), "text": ("into", "limit"), "files": ("limit",)}
 _CONTINUE = "run the same command again to continue"
 
 
 @click.command("embed", epilog=_EXAMPLES)
 @click.argument("files", nargs=-1, metavar="[FILE|DIRECTORY|-]...", shell_complete=complete_file)
-@click.option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
-@click.option("--text", metavar="TEXT", help="Print one vector without storing it.")
-@click.option(
-    "--into",
-    metavar="FILE",
-    shell_complete=complete_file,
-    help="Vector database file.  [default: embeddings.db in the data directory]",
-)
-@click.option(
+@option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
+@option("--text", metavar="TEXT", help="Print one vector without storing it.")
+@option("--into", metavar="FILE", help="Vector database file.  [default: embeddings.db in the data directory]")
+@option(
     "-m",
     "--model",
     metavar="MODEL",
     shell_complete=complete_embedding_model,
     help="Embedding model.  [default: that of the file, or of a provider with a key]",
 )
-@click.option(
-    "--dimensions", type=click.IntRange(min=1), metavar="N", help="Vector length, if the model allows a choice."
-)
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
+@option("--dimensions", type=click.IntRange(min=1), metavar="N", help="Vector length, if the model allows a choice.")
+@option("--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
+@json_option
+@flag("-q", "--quiet", help="Print only errors.")
 @click.pass_context
 def command(ctx: click.Context, /, **values: Any) -> int:
     """Embed files and search them by meaning.
@@ -71,30 +72,17 @@ def command(ctx: click.Context, /, **values: Any) -> int:
         raise click.UsageError("nothing to embed: pass files or directories, - for stdin, or --text")
     if len(uses) > 1:
         raise click.UsageError(f"use either {' or '.join('FILE' if use == 'files' else f'--{use}' for use in uses)}")
-    for name in {"into", "limit"} - {*_ONLY_FOR[uses[0]]}:
+    for name in _WITHOUT_EFFECT[uses[0]]:
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} has no effect here")
     return {"similar": _similar, "text": _text, "files": _files}[uses[0]](values)
 
 
 def _open_file(values: dict[str, Any]) -> VectorFile:
-    from tenuto.cli.embeddings import VectorFile
-
     path = Path(values["into"]).expanduser() if values["into"] else settings.home() / "embeddings.db"
     if values["into"] and (path.is_dir() or not path.parent.is_dir()):
         raise click.UsageError(f"--into {values['into']!r}: not a file in an existing directory")
     return VectorFile(path)
-
-
-def _read_text(text: str, option: str) -> str:
-    if text == "-":
-        try:
-            text = sys.stdin.buffer.read().decode("utf-8-sig") if sys.stdin and not sys.stdin.closed else ""
-        except UnicodeDecodeError as exc:
-            raise click.UsageError(f"stdin is not UTF-8 text (byte {exc.start + 1})") from None
-    if not text.strip():
-        raise click.UsageError(f"{option} is empty")
-    return text
 
 
 def _note(text: str, values: dict[str, Any]) -> None:
@@ -102,60 +90,54 @@ def _note(text: str, values: dict[str, Any]) -> None:
         click.echo(escape_control(text), err=True)
 
 
-def _similar(values: dict[str, Any]) -> int:
-    from tenuto.core import jsonio
+async def _embed_one(option: str, values: dict[str, Any], stored: EmbedModel | None = None) -> EmbedResponse:
+    """Embed the text of an option, or stdin for `-`."""
+    text = values[option]
+    if text == "-":
+        try:
+            text = sys.stdin.buffer.read().decode("utf-8-sig") if sys.stdin and not sys.stdin.closed else ""
+        except UnicodeDecodeError as exc:
+            raise click.UsageError(f"stdin is not UTF-8 text (byte {exc.start + 1})") from None
+    if not text.strip():
+        raise click.UsageError(f"--{option} is empty")
+    async with create_client() as client:
+        model, note = await choose_model(client, stored, values["model"], values["dimensions"])
+        _note(note, values)
+        reply = await client.embed(model.name, [text], dimensions=model.asked or None)
+        return msgspec.structs.replace(reply, model=model.name)
 
+
+def _similar(values: dict[str, Any]) -> int:
     with closing(_open_file(values)) as file:
-        info = file.info()
-        if info is None:
+        model = file.model()
+        if model is None:
             raise click.UsageError("no vectors yet: start with tenuto embed DIRECTORY")
-        _, _, vector, _ = asyncio.run(_embed_one(_read_text(values["similar"], "--similar"), values, info))
-        if len(vector) != info.dimensions:
-            raise click.UsageError(f"the file has {info.dimensions} dimensions: pass --dimensions {info.dimensions}")
+        vector = asyncio.run(_embed_one("similar", values, model)).embeddings[0]
+        if len(vector) != model.dimensions:
+            raise click.UsageError(f"the file has {model.dimensions} dimensions: pass --dimensions {model.dimensions}")
         best = file.rank(vector, values["limit"])
     if values["as_json"]:
-        print_json(jsonio.encode([{"score": round(score, 9), "id": id, "text": text} for score, id, text in best]))
+        print_json([{"score": round(score, 9), "id": id, "text": text} for score, id, text in best])
     elif best:
         rows = [(f"{score:.3f}", one_line(id, 60), one_line(text, 70)) for score, id, text in best]
         print_text(format_table([("SCORE", "ID", "TEXT"), *rows]))
     return ExitCode.OK
 
 
-async def _embed_one(text: str, values: dict[str, Any], info: Any) -> tuple[str, str, tuple[float, ...], Any]:
-    """Return model, note, vector and reply for one text."""
-    from tenuto.cli.embeddings import choose_model, create_client
-
-    async with create_client() as client:
-        model = await choose_model(client, info, values["model"], values["dimensions"])
-        reply = await client.embed(model.name, [text], dimensions=model.dimensions or None)
-        return model.name, model.note, reply.embeddings[0], reply
-
-
 def _text(values: dict[str, Any]) -> int:
-    from tenuto.core import jsonio
-
-    name, note, vector, reply = asyncio.run(_embed_one(_read_text(values["text"], "--text"), values, None))
-    _note(note, values)
-    document = {
-        "model": name,
-        "dimensions": len(vector),
-        "embedding": vector,
-        "tokens": reply.usage.total_tokens,
-        "losses": reply.losses,
-    }
-    print_json(jsonio.encode(document if values["as_json"] else vector))
+    reply = asyncio.run(_embed_one("text", values))
+    vector = reply.embeddings[0]
+    fields = {"tokens": reply.usage.total_tokens, "losses": reply.losses}
+    document = {"model": reply.model, "dimensions": len(vector), "embedding": vector, **fields}
+    print_json(document if values["as_json"] else vector)
     return ExitCode.OK
 
 
 def _files(values: dict[str, Any]) -> int:
-    from tenuto.cli.embeddings import Embedder, check_names, choose_model, create_client, read_items
-    from tenuto.core import jsonio
-    from tenuto.errors import TenutoError
-
     async def embed() -> tuple[EmbedSummary, TenutoError | None]:
         async with create_client() as client:
-            model = await choose_model(client, file.info(), values["model"], values["dimensions"])
-            _note(model.note, values)
+            model, note = await choose_model(client, file.model(), values["model"], values["dimensions"])
+            _note(note, values)
             embedder = Embedder(client, file, model)
             try:
                 await embedder.run(read_items(values["files"], exclude=file.path))
@@ -165,43 +147,40 @@ def _files(values: dict[str, Any]) -> int:
                 return embedder.summary, error
             return embedder.summary, None
 
-    check_names(values["files"])
+    for name in values["files"]:
+        if name != "-" and not os.path.lexists(name):
+            raise click.UsageError(f"file not found: {name!r}; pass a text with --text, or pipe it in for -")
     with closing(_open_file(values)) as file:
         summary, error = run_interruptible(embed(), _CONTINUE)
-        info = file.info()
-    for failure in summary.errors:
-        click.echo(one_line(f"failed: {failure.id} {failure.why}", 600), err=True)
+        model = file.model()
+    for failure in summary.failed:
+        click.echo(one_line(f"failed: {failure.id} {failure.error}", 600), err=True)
     for loss in summary.losses:
         _note(one_line(f"lost: {loss}", 600), values)
-    explanation = explain_error(error) if error is not None else None
-    if explanation is not None:
-        explanation = explanation._replace(hint=explanation.hint.replace("resume", _CONTINUE) or _CONTINUE)
-    code = explanation.code if explanation else ExitCode.FAILED if summary.errors else ExitCode.OK
+    code, message = ExitCode.FAILED if summary.failed else ExitCode.OK, None
+    if error is not None:
+        code, message, hint = explain_error(error)
+        print_error(Explanation(code, message, hint.replace("resume", _CONTINUE) or _CONTINUE), error)
     if values["as_json"]:
         document = {
             "into": str(file.path),
-            "model": info.model if info else None,
-            "dimensions": info.dimensions if info else None,
+            "model": model.name if model else None,
+            "dimensions": model.dimensions if model else None,
             "embedded": summary.embedded,
             "unchanged": summary.unchanged,
             "skipped": dict(summary.skipped),
             "tokens": summary.tokens,
-            "failed": [failure._asdict() for failure in summary.errors],
+            "failed": [{"id": failure.id, "why": failure.error} for failure in summary.failed],
             "losses": list(summary.losses),
-            "error": explanation.message if explanation else None,
+            "error": message,
             "exit_code": int(code),
         }
-        print_json(jsonio.encode(document))
-    tokens = f", {summary.tokens:,} tokens" if summary.tokens else ""
-    parts = [
-        f"{summary.embedded:,} embedded by {info.model} ({info.dimensions} dimensions{tokens})"
-        if info and summary.embedded
-        else "",
-        f"{summary.unchanged:,} unchanged" if summary.unchanged else "",
-        *(f"{count:,} {kind} skipped" for kind, count in sorted(summary.skipped.items())),
-        f"{len(summary.errors):,} failed" if summary.errors else "",
-    ]
-    _note(f"{'; '.join(filter(None, parts)) or 'nothing embedded'}: {file.path}", values)
-    if explanation is not None:
-        print_error(explanation, error)
+        print_json(document)
+    counts = [f"{summary.unchanged:,} unchanged"] if summary.unchanged else []
+    if model and summary.embedded:
+        tokens = f", {summary.tokens:,} tokens" if summary.tokens else ""
+        counts.insert(0, f"{summary.embedded:,} embedded by {model.name} ({model.dimensions} dimensions{tokens})")
+    counts += [f"{count:,} {kind} skipped" for kind, count in sorted(summary.skipped.items())]
+    counts += [f"{len(summary.failed):,} failed"] if summary.failed else []
+    _note(f"{'; '.join(counts) or 'nothing embedded'}: {file.path}", values)
     return code

@@ -2,63 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from tenuto.agent.handover import hand_over
+from tenuto.audit import audit
+from tenuto.cli.commands.audit import describe_losses
 from tenuto.cli.complete import complete_model
-from tenuto.cli.errors import plural
-from tenuto.cli.options import json_option, session_argument, store_option, takeover_option
-from tenuto.cli.store import find_session, open_existing_store
-from tenuto.cli.terminal.output import print_json, print_text
-from tenuto.cli.terminal.text import one_line
+from tenuto.cli.options import SESSION_HELP, expand_model, json_option, session_argument, store_option, takeover_option
+from tenuto.cli.session.models import check_handover_target, model_resolver
+from tenuto.cli.store import use_session
+from tenuto.cli.terminal.output import print_lines
+from tenuto.core.journal import HandedOver
+from tenuto.store.protocol import Store
 
-if TYPE_CHECKING:
-    from tenuto.core.journal import HandedOver
+_HELP = f"""Switch SESSION ({SESSION_HELP}) to MODEL.
 
-
+No request is sent. Provider-specific data is kept locally and restored if you switch back. Losses are printed; tenuto
+audit SESSION -m MODEL lists them without switching.
+"""
 _EXAMPLES = """\b
 Examples:
-  tenuto handover last openai/gpt-5.2 && tenuto resume last "Check that"
-  tenuto handover 01m7q2 anthropic/claude-opus-4-6   # and back: its signatures are restored
+  tenuto handover last gpt && tenuto resume last "Check that"
+  tenuto handover 01m7q2 opus   # and back: its signatures are restored
 """
 
 
-@click.command("handover", epilog=_EXAMPLES)
+@click.command("handover", help=_HELP, epilog=_EXAMPLES)
 @session_argument()
 @click.argument("model", shell_complete=complete_model)
 @takeover_option
 @json_option
 @store_option
 def command(session: str, model: str, takeover: bool, as_json: bool, store: str | None) -> int:
-    """Switch SESSION (ID or unique prefix, name, `last`, or `~N`) to MODEL: provider/model.
-
-    No request is sent. Provider-specific data is kept locally and restored if you switch back. Losses are printed; tenuto
-    audit SESSION -m MODEL lists them without switching.
-    """
-    import asyncio
-
-    from tenuto.core import jsonio
-
-    id, act = asyncio.run(_switch_model(session, model, store, takeover=takeover))
-    if as_json:
-        losses = () if act is None else act.losses
-        print_json(jsonio.encode({"session": id, "model": act.model if act else model, "losses": losses}))
-    elif act is None:
-        print_text(f"session {id} already uses {model}\n", escape=True)
-    else:
-        lines = [f"session {id} switched to {act.model}; {plural(len(act.losses), 'loss')}"]
-        lines += [f"  {one_line(f'{loss.detail} ({loss.location}, {loss.kind})', 400)}" for loss in act.losses]
-        print_text("\n".join(lines) + "\n", escape=True)
-    return 0
-
-
-async def _switch_model(named: str, model: str, place: str | None, *, takeover: bool) -> tuple[str, HandedOver | None]:
-    from tenuto.agent.handover import hand_over
-    from tenuto.cli.session.models import check_handover_target, model_resolver
+    async def switch(opened: Store, id: str) -> tuple[str, HandedOver | None, str]:
+        payload = await hand_over(opened, id, target, takeover=takeover, find=find)
+        return id, payload, describe_losses(audit(await opened.read(id), None, find=find)) if payload else ""
 
     find = model_resolver()
-    model = check_handover_target(model, find)
-    async with open_existing_store(place, named) as store:
-        id = await find_session(store, named)
-        return id, await hand_over(store, id, model, takeover=takeover, find=find)
+    target = check_handover_target(expand_model(model), find)
+    id, payload, losses = use_session(store, session, switch)
+    lines = [f"session {id} switched to {payload.model}", losses] if payload else [f"session {id} already uses {model}"]
+    document = {
+        "session": id,
+        "model": payload.model if payload else model,
+        "losses": payload.losses if payload else (),
+    }
+    print_lines(filter(None, lines), document, as_json=as_json)
+    return 0

@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from tenuto import settings
+from tenuto.catalog import PROVIDERS
 from tenuto.cli.complete import complete_provider, complete_stored_key
 from tenuto.cli.config import ConfigError, load_config
-from tenuto.cli.group import CommandGroup
 from tenuto.cli.keys_file import (
     canonical_provider,
     clean_key,
-    delete_key,
     key_variables,
     keys_path,
     read_keys,
     save_key,
 )
+from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from tenuto.errors import UnknownProvider
 
 _EXAMPLES = """\b
-Examples:
-  tenuto keys set anthropic
-  pass show openai | tenuto keys set openai
-  tenuto keys list
-"""
-_SET_EXAMPLES = """\b
 Examples:
   tenuto keys set anthropic                 # prompts, input hidden
   pass show openai | tenuto keys set openai
   tenuto keys set mine                      # your own server
-"""
-_LIST_EXAMPLES = """\b
-Examples:
-  tenuto keys list
   tenuto keys list --json | jq -r '.keys[].provider'
-"""
-_RM_EXAMPLES = """\b
-Examples:
   tenuto keys rm anthropic
 """
-_HEADS = ("PROVIDER", "KEY IN", "")
 _MAX_KEY = 16_384
 """Longer input is not a key."""
 _LONGEST_NAME = 20
@@ -66,7 +51,7 @@ def command(ctx: click.Context) -> int:
     return 0 if ctx.invoked_subcommand else _print_list(as_json=False)
 
 
-@command.command("set", epilog=_SET_EXAMPLES)
+@command.command("set")
 @click.argument("provider", shell_complete=complete_provider)
 @click.argument("key", nargs=-1, metavar="")
 def set_command(provider: str, key: tuple[str, ...]) -> int:
@@ -87,32 +72,30 @@ def set_command(provider: str, key: tuple[str, ...]) -> int:
         raise click.UsageError(str(exc)) from None
     again = save_key(name, given)
     click.echo(one_line(f"key for {name} {'replaced' if again else 'saved'} in {keys_path()}", 600), err=True)
-    warn_if_overridden(name)
+    try:
+        if variable := next(filter(settings.getenv, key_variables(name)), ""):
+            click.echo(f"note: {variable} is set in the environment and overrides it", err=True)
+    except ConfigError as exc:  # the key is saved
+        click.echo(f"note: {exc.message}", err=True)
     return 0
 
 
-def _find_provider(named: str) -> str:
+def _find_provider(name: str) -> str:
     """Return the provider's canonical name. Error messages do not repeat a long name: it may be a key."""
-    from tenuto.errors import UnknownProvider
-
     try:
-        return canonical_provider(named)
+        return canonical_provider(name)
     except UnknownProvider as exc:
         if exc.suggestions:
             raise
-        called = repr(named) if len(named) <= _LONGEST_NAME else "(not shown)"
-        raise click.UsageError(f"unknown provider {called}; list them with tenuto providers") from None
+        shown = repr(name) if len(name) <= _LONGEST_NAME else "(not shown)"
+        raise click.UsageError(f"unknown provider {shown}; list them with tenuto providers") from None
 
 
 def _read_key(name: str) -> str:
-    import sys
-
     if sys.stdin is None or sys.stdin.closed:
         return ""
     if sys.stdin.isatty():
-        question = f"key for {name} (hidden)"
-        asked: str = click.prompt(question, hide_input=True, err=True, default="", show_default=False)
-        return asked
+        return str(click.prompt(f"key for {name} (hidden)", hide_input=True, err=True, default="", show_default=False))
     try:
         text = sys.stdin.buffer.read(_MAX_KEY + 1).decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -122,33 +105,19 @@ def _read_key(name: str) -> str:
     return text
 
 
-def warn_if_overridden(name: str) -> None:
-
-    try:
-        held = next((variable for variable in key_variables(name) if settings.getenv(variable)), "")
-    except ConfigError as exc:  # the key is saved
-        click.echo(f"note: {exc.message}", err=True)
-        return
-    if held:
-        click.echo(f"note: {held} is set in the environment and overrides it", err=True)
-
-
-@command.command("rm", epilog=_RM_EXAMPLES)
+@command.command("rm")
 @click.argument("provider", shell_complete=complete_stored_key)
 def rm_command(provider: str) -> int:
     """Delete the key for PROVIDER."""
 
     name = provider if provider in read_keys(strict=False) else _find_provider(provider)
-    if not delete_key(name):
+    if not save_key(name, ""):
         raise click.UsageError(f"no key for {name} in {keys_path()}; list keys with tenuto keys")
     click.echo(one_line(f"key for {name} removed from {keys_path()}", 600), err=True)
     return 0
 
 
-# --- list -------------------------------------------------------------------------------------------------------------
-
-
-@command.command("list", epilog=_LIST_EXAMPLES)
+@command.command("list")
 @json_option
 def list_command(as_json: bool) -> int:
     """List keys and where they come from. Keys are never printed."""
@@ -156,34 +125,28 @@ def list_command(as_json: bool) -> int:
 
 
 def _print_list(*, as_json: bool) -> int:
-    from tenuto.core import jsonio
-
     rows = list(_rows())
     if as_json:
-        print_json(jsonio.encode({"path": str(keys_path()), "keys": rows}))
-    elif not rows:
-        click.echo("no key; add one with tenuto keys set PROVIDER", err=True)
+        print_json({"path": str(keys_path()), "keys": rows})
+        return 0
+    if rows:
+        notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]
+        cells = [(one_line(row["provider"], 60), row["where"], note) for row, note in zip(rows, notes, strict=True)]
+        print_text(format_table([("PROVIDER", "KEY IN", ""), *cells]), escape=True)
     else:
-        cells = [
-            (one_line(row["provider"], 60), row["where"], f"not used: {row['why_not']}" if row["why_not"] else "")
-            for row in rows
-        ]
-        print_text(format_table([_HEADS, *cells]), escape=True)
-    if not as_json:
-        click.echo(one_line(f"file: {keys_path()}", 600), err=True)
+        click.echo("no key; add one with tenuto keys set PROVIDER", err=True)
+    click.echo(one_line(f"file: {keys_path()}", 600), err=True)
     return 0
 
 
 def _rows() -> Iterator[dict[str, Any]]:
     """Yield the keys of the environment and the file; the first one of a provider is used."""
-    from tenuto.catalog import PROVIDERS
-
-    kept = read_keys()
+    stored = read_keys()
     known = [*PROVIDERS, *load_config().document.get("providers", {})]
-    for name in dict.fromkeys((*map(canonical_provider, known), *kept)):
+    for name in dict.fromkeys((*map(canonical_provider, known), *stored)):
         places = [("environment", variable) for variable in key_variables(name) if settings.getenv(variable)]
-        places += [("file", keys_path().name)] if name in kept else []
+        places += [("file", keys_path().name)] if name in stored else []
         for source, where in places:
-            wins = "" if (source, where) == places[0] else f"{places[0][1]} overrides it"
-            why_not = wins if name in known else "unknown provider"
-            yield {"provider": name, "source": source, "where": where, "used": not why_not, "why_not": why_not or None}
+            reason = "" if where == places[0][1] else f"{places[0][1]} overrides it"
+            reason = reason if name in known else "unknown provider"
+            yield {"provider": name, "source": source, "where": where, "used": not reason, "why_not": reason or None}

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import date
-from decimal import Decimal
+import asyncio
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 import click
+import msgspec
 
 from tenuto import catalog
-from tenuto.cli.complete import complete_provider
 from tenuto.cli.config import configured_providers
 from tenuto.cli.errors import explain_error, plural
-from tenuto.cli.keys_file import load_keys
-from tenuto.cli.options import json_option
-from tenuto.cli.session.models import ListedModel
+from tenuto.cli.keys_file import canonical_provider, load_keys, providers_with_key
+from tenuto.cli.options import flag, json_option, option
+from tenuto.cli.session.models import list_models, suggest_models
 from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.provider import ModelInfo, ModelTraits
@@ -32,9 +32,9 @@ Examples:
 
 @click.command("models", epilog=_EXAMPLES)
 @click.argument("query", nargs=-1)
-@click.option("-p", "--provider", metavar="NAME", shell_complete=complete_provider, help="Only this provider.")
-@click.option("--online", is_flag=True, help="Fetch the list from the provider(s).")
-@click.option("--all", "every", is_flag=True, help="Include retired models.")
+@option("-p", "--provider", metavar="PROVIDER", help="Only this provider.")
+@flag("--online", help="Fetch the list from the provider(s).")
+@flag("--all", "every", help="Include retired models.")
 @json_option
 def command(query: tuple[str, ...], provider: str | None, online: bool, every: bool, as_json: bool) -> int:
     """List models whose names contain all words of QUERY: limits, efforts, USD per million tokens, retirement date.
@@ -42,64 +42,45 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     * default effort, + price rises with long prompts, - unknown. Dated IDs and other models that a provider serves work
     too. Offline unless --online. Exit 1 if nothing matches.
     """
-    from datetime import UTC, datetime
-
     today = datetime.now(UTC).date()
-    code = 0
-    if online:
-        found, code = _list_online(provider, today)
-    else:
-        found = _list_offline(provider, today)
-    fitting = [facts for facts in found if facts.matches(query) and (every or not facts.is_retired)]
-    _print_models(fitting, as_json=as_json)
-    if fitting or code:
+    found, code = _list_online(provider, today) if online else (_list_offline(provider, today), 0)
+    matches = [model for model in found if model.matches(query)]
+    shown = [model for model in matches if every or not model.is_retired]
+    if as_json:
+        print_json([model.fields() for model in shown])
+    elif shown:
+        rows = [_HEADS, *(model.cells() for model in shown)]
+        print_text(format_table(rows, drop=("EFFORTS, THINKING", "OUTPUT")), escape=True)
+    if shown or code:
         return code
-    _report_no_match(query, [facts for facts in found if facts.matches(query)])
+    near = suggest_models("-".join(query)) if query else []
+    hint = f"did you mean {' or '.join(near)}?" if near else "list models with tenuto models; --online asks a provider"
+    if not found:
+        hint = f"the catalog has none of {provider}; use --online"
+    elif matches:
+        hint = f"{plural(len(matches), 'match')}, all retired (use --all)"
+    click.echo(one_line(f"no matching model: {hint}", 400), err=True)
     return 1
 
 
-def _print_models(found: list[ModelDetails], *, as_json: bool) -> None:
-    from tenuto.core import jsonio
-
-    if as_json:
-        print_json(jsonio.encode([facts.fields() for facts in found]))
-    elif found:
-        print_text(format_table([HEADS, *(facts.cells() for facts in found)]), escape=True)
-
-
-def _report_no_match(query: tuple[str, ...], ended: list[ModelDetails]) -> None:
-    """Say why there is nothing, and what there is instead."""
-    from tenuto.cli.session.models import suggest_models
-
-    if ended:
-        click.echo(f"{plural(len(ended), 'match')}, all retired (use --all)", err=True)
-        return
-    near = suggest_models("-".join(query)) if query else []
-    meant = f"did you mean {' or '.join(near)}?" if near else "list models with tenuto models; --online asks a provider"
-    click.echo(one_line(f"no matching model: {meant}", 400), err=True)
+def _list_offline(provider: str | None, on: date) -> list[ModelDetails]:
+    name = canonical_provider(provider) if provider else ""
+    return [
+        model_details(model.provider, model.model, on, retires=model.retires)
+        for model in list_models()
+        if not name or model.provider == name
+    ]
 
 
-def _list_offline(provider: str | None, today: date) -> list[ModelDetails]:
-    from tenuto.catalog import find_provider as row_of
-    from tenuto.cli.session.models import list_models
-
-    name = row_of(provider).name if provider else ""
-    return [model_details(known, today) for known in list_models() if not name or known.provider == name]
-
-
-def _list_online(provider: str | None, today: date) -> tuple[list[ModelDetails], int]:
-    """Ask the providers one after the other; return the models and the exit code of the first failure."""
-    import asyncio
-
-    from tenuto.cli.keys_file import providers_with_key
-
-    asked = (provider,) if provider else tuple(providers_with_key())
-    if not asked:
+def _list_online(provider: str | None, on: date) -> tuple[list[ModelDetails], int]:
+    """Return the models that providers list, and the exit code of the first failure."""
+    names = (provider,) if provider else tuple(providers_with_key())
+    if not names:
         raise click.UsageError("no API key is set: name a provider with --provider, or see tenuto providers")
-    return asyncio.run(_query_providers(asked, today))
+    return asyncio.run(_query_providers(names, on))
 
 
-async def _query_providers(names: tuple[str, ...], today: date) -> tuple[list[ModelDetails], int]:
+async def _query_providers(names: tuple[str, ...], on: date) -> tuple[list[ModelDetails], int]:
     from tenuto.client.client import AsyncClient
     from tenuto.errors import TenutoError
 
@@ -108,19 +89,19 @@ async def _query_providers(names: tuple[str, ...], today: date) -> tuple[list[Mo
     async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:  # no retries
         for name in names:
             try:
-                found += online_details(name, await client.models(name), today)
+                found += [model_details(name, info.id, on, info=info) for info in await client.models(name)]
             except TenutoError as exc:
-                told = explain_error(exc)
-                print_error(told, exc)
-                code = code or int(told.code)
+                explanation = explain_error(exc)
+                print_error(explanation, exc)
+                code = code or int(explanation.code)
     return found, code
 
 
-HEADS = ("MODEL", "CONTEXT", "OUTPUT", "EFFORTS, THINKING", "IN $/M", "OUT $/M", "RETIRES")
+_HEADS = ("MODEL", "CONTEXT", "OUTPUT", "EFFORTS, THINKING", "IN $/M", "OUT $/M", "RETIRES")
 
 
 class ModelDetails(NamedTuple):
-    """A model, with what the tables or its provider's own list say of it on a day."""
+    """What the catalog, or its provider's own list, says about a model on a day."""
 
     id: str
     name: str
@@ -131,96 +112,73 @@ class ModelDetails(NamedTuple):
 
     @property
     def is_retired(self) -> bool:
-        """Whether it is not served any more."""
         return bool(self.retires) and self.retires <= self.on.isoformat()
 
     def matches(self, words: Iterable[str]) -> bool:
-        """Tell whether all the words occur in how it is called."""
-        called = f"{self.id} {self.name}".lower()
-        return all(word.lower() in called for word in words)
+        """Whether all words occur in its ID or name."""
+        names = f"{self.id} {self.name}".lower()
+        return all(word.lower() in names for word in words)
 
     def cells(self) -> tuple[str, ...]:
-        """Return a line of the table."""
-        cost = self.price or catalog.Price()
-        more = "+" if cost.tiered else ""
+        """Return a row of the table."""
+        traits, price = self.traits, self.price or catalog.Price()
+        efforts = [f"{effort}*" if effort == traits.effort_default else effort for effort in traits.efforts or ()]
         return (
             one_line(self.id, 200),
-            _format_tokens(self.traits.context_window),
-            _format_tokens(self.traits.max_output),
-            _format_thinking(self.traits),
-            _format_price(cost.input, more),
-            _format_price(cost.output, more),
+            _format_tokens(traits.context_window),
+            _format_tokens(traits.max_output),
+            " ".join(efforts) or " ".join(traits.thinking).replace("none", "-") or "-",
+            *("-" if cost is None else f"{cost:f}{'+' * price.tiered}" for cost in (price.input, price.output)),
             f"{self.retires} (retired)" if self.is_retired else self.retires,
         )
 
     def fields(self) -> dict[str, Any]:
-        """Return everything, to be written as JSON."""
-        known, cost = self.traits, self.price
+        """Return everything, for JSON."""
+        traits, price = self.traits, self.price
         provider, _, model = self.id.partition("/")
+        costs = {name: getattr(price, name, None) for name in ("input", "output", "cache_read", "cache_write")}
         return {
             "id": self.id,
             "provider": provider,
             "model": model,
             "name": self.name,
-            "dialect": known.dialect,
-            "context_window": known.context_window,
-            "max_output": known.max_output,
-            "thinking": known.thinking,
-            "thinking_default": known.thinking_default or None,
-            "efforts": known.efforts,
-            "effort_default": known.effort_default or None,
-            "tools": known.tools,
-            "images": known.images_in,
-            "audio": known.audio_in,
-            "documents": known.documents_in,
-            "price": None if cost is None else _price_fields(cost),
+            "dialect": traits.dialect,
+            "context_window": traits.context_window,
+            "max_output": traits.max_output,
+            "thinking": traits.thinking,
+            "thinking_default": traits.thinking_default or None,
+            "efforts": traits.efforts,
+            "effort_default": traits.effort_default or None,
+            "tools": traits.tools,
+            "images": traits.images_in,
+            "audio": traits.audio_in,
+            "documents": traits.documents_in,
+            "price": price
+            and {name: cost if cost is None else float(cost) for name, cost in costs.items()}
+            | {"tiered": price.tiered},
             "retires": self.retires or None,
             "ended": self.is_retired,
-            "known": known.known,
-            "confidence": known.confidence or None,
-            "as_of": known.as_of or None,
-            "notes": known.notes or None,
+            "known": traits.known,
+            "confidence": traits.confidence or None,
+            "as_of": traits.as_of or None,
+            "notes": traits.notes or None,
         }
 
 
-def model_details(known: ListedModel, on: date) -> ModelDetails:
-    """Say what the tables know of a model."""
-    told = catalog.model_traits(known.provider, known.model)
-    return ModelDetails(
-        known.id, told.family, told, catalog.price_on(known.provider, known.model, on), known.retires, on
-    )
-
-
-def online_details(provider: str, listed: Iterable[ModelInfo], on: date) -> Iterator[ModelDetails]:
-    """Say what a provider's own list says, and what the tables know besides. The list is right where they differ."""
-    import msgspec
-
-    for info in listed:
-        told = catalog.model_traits(provider, info.id)
-        named = {"context_window": info.context_window, "max_output": info.max_output}
-        told = msgspec.structs.replace(told, **{field: value for field, value in named.items() if value})
-        price = catalog.price_on(provider, info.id, on)
-        yield ModelDetails(f"{provider}/{info.id}", info.name or told.family, told, price, told.retires, on)
+def model_details(
+    provider: str, model: str, on: date, *, retires: str | None = None, info: ModelInfo | None = None
+) -> ModelDetails:
+    """Return what the catalog knows about a model. The provider's own list (`info`) overrides it."""
+    traits = catalog.model_traits(provider, model)
+    if info is not None:
+        limits = {"context_window": info.context_window, "max_output": info.max_output}
+        traits = msgspec.structs.replace(traits, **{name: value for name, value in limits.items() if value})
+    name = (info and info.name) or traits.family
+    price = catalog.price_on(provider, model, on)
+    return ModelDetails(f"{provider}/{model}", name, traits, price, traits.retires if retires is None else retires, on)
 
 
 def _format_tokens(count: int | None) -> str:
     if count is None:
         return "-"
     return f"{count / 1_000_000:.3g}M" if count >= 1_000_000 else f"{count / 1000:.3g}K"
-
-
-def _format_thinking(told: ModelTraits) -> str:
-    """The efforts, with a star at what is assumed; the modes, where there are no efforts."""
-    if told.efforts:
-        return " ".join(f"{word}*" if word == told.effort_default else word for word in told.efforts)
-    return " ".join(told.thinking).replace("none", "-") or "-"
-
-
-def _format_price(price: Decimal | None, more: str) -> str:
-    return "-" if price is None else f"{price:f}{more}"
-
-
-def _price_fields(cost: catalog.Price) -> dict[str, Any]:
-    named = {name: getattr(cost, name) for name in ("input", "output", "cache_read", "cache_write")}
-    told = {name: None if value is None else float(value) for name, value in named.items()}
-    return {**told, "tiered": cost.tiered}

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tenuto.catalog import PROVIDERS
 from tenuto.cli.complete import complete_provider
 from tenuto.cli.keys_file import ProviderStatus, provider_statuses
 from tenuto.cli.options import json_option
@@ -30,15 +31,15 @@ def command(query: str, as_json: bool) -> int:
 
     Your own servers come first. Unlisted providers can be configured. Keys are never printed. Exit 1 if nothing matches.
     """
-    from tenuto.core import jsonio
-
     matches = [status for status in provider_statuses() if _matches(status, query)]
     if as_json:
-        print_json(jsonio.encode([_fields(status) for status in matches]))
+        print_json([_fields(status) for status in matches])
     elif matches:
-        print_text(format_table([_HEADS, *map(_row, matches)]), escape=True)
+        print_text(format_table([_HEADS, *map(_row, matches)], drop=("DIALECT",)), escape=True)
     else:
-        _report_no_match(query)
+        near = difflib.get_close_matches(query.lower(), PROVIDERS, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "list them with tenuto providers"
+        click.echo(f"no matching provider {one_line(repr(query), 80)}: {hint}", err=True)
     return 0 if matches else 1
 
 
@@ -47,34 +48,20 @@ def _matches(status: ProviderStatus, query: str) -> bool:
     return query.lower() in " ".join((status.name, *row.aliases, row.notes, *status.variables)).lower()
 
 
-def _report_no_match(query: str) -> None:
-    from tenuto.catalog import PROVIDERS
-
-    near = difflib.get_close_matches(query.lower(), PROVIDERS, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "list them with tenuto providers"
-    click.echo(f"no matching provider {one_line(repr(query), 80)}: {hint}", err=True)
-
-
 def _row(status: ProviderStatus) -> tuple[str, ...]:
     row = status.row
+    variables = " or ".join(status.variables)
+    key = {
+        "set": f"set in {status.where}",
+        "kept": f"saved in {status.where}",
+        "missing": f"missing: {f'set {variables}' if variables else 'tenuto keys set'}",
+    }.get(status.key, status.key)
     return (
         one_line(status.name, 60) + (" (yours)" if status.custom else ""),
         row.dialect,
         one_line(status.default_model, 100) or "-",
-        f"retired {row.retired}" if row.retired else one_line(_format_key(status), 200),
+        f"retired {row.retired}" if row.retired else one_line(key, 200),
     )
-
-
-def _format_key(status: ProviderStatus) -> str:
-    match status.key:
-        case "set":
-            return f"set in {status.where}"
-        case "kept":
-            return f"saved in {status.where}"
-        case "missing":
-            return f"missing: set {' or '.join(status.variables)}" if status.variables else "missing: tenuto keys set"
-        case _:
-            return "not needed"
 
 
 def _fields(status: ProviderStatus) -> dict[str, Any]:

@@ -23,7 +23,7 @@ Examples:
   tenuto resume last "And Bergen?"
   tenuto resume 01m7q2                # by ID prefix
   tenuto resume ~1 --approve auto     # one session ago; allow pending calls
-  tenuto resume last -m openai/gpt-5.2    # switch the model, then continue
+  tenuto resume last -m gpt           # switch the model, then continue
   tenuto resume 01m7q2 --takeover     # take over from another process
 """
 

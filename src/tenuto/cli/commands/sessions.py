@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tenuto.cli.errors import ExitCode
-from tenuto.cli.group import CommandGroup
-from tenuto.cli.options import SESSION_HELP, json_option, session_argument, store_option
+from tenuto.cli.main import CommandGroup
+from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option, yes_option
 from tenuto.cli.store import (
+    NO_SESSIONS,
     all_sessions,
     check_session_name,
     find_session,
@@ -19,57 +20,37 @@ from tenuto.cli.store import (
     format_time,
     is_missing_file,
     open_existing_store,
-    open_store_if_exists,
+    recent_sessions,
     run_async,
-    run_interruptible,
     short_id,
     store_file,
+    use_session,
+    use_store,
 )
 from tenuto.cli.terminal.output import confirm, format_table, print_json, print_lines, print_text
 from tenuto.cli.terminal.text import one_line
 
 if TYPE_CHECKING:
-    from tenuto.store.protocol import SearchHit, Store, StoredSession
+    from tenuto.store.protocol import Store, StoredSession
     from tenuto.store.sessions import ListQuery, SessionLine
 
 _EXAMPLES = """\b
 Examples:
-  tenuto sessions
   tenuto sessions --limit 100 --all
   tenuto sessions --json | jq -r '.[0].id'
-  tenuto sessions search weather Oslo
-  tenuto sessions rename last trip
-  tenuto sessions rm 01m7q2 trip
-"""
-_SEARCH_EXAMPLES = """\b
-Examples:
-  tenuto sessions search weather Oslo
-  tenuto sessions search "does not compile" --limit 100
+  tenuto sessions search weather Oslo --limit 100
   tenuto sessions search TODO --json | jq -r '.[].session' | sort -u
-"""
-_RENAME_EXAMPLES = """\b
-Examples:
   tenuto sessions rename last trip
-  tenuto resume trip "And Bergen?"
-  tenuto sessions rename trip ""         # remove the name
-"""
-_ARCHIVE_EXAMPLES = """\b
-Examples:
   tenuto sessions archive 01m7q2 ~3
-  tenuto sessions archive 01m7q2 --undo
-  tenuto sessions archive last --undo    # the last archived session
-"""
-_RM_EXAMPLES = """\b
-Examples:
-  tenuto sessions rm 01m7q2
-  tenuto sessions rm trip ~1 --yes       # do not ask
-  tenuto sessions rm trip --forks        # and its forks
+  tenuto sessions rm 01m7q2 trip
 """
 _TITLE_LENGTH = 60
 _SNIPPET_LENGTH = 160
-_limit_option = click.option(
+_COLUMNS = ("ID", "CHANGED", "STATUS", "MODEL", "MESSAGES", "TITLE")
+_limit_option = option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
 )
+_sessions_argument = session_argument("sessions", nargs=-1, required=True, metavar="SESSION...")
 
 
 @click.group(
@@ -80,7 +61,7 @@ _limit_option = click.option(
     subcommand_metavar="[COMMAND] [ARGS]...",
 )
 @_limit_option
-@click.option("--all", "every", is_flag=True, help="Include archived and sub-agent sessions.")
+@flag("--all", "every", help="Include archived and sub-agent sessions.")
 @json_option
 @store_option
 @click.pass_context
@@ -92,69 +73,42 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool, store: s
     """
     if ctx.invoked_subcommand:
         return 0
-    from tenuto.store.sessions import ListQuery
-
-    query = ListQuery(
-        agent=None if every else "",
-        status=None,
-        archived=None if every else False,
-        order="updated",
-        limit=limit,
-        after="",
-    )
+    query = recent_sessions(limit, every=every)
     if as_json:
-        from tenuto.core import jsonio
-
-        print_json(jsonio.encode([_fields(session) for session in _read_sessions(query, store)]))
+        print_json([_fields(session) for session in _read_sessions(query, store)])
         return 0
     lines = _read_lines(query, store)
     if not lines:
-        click.echo('no sessions yet; start one with: tenuto run "..."', err=True)
+        click.echo(NO_SESSIONS, err=True)
         return 0
-    rows = [_row(line, id) for line, id in zip(lines, _unique_ids(lines), strict=True)]
-    print_text(format_table([("ID", "CHANGED", "STATUS", "MODEL", "MESSAGES", "TITLE"), *rows]), escape=True)
+    short = [short_id(line.id) for line in lines]
+    ids = [id if short.count(id) == 1 else line.id for id, line in zip(short, lines, strict=True)]
+    print_text(format_table([_COLUMNS, *map(_row, lines, ids)], drop=("MESSAGES", "MODEL")), escape=True)
     return 0
 
 
 def _read_lines(query: ListQuery, place: str | None) -> list[SessionLine]:
     """Read a store file without an event loop: a list takes mostly start-up time."""
+    from tenuto.store.sessions import list_lines, read_line
+
     file = store_file(place)
     if file is None:
-        from tenuto.store.sessions import read_line
-
-        return [read_line(session) for session in _query_store(query, place)]
-    if is_missing_file(str(file)):
-        return []
-    from tenuto.store.sessions import list_lines
-
-    return list_lines(file, query)
+        return [read_line(session) for session in _read_sessions(query, place)]
+    return [] if is_missing_file(str(file)) else list_lines(file, query)
 
 
 def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
     file = store_file(place)
-    if file is None:
-        return _query_store(query, place)
-    if is_missing_file(str(file)):
-        return []
-    from tenuto.store.sessions import list_page
+    if file is not None and file.exists():  # without an event loop
+        from tenuto.store.sessions import list_page
 
-    return list(list_page(file, query).sessions)
+        return list(list_page(file, query).sessions)
 
+    async def read(store: Store) -> list[StoredSession]:
+        page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
+        return list(page.sessions)
 
-def _query_store(query: ListQuery, place: str | None) -> list[StoredSession]:
-    async def read() -> list[StoredSession]:
-        async with open_store_if_exists(place) as store:
-            if store is None:
-                return []
-            page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
-            return list(page.sessions)
-
-    return run_async(read())
-
-
-def _unique_ids(lines: list[SessionLine]) -> list[str]:
-    short = [short_id(line.id) for line in lines]
-    return [id if short.count(id) == 1 else line.id for id, line in zip(short, lines, strict=True)]
+    return use_store(place, read, None) or []
 
 
 def _row(line: SessionLine, id: str) -> tuple[str, ...]:
@@ -183,7 +137,7 @@ def _fields(session: StoredSession) -> dict[str, Any]:
     }
 
 
-@command.command("search", epilog=_SEARCH_EXAMPLES)
+@command.command("search")
 @click.argument("words", nargs=-1, required=True)
 @_limit_option
 @json_option
@@ -194,11 +148,9 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
     Matches entries with all WORDS, any order, case-insensitive; no wildcards or operators. Prints session, entry number
     and an excerpt. Exit 1 if nothing matches.
     """
-    hits = run_interruptible(_search(" ".join(words), limit, store), "nothing was changed")
+    hits = use_store(store, lambda opened: opened.search(" ".join(words), limit=limit), None) or []
     if as_json:
-        from tenuto.core import jsonio
-
-        print_json(jsonio.encode(hits))
+        print_json(hits)
     elif hits:
         rows = [(short_id(hit.session), str(hit.seq), one_line(hit.snippet, _SNIPPET_LENGTH)) for hit in hits]
         print_text(format_table([("SESSION", "ENTRY", "TEXT"), *rows]), escape=True)
@@ -207,40 +159,29 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
     return ExitCode.OK if hits else ExitCode.FAILED
 
 
-async def _search(words: str, limit: int, place: str | None) -> list[SearchHit]:
-    async with open_store_if_exists(place) as store:
-        return [] if store is None else await store.search(words, limit=limit)
-
-
-@command.command(
-    "rename",
-    epilog=_RENAME_EXAMPLES,
-    help=f"Rename SESSION: {SESSION_HELP}.\n\nAn empty NAME removes the name. Names are unique.",
-)
+@command.command("rename", help=f"Rename SESSION: {SESSION_HELP}.\n\nAn empty NAME removes the name. Names are unique.")
 @session_argument()
 @click.argument("name")
 @json_option
 @store_option
 def rename(session: str, name: str, as_json: bool, store: str | None) -> int:
-    id = run_async(_rename(session, check_session_name(name), store))
+    async def change(opened: Store, id: str) -> str:
+        try:
+            await opened.rename(id, name)
+        except ValueError as exc:
+            raise click.UsageError(f"{exc}: choose another name, or remove that one") from None
+        return id
+
+    check_session_name(name)
+    id = use_session(store, session, change)
     message = f"session {id} renamed to {name}" if name else f"removed the name of session {id}"
     print_lines([message], {"session": id, "name": name}, as_json=as_json)
     return 0
 
 
-async def _rename(name_or_id: str, name: str, place: str | None) -> str:
-    async with open_existing_store(place, name_or_id) as store:
-        id = await find_session(store, name_or_id)
-        try:
-            await store.rename(id, name)
-        except ValueError as exc:
-            raise click.UsageError(f"{exc}: choose another name, or remove that one") from None
-        return id
-
-
-@command.command("archive", epilog=_ARCHIVE_EXAMPLES)
-@session_argument("sessions", nargs=-1, required=True, metavar="SESSION...")
-@click.option("--undo", is_flag=True, help="Restore them.")
+@command.command("archive")
+@_sessions_argument
+@flag("--undo", help="Restore them.")
 @json_option
 @store_option
 def archive(sessions: tuple[str, ...], undo: bool, as_json: bool, store: str | None) -> int:
@@ -248,21 +189,22 @@ def archive(sessions: tuple[str, ...], undo: bool, as_json: bool, store: str | N
 
     tenuto sessions --all lists them; their IDs and names still work. With --undo, `last` is the last archived session.
     """
-    ids = run_async(_archive(sessions, store, archived=not undo))
+
+    async def change() -> list[str]:
+        async with open_existing_store(store, sessions[0]) as opened:
+            ids = (
+                [await _find_archived(opened, name) for name in sessions]
+                if undo
+                else await find_sessions(opened, sessions)
+            )
+            for id in ids:
+                await opened.archive(id, archived=not undo)
+            return ids
+
+    ids = run_async(change())
     action = "restored" if undo else "archived"
     print_lines([f"{action} {id}" for id in ids], {"sessions": ids, "archived": not undo}, as_json=as_json)
     return 0
-
-
-async def _archive(names: tuple[str, ...], place: str | None, *, archived: bool) -> list[str]:
-    async with open_existing_store(place, names[0]) as store:
-        if archived:
-            ids = await find_sessions(store, names)
-        else:
-            ids = [await _find_archived(store, name) for name in names]
-        for id in ids:
-            await store.archive(id, archived=archived)
-        return ids
 
 
 async def _find_archived(store: Store, name: str) -> str:
@@ -278,13 +220,10 @@ async def _find_archived(store: Store, name: str) -> str:
     return id
 
 
-# --- rm ---------------------------------------------------------------------------------------------------------------
-
-
-@command.command("rm", epilog=_RM_EXAMPLES)
-@session_argument("sessions", nargs=-1, required=True, metavar="SESSION...")
-@click.option("--forks", is_flag=True, help="Delete their forks too.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask (required without a terminal).")
+@command.command("rm")
+@_sessions_argument
+@flag("--forks", help="Delete their forks too.")
+@yes_option
 @json_option
 @store_option
 def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: str | None) -> int:
@@ -300,8 +239,13 @@ async def _rm(names: tuple[str, ...], place: str | None, *, forks: bool, yes: bo
     async with open_existing_store(place, names[0]) as store:
         ids = await find_sessions(store, names)
         stored = {session.id: session async for session in all_sessions(store)}
+        lines = {
+            id: f"{id}  {one_line(one.name or one.meta.title, _TITLE_LENGTH)}".rstrip() for id, one in stored.items()
+        }
         selected = _with_forks(ids, stored, forks=forks)
-        if not yes and not _confirm([stored[id] for id in selected]):
+        which = "this session" if len(selected) == 1 else f"these {len(selected)} sessions"
+        question = "".join(f"  {lines[id]}\n" for id in selected) + f"delete {which}?"
+        if not yes and not confirm(question, "refusing to delete without a terminal; pass --yes"):
             click.echo("nothing was deleted", err=True)
             return ExitCode.FAILED
         deleted: list[str] = []
@@ -311,8 +255,7 @@ async def _rm(names: tuple[str, ...], place: str | None, *, forks: bool, yes: bo
                     deleted += await store.delete(id, children=forks)
         finally:
             if deleted:
-                lines = [f"deleted {_describe(stored[id]) if id in stored else id}" for id in deleted]
-                print_lines(lines, {"removed": deleted}, as_json=as_json)
+                print_lines([f"deleted {lines.get(id, id)}" for id in deleted], {"removed": deleted}, as_json=as_json)
     return ExitCode.OK
 
 
@@ -320,38 +263,20 @@ def _with_forks(ids: list[str], stored: dict[str, StoredSession], *, forks: bool
     """Return the sessions to delete, forks before their parents. Raise `StoreError` for a fork that is not included."""
     from tenuto.errors import StoreError
 
-    children: dict[str, list[str]] = {}
+    children = defaultdict(list)
     for session in stored.values():
-        children.setdefault(session.parent, []).append(session.id)
-    selected: set[str] = set()
-    queue = list(ids)
-    while queue:
-        id = queue.pop()
-        if id in selected:
-            continue
-        selected.add(id)
-        for fork in children.get(id, ()):
+        children[session.parent].append(session.id)
+    selected: dict[str, None] = {}
+
+    def select(id: str) -> None:
+        for fork in children[id]:
             if not forks and fork not in ids:
                 error = StoreError(f"session {id} has a fork that shares its entries: {fork}")
                 error.add_note("--forks deletes forks too; nothing was deleted")
                 raise error
-            queue.append(fork)
-    depth = functools.partial(_depth, stored=stored)
-    return sorted(selected, key=lambda id: (-depth(id), id))
+            select(fork)
+        selected[id] = None
 
-
-def _depth(id: str, stored: dict[str, StoredSession]) -> int:
-    depth = 0
-    while id in stored and stored[id].parent:
-        id, depth = stored[id].parent, depth + 1
-    return depth
-
-
-def _confirm(sessions: list[StoredSession]) -> bool:
-    list_ = "".join(f"  {_describe(session)}\n" for session in sessions)
-    which = "this session" if len(sessions) == 1 else f"these {len(sessions)} sessions"
-    return confirm(f"{list_}delete {which}?", "refusing to delete without a terminal; pass --yes")
-
-
-def _describe(session: StoredSession) -> str:
-    return f"{session.id}  {one_line(session.name or session.meta.title, _TITLE_LENGTH)}".rstrip()
+    for id in ids:
+        select(id)
+    return [*selected]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
+from typing import Any
 
 import click
 
 from tenuto import settings
-from tenuto.cli.complete import complete_file
+from tenuto.cli.options import flag, option
 from tenuto.cli.terminal.output import print_text
 
 _EXAMPLES = """\b
@@ -31,62 +31,40 @@ the text, and calls no tool unless the request forces it to.
 """
 
 
-class _SimOptions(TypedDict):
-    port: int
-    seed: str | None
-    pace: str | None
-    burst: int
-    script: str | None
-    quiet: bool
-    rules: bool
-
-
 @click.command(epilog=_EXAMPLES)
-@click.option(
+@option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
     metavar="N",
     help="The port on 127.0.0.1.  [default: a free one]",
 )
-@click.option("--seed", metavar="TEXT", help="Random seed.  [default: TENUTO_SIM_SEED, or tenuto]")
-@click.option(
-    "--pace",
-    metavar="TIME",
-    help="Delay between stream chunks: 20ms, 0.02s.  [default: TENUTO_SIM_PACE, or none]",
-)
-@click.option(
-    "--burst", type=click.IntRange(min=1), default=16, metavar="N", show_default=True, help="Frames in one write."
-)
-@click.option(
-    "--script",
-    metavar="FILE",
-    shell_complete=complete_file,
-    help="Scripted replies (JSON).  [default: TENUTO_SIM_SCRIPT, or nothing]",
-)
-@click.option("-q", "--quiet", is_flag=True, help="No line for each request on stderr.")
-@click.option("--rules", is_flag=True, help="Print the rules as Markdown and exit.")
-def command(**given: Unpack[_SimOptions]) -> int:
+@option("--seed", metavar="TEXT", help="Random seed.  [default: TENUTO_SIM_SEED, or tenuto]")
+@option("--pace", metavar="TIME", help="Delay between stream chunks: 20ms, 0.02s.  [default: TENUTO_SIM_PACE, or none]")
+@option("--burst", type=click.IntRange(min=1), default=16, metavar="N", show_default=True, help="Frames in one write.")
+@option("--script", metavar="FILE", help="Scripted replies (JSON).  [default: TENUTO_SIM_SCRIPT, or nothing]")
+@flag("-q", "--quiet", help="No line for each request on stderr.")
+@flag("--rules", help="Print the rules as Markdown and exit.")
+def command(rules: bool, **values: Any) -> int:
     """Serve the simulator on 127.0.0.1: all API dialects, real validation, no key.
 
     Prints its address and the variables for other clients. Model names pick a dialect: sim/anthropic, or
-    sim/anthropic/claude-opus-4-6 with that model's rules; omit sim/ in other clients. Commands of tenuto start their own
+    sim/anthropic/claude-opus-5-5 with that model's rules; omit sim/ in other clients. Commands of tenuto start their own
     simulator.
 
     GET /_sim/log lists requests and responses, POST /_sim/script sets a script.
     """
     from tenuto.sim.__main__ import ServerOptions, UsageError, serve
 
-    if given["rules"]:
+    if rules:
         from tenuto.rules.page import rules_page
 
         print_text(rules_page())
         return 0
-    seed = given["seed"] or settings.getenv("TENUTO_SIM_SEED")
-    pace = given["pace"] or settings.getenv("TENUTO_SIM_PACE")
-    script = given["script"] or settings.getenv("TENUTO_SIM_SCRIPT")
+    for name in ("seed", "pace", "script"):
+        values[name] = values[name] or settings.getenv(f"TENUTO_SIM_{name.upper()}")
     try:
-        serve(ServerOptions(given["port"], seed, pace, given["burst"], script, given["quiet"]))
+        serve(ServerOptions(**values))
     except UsageError as exc:
         raise click.UsageError(str(exc)) from None
     return 0

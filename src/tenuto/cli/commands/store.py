@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,55 +9,28 @@ import click
 
 from tenuto import settings
 from tenuto.cli.errors import ExitCode, plural
-from tenuto.cli.group import CommandGroup
-from tenuto.cli.options import json_option, session_argument, store_option
+from tenuto.cli.main import CommandGroup
+from tenuto.cli.options import flag, json_option, session_argument, store_option, yes_option
 from tenuto.cli.store import (
+    NO_SESSIONS,
     find_sessions,
     is_missing_file,
     open_existing_store,
-    open_store_if_exists,
     run_interruptible,
+    use_store,
 )
 from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
 from tenuto.cli.terminal.text import one_line
 
 if TYPE_CHECKING:
-    from tenuto.store.protocol import StoreStats, VerifyProblem
+    from tenuto.store.protocol import Store, VerifyProblem
 
 _EXAMPLES = """\b
 Examples:
-  tenuto store stats
-  tenuto store verify
-  tenuto store backup ~/sessions-backup.db
-"""
-_STATS_EXAMPLES = """\b
-Examples:
-  tenuto store stats
   tenuto store stats --json | jq .bytes
-"""
-_VERIFY_EXAMPLES = """\b
-Examples:
-  tenuto store verify
   tenuto store verify last trip
-  tenuto store verify --json | jq .faults
-"""
-_GC_EXAMPLES = """\b
-Examples:
-  tenuto store gc
-"""
-_REINDEX_EXAMPLES = """\b
-Examples:
-  tenuto store reindex
-"""
-_BACKUP_EXAMPLES = """\b
-Examples:
   tenuto store backup ~/sessions-backup.db
-  tenuto sessions --store ~/sessions-backup.db
-"""
-_RESTORE_EXAMPLES = """\b
-Examples:
   tenuto store restore ~/sessions-backup.db
-  tenuto store restore ~/sessions-backup.db --yes     # do not ask
 """
 
 
@@ -67,15 +39,12 @@ def command() -> None:
     """Check, back up and clean up the session database."""
 
 
-@command.command("stats", epilog=_STATS_EXAMPLES)
+@command.command("stats")
 @json_option
 @store_option
 def stats(as_json: bool, store: str | None) -> int:
     """Show counts and disk usage."""
-    counts = asyncio.run(_stats(store))
-    if counts is None and not as_json:
-        click.echo('no sessions yet; start one with: tenuto run "..."', err=True)
-        return 0
+    counts = use_store(store, lambda opened: opened.stats(), None)
     rows: list[tuple[str, str]] = []
     if counts is not None:
         rows = [
@@ -85,26 +54,35 @@ def stats(as_json: bool, store: str | None) -> int:
             ("blobs", f"{counts.blobs:,} with {counts.blob_bytes:,} bytes"),
             ("backend", f"{counts.backend}, schema {counts.schema}"),
         ]
+    elif not as_json:
+        click.echo(NO_SESSIONS, err=True)
+        return 0
     print_lines(format_table(rows).splitlines(), counts, as_json=as_json)
     return 0
 
 
-async def _stats(place: str | None) -> StoreStats | None:
-    async with open_store_if_exists(place) as store:
-        return None if store is None else await store.stats()
-
-
-@command.command("verify", epilog=_VERIFY_EXAMPLES)
+@command.command("verify")
 @session_argument("sessions", nargs=-1, metavar="[SESSION]...")
+@flag("--repair", help="Rebuild the search index.")
 @json_option
 @store_option
-def verify(sessions: tuple[str, ...], as_json: bool, store: str | None) -> int:
+def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | None) -> int:
     """Check SESSION, or all sessions and the database, for damage.
 
-    Checks digests, order, tool call pairs and blobs. Changes nothing. Exit 7 on damage.
+    Checks digests, order, tool call pairs and blobs. Changes nothing without --repair. Exit 7 on damage.
     """
-    count, problems = run_interruptible(_verify(sessions, store), "nothing was changed")
-    lines = [_format_problem(problem) for problem in problems] or [f"{plural(count, 'session')}: OK"]
+    if repair:
+        indexed = use_store(store, lambda opened: opened.reindex(), 0, "the next search continues it")
+        click.echo(f"indexed {plural(indexed, 'entry')}", err=True)
+    if sessions:
+        count, problems = run_interruptible(_verify_sessions(sessions, store), "nothing was changed")
+    else:
+        count, problems = use_store(store, _verify_all, None) or (0, [])
+    lines = []
+    for problem in problems:
+        where = f"session {problem.session}" if problem.session else "the database"
+        lines.append(f"{where}{f', entry {problem.seq}' if problem.seq else ''}: {one_line(problem.what, 400)}")
+    lines = lines or [f"{plural(count, 'session')}: OK"]
     print_lines(lines, {"sessions": count, "faults": problems}, as_json=as_json)
     if problems:
         click.echo(
@@ -115,20 +93,14 @@ def verify(sessions: tuple[str, ...], as_json: bool, store: str | None) -> int:
     return ExitCode.SESSION if problems else ExitCode.OK
 
 
-def _format_problem(problem: VerifyProblem) -> str:
-    where = f"session {problem.session}" if problem.session else "the database"
-    return f"{where}{f', entry {problem.seq}' if problem.seq else ''}: {one_line(problem.what, 400)}"
-
-
-async def _verify(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
+async def _verify_all(store: Store) -> tuple[int, list[VerifyProblem]]:
     """Return the number of sessions that were checked, and the problems."""
-    if not names:
-        async with open_store_if_exists(place) as store:
-            if store is None:
-                return 0, []
-            with progress("verifying") as bar:
-                problems = await store.verify(tell=bar.set)
-                return bar.done, problems
+    with progress("verifying") as bar:
+        problems = await store.verify(tell=bar.set)
+        return bar.done, problems
+
+
+async def _verify_sessions(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
     async with open_existing_store(place, names[0]) as store:
         ids = await find_sessions(store, names)
         problems = []
@@ -139,37 +111,18 @@ async def _verify(names: tuple[str, ...], place: str | None) -> tuple[int, list[
         return len(ids), problems
 
 
-@command.command("gc", epilog=_GC_EXAMPLES)
+@command.command("gc")
 @json_option
 @store_option
 def gc(as_json: bool, store: str | None) -> int:
     """Delete unreferenced data: blobs of deleted sessions, and sessions without entries."""
-
-    async def collect() -> int:
-        async with open_store_if_exists(store) as opened:
-            return 0 if opened is None else await opened.gc()
-
-    count = run_interruptible(collect(), "run it again when there is time: no referenced data was deleted")
+    stopped = "run it again when there is time: no referenced data was deleted"
+    count = use_store(store, lambda opened: opened.gc(), 0, stopped)
     print_lines([f"deleted {count:,} bytes"], {"bytes": count}, as_json=as_json)
     return 0
 
 
-@command.command("reindex", epilog=_REINDEX_EXAMPLES)
-@json_option
-@store_option
-def reindex(as_json: bool, store: str | None) -> int:
-    """Rebuild the search index."""
-
-    async def index() -> int:
-        async with open_store_if_exists(store) as opened:
-            return 0 if opened is None else await opened.reindex()
-
-    count = run_interruptible(index(), "the next search continues it")
-    print_lines([f"indexed {plural(count, 'entry')}"], {"entries": count}, as_json=as_json)
-    return 0
-
-
-@command.command("backup", epilog=_BACKUP_EXAMPLES)
+@command.command("backup")
 @click.argument("file")
 @json_option
 @store_option
@@ -181,22 +134,18 @@ def backup(file: str, as_json: bool, store: str | None) -> int:
     from tenuto.errors import StoreError
 
     path = Path(file).expanduser().absolute()
-
-    async def copy() -> None:
-        async with open_store_if_exists(store) as opened:
-            if opened is None:
-                raise StoreError("no sessions yet: nothing to copy")
-            await opened.backup(str(path))
-
-    run_interruptible(copy(), f"run it again with another name if {path} exists now")
+    if is_missing_file(store):
+        raise StoreError("no sessions yet: nothing to copy")
+    stopped = f"run it again with another name if {path} exists now"
+    use_store(store, lambda opened: opened.backup(str(path)), None, stopped)
     size = path.stat().st_size
     print_lines([f"{path}: {size:,} bytes"], {"file": str(path), "bytes": size}, as_json=as_json)
     return 0
 
 
-@command.command("restore", epilog=_RESTORE_EXAMPLES)
+@command.command("restore")
 @click.argument("file")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask (required without a terminal).")
+@yes_option
 @json_option
 @store_option
 def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
@@ -208,13 +157,11 @@ def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
     from tenuto.store.open import restore as restore_store
 
     place = store or settings.store()
-    if (
-        not yes
-        and not is_missing_file(place)
-        and not confirm(
-            f"replace all sessions in {place}?", "restoring replaces all sessions: pass --yes, or run it on a terminal"
-        )
-    ):
+    question, refusal = (
+        f"replace all sessions in {place}?",
+        "refusing to replace all sessions without a terminal; pass --yes",
+    )
+    if not yes and not is_missing_file(place) and not confirm(question, refusal):
         click.echo("nothing was changed", err=True)
         return ExitCode.FAILED
     try:

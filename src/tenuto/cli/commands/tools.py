@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import sys
+from contextlib import redirect_stdout
+from typing import Any
 
 import click
 
 from tenuto.cli.complete import complete_tool
 from tenuto.cli.options import json_option
+from tenuto.cli.session.tools import load_tools
 from tenuto.cli.terminal.output import format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
-
-if TYPE_CHECKING:
-    from tenuto.core.request import ServerTool, ToolDefinition
-    from tenuto.tools.toolbox import Toolbox
-
+from tenuto.core.request import ServerTool, ToolDefinition
+from tenuto.tools.builtin import BUILTIN
+from tenuto.tools.toolbox import Toolbox
 
 _EXAMPLES = """\b
 Examples:
@@ -37,43 +39,28 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
     With NAME, a built-in tool or your own as MODULE:FUNCTION, print the definition that the model gets. Your own module is
     imported from the current directory or Python's path; the tool is not called.
     """
-    import sys
-    from contextlib import redirect_stdout
-
-    from tenuto.cli.session.tools import load_tools
-    from tenuto.core import jsonio
-    from tenuto.tools.builtin import BUILTIN
-    from tenuto.tools.toolbox import Toolbox
-
     with redirect_stdout(sys.stderr):  # user modules may print
         box = Toolbox(load_tools(names or BUILTIN, "."))
-    told = [_tool_fields(box, definition) for definition in box.definitions()]
+    tools = [_tool_fields(box, definition) for definition in box.definitions()]
     if as_json:
-        print_json(jsonio.encode(told))
+        print_json(tools)
     elif names:
-        print_text("\n".join(map(_format_definition, told)), escape=True)
+        print_text("\n".join(map(_format_definition, tools)), escape=True)
     else:
-        print_text(format_table([_HEADS, *map(_row, told)]), escape=True)
+        firsts = [one_line(tool["description"].partition("\n\n")[0], 100) for tool in tools]
+        rows = [(tool["name"], *_format_rules(tool), first) for tool, first in zip(tools, firsts, strict=True)]
+        print_text(format_table([_HEADS, *rows], drop=_HEADS[2:0:-1]), escape=True)
     return 0
 
 
 def _tool_fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[str, Any]:
-    """What is known of a tool, by names."""
-    from tenuto.core.request import ServerTool
-
-    if isinstance(definition, ServerTool):
-        return {
-            "name": definition.kind,
-            "description": "a tool that the provider runs",
-            "effect": None,
-            "approval": False,
-            "timeout": None,
-            "parameters": None,
-        }
-    tool = box.get(definition.name)
-    assert tool is not None
+    name = str(getattr(definition, "name", None) or getattr(definition, "kind", ""))
+    tool = box.get(name)
+    if tool is None or isinstance(definition, ServerTool):
+        fields = dict.fromkeys(("effect", "approval", "timeout", "parameters"))
+        return {"name": name, "description": "a tool that the provider runs", **fields, "approval": False}
     return {
-        "name": definition.name,
+        "name": name,
         "description": definition.description,
         "effect": tool.effect,
         "approval": tool.approval if isinstance(tool.approval, bool) else "depends",
@@ -82,28 +69,18 @@ def _tool_fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[
     }
 
 
-def _format_approval(told: dict[str, Any]) -> str:
-    asked = told["approval"]
-    return "depends on the call" if asked == "depends" else "yes" if asked else "no"
+def _format_rules(tool: dict[str, Any]) -> tuple[str, str]:
+    """Return whether a tool needs approval, and whether a call is retried after a crash."""
+    approval = {True: "yes", False: "no"}.get(tool["approval"], "depends on the call")
+    return approval, _RETRIES.get(tool["effect"] or "", "-")
 
 
-def _format_retry(told: dict[str, Any]) -> str:
-    return _RETRIES.get(told["effect"] or "", "-")
-
-
-def _row(told: dict[str, Any]) -> tuple[str, ...]:
-
-    first = told["description"].partition("\n\n")[0]
-    return told["name"], _format_approval(told), _format_retry(told), one_line(first, 100)
-
-
-def _format_definition(told: dict[str, Any]) -> str:
-    import json
-
-    lines = [told["name"], "", *(f"  {line}".rstrip() for line in told["description"].splitlines()), ""]
-    timeout = f"; timeout {told['timeout']:g} s" if told["timeout"] else ""
-    lines.append(f"  needs approval: {_format_approval(told)}; retry after crash: {_format_retry(told)}{timeout}")
-    if told["parameters"] is not None:
-        schema = json.dumps(told["parameters"], indent=2, ensure_ascii=False)
+def _format_definition(tool: dict[str, Any]) -> str:
+    approval, retry = _format_rules(tool)
+    timeout = f"; timeout {tool['timeout']:g} s" if tool["timeout"] else ""
+    lines = [tool["name"], "", *(f"  {line}".rstrip() for line in tool["description"].splitlines()), ""]
+    lines.append(f"  needs approval: {approval}; retry after crash: {retry}{timeout}")
+    if tool["parameters"] is not None:
+        schema = json.dumps(tool["parameters"], indent=2, ensure_ascii=False)
         lines += ["", "  parameters:", *(f"    {line}" for line in schema.splitlines())]
     return "\n".join(lines) + "\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 import click
 
 from tenuto import settings
-from tenuto.cli.terminal.text import cell_width, escape_control, escape_json, one_line
+from tenuto.cli.terminal.text import cell_width, escape_control, escape_json, one_line, truncate
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
@@ -113,8 +114,12 @@ def print_text(text: str, *, escape: bool | None = None, to: TextIO | None = Non
         raise BrokenOutput from None
 
 
-def print_json(document: bytes, *, to: TextIO | None = None) -> None:
-    """Write a JSON document to stdout, in one line."""
+def print_json(document: object, *, to: TextIO | None = None) -> None:
+    """Write a value, or encoded JSON, to stdout as a JSON document in one line."""
+    if not isinstance(document, bytes):
+        from tenuto.core import jsonio
+
+        document = jsonio.encode(document)
     text = document.decode("utf-8", "surrogatepass")
     print_text(f"{escape_json(text) if _is_terminal(to or sys.stdout) else text}\n", escape=False, to=to)
 
@@ -157,23 +162,38 @@ def window_size(stream: TextIO | None) -> os.terminal_size:
     return os.terminal_size(((found and found.columns) or 80, (found and found.lines) or 24))
 
 
-def format_table(rows: Sequence[Sequence[str]]) -> str:
-    """Return aligned rows as lines. Cells are single lines and escaped by the caller (`one_line`)."""
-    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)][:-1]
-    return "".join(f"{_format_row(row, widths)}\n" for row in rows)
+_LEAST_WIDTH = 20
+"""The least width of the last column of a table; below it, other columns are dropped."""
+_NUMBER = re.compile(r"[$\d][\d.,]*[KM%+]?|-|")
 
 
-def _format_row(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [cell + " " * (wide - cell_width(cell)) for cell, wide in zip(row, widths, strict=False)]
-    return "  ".join([*cells, row[-1]]).rstrip()
+def format_table(rows: Sequence[Sequence[str]], *, drop: Sequence[str] = ()) -> str:
+    """Return aligned rows as lines. Cells are single lines and escaped by the caller (`one_line`).
+
+    Columns of numbers are right-aligned. On a terminal the last column is cut at its width; if too little is left of it,
+    the columns `drop` are left out first.
+    """
+    width = window_size(sys.stdout).columns if _is_terminal(sys.stdout) else 0
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    widths = [max(map(cell_width, column)) for column in columns]
+    for name in drop:
+        at = next((index for index, column in enumerate(columns) if column[0] == name), -1)
+        if width and at >= 0 and width - sum(widths[:-1]) - 2 * (len(widths) - 1) < min(_LEAST_WIDTH, widths[-1]):
+            del columns[at], widths[at]
+    last = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), _LEAST_WIDTH) if width else widths[-1]
+    for column, wide in zip(columns[:-1], widths, strict=False):
+        is_number = all(map(_NUMBER.fullmatch, column[1:])) and any(cell > "0" for cell in column[1:])
+        for index, cell in enumerate(column):
+            space = " " * (wide - cell_width(cell))
+            column[index] = space + cell if is_number else cell + space
+    columns[-1] = [truncate(cell, last) for cell in columns[-1]]
+    return "".join("  ".join(row).rstrip() + "\n" for row in zip(*columns, strict=True))
 
 
 def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> None:
     """Print lines, or with `--json` the document."""
     if as_json:
-        from tenuto.core import jsonio
-
-        print_json(jsonio.encode(document))
+        print_json(document)
     else:
         print_text("".join(f"{line}\n" for line in lines), escape=True)
 
