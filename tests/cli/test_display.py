@@ -249,7 +249,7 @@ def test_a_long_thought_is_seen_at_its_end_and_left_at_its_beginning():
             "Thought number 2 of twenty.",
             "... 18 more lines (tenuto show has them)",
         ] == window.display.lines
-        assert window.raw.endswith("\x1b[2m... 18 more lines (tenuto show has them)\x1b[0m\n")
+        assert window.raw.endswith("\x1b[2;3m... 18 more lines (tenuto show has them)\x1b[0m\n")
 
 
 def test_a_short_thought_stands_whole():

@@ -63,8 +63,8 @@ def test_a_fork_has_the_first_messages_and_the_session_stays_as_it_is(here, kept
     assert before["entries"][:5] == fork["entries"]
     assert before["entries"] == shown(here, "dig")["entries"]
     assert sorted([whole.out.strip(), made["session"]]) == shown(here, "dig")["forks"]
-    assert f"\nforked off it: {', '.join(shown(here, 'dig')['forks'])}\n" in here("show", "dig").out
-    assert ", forked off dig\n" in here("show", "half").out
+    assert f"\nforks: {', '.join(shown(here, 'dig')['forks'])}\n" in here("show", "dig").out
+    assert ", forked from dig\n" in here("show", "half").out
 
 
 def test_it_goes_on_by_itself(here, kept, tenuto_sim):

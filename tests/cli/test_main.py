@@ -85,7 +85,7 @@ MISUSED = [
     (["run"], "no prompt: pass one"),
     (["run", "Hi", "-T", "shel"], "did you mean shell?"),
     (["run", "Hi", "-T", "no_such_module:f"], "'no_such_module' cannot be imported"),
-    (["run", "Hi", "-T", "json:dumpz"], "there is no 'dumpz' in json; did you mean dump"),
+    (["run", "Hi", "-T", "json:dumpz"], "json has no 'dumpz'; did you mean dump"),
     (["run", "Hi", "-T", "string:digits"], "is not a tool"),
     (["run", "Hi", "-T", "shell", "--root", "nowhere"], "--root 'nowhere' cannot be used"),
     (["run", "Hi", "--max-usd", "much"], "invalid limit usd='much': use a number"),

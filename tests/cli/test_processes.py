@@ -141,7 +141,7 @@ def test_the_second_interrupt_leaves_at_once_as_if_it_were_killed(tenuto, tenuto
     _, err = running.communicate(timeout=30)
 
     assert 130 == running.returncode
-    assert "once more leaves at once" in err
+    assert "Ctrl-C again to quit now" in err
     assert "[cancelled]" not in page(tenuto)
 
 

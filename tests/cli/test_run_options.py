@@ -255,11 +255,11 @@ def test_a_file_that_cannot_be_written_to_its_end_leaves_what_was_there(here, te
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", full)
         done = here("run", "Hi", "--out", "old.txt")
-    command = done.err.partition("it again: ")[2].splitlines()[0].removeprefix("tenuto ").split()
+    command = done.err.partition("it again with: ")[2].splitlines()[0].removeprefix("tenuto ").split()
     again = here(*command)
 
     assert (1, "") == done[:2]
-    assert "error: 'old.txt' could not be written, and is as it was before: No space left on device\n" in done.err
+    assert "error: cannot write 'old.txt' (unchanged): No space left on device\n" in done.err
     assert ["old.txt"] == [path.name for path in tmp_path.iterdir() if path.is_file()]
     assert (0, "", "The answer.\n") == (*again[:2], (tmp_path / "old.txt").read_text())
 

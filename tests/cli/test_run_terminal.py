@@ -21,9 +21,10 @@ def test_the_answer_is_in_the_file_and_everything_else_on_the_screen(tenuto, ten
 
     assert (0, "# The answer\n") == (code, (tenuto.folder / "answer.md").read_text())
     assert ["I look.", '> read_file path="note.txt"', "< read_file: the note"] == seen[:3]
-    assert seen[3].startswith("sim/anthropic  ")
-    assert seen[4].startswith("resume with: tenuto resume 01")
-    assert 5 == len(seen)
+    assert seen[3] == ""
+    assert seen[4].startswith("sim/anthropic  ")
+    assert seen[5].startswith("resume with: tenuto resume 01")
+    assert len(seen) == 6
     assert "reading" in tenuto.look("show", "reading")
 
 
@@ -36,4 +37,4 @@ def test_what_has_a_shape_is_printed_whole_and_not_set_as_markdown(tenuto, tenut
 
     assert 0 == code
     assert ["Hm.", '["*a*", "_b_\\u001b[2J\\u202e"]'] == seen[:2]
-    assert seen[2].startswith("sim/anthropic  ")
+    assert seen[3].startswith("sim/anthropic  ")

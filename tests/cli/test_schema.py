@@ -102,7 +102,7 @@ def test_a_session_that_goes_on_is_told_the_schema_in_words(here, tenuto_sim, ci
     assert (0, '{"name": "Oslo", "people": 1}\n') == told[:2]
     assert [False, True, False] == words[:3]
     assert (2, "") == again[:2]  # the type's schema is another one: it has a title
-    assert "begun with another schema" in again.err
+    assert "started with another schema" in again.err
     assert (0, '{"name": "Oslo", "people": 1}\n') == later[:2]
 
 
@@ -130,7 +130,7 @@ MISUSED = [
     ("list.json", "it must be an object"),
     ("broken.json", "invalid schema"),
     ("no_such_module_x:City", "'no_such_module_x' cannot be imported"),
-    ("{types}:Town", "there is no 'Town' in"),
+    ("{types}:Town", "has no 'Town'"),
     ("{types}:Odd", "output type Odd is not supported"),
 ]
 

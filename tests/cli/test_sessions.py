@@ -100,16 +100,16 @@ def test_a_session_is_shown_whole_and_nothing_of_it_is_obeyed(here, kept):
         "session whole\nfailed, sim/openai, ",
         "\nsystem\n  Be\\x1b brief.\n",
         "\nuser (1)\n  Look \\u202ehere\n  [image]\n",
-        "\n! asking failed: RateLimited: slow\\x07 down\n",
-        "\nsim/anthropic (2)\n  (thinking)\n  A thought\n  of two lines\n  (thinking, which is withheld)\n  I shall \\x1b[2J dig.\n",
+        "\n! request failed: RateLimited: slow\\x07 down\n",
+        "\nsim/anthropic (2)\n  (thinking)\n  A thought\n  of two lines\n  (thinking, hidden by the provider)\n  I shall \\x1b[2J dig.\n",
         '  > web_search {"query": "spades"} (run by the provider)\n',
         "  > dig\n    depth: 3\n    note: one\n    | two: 2\n  > ask\n    arguments: not JSON\n  lost: a signature (messages[0]); none\n",
         "  ? dig denied: too\\x9b deep\n  ! dig [denied]\n    dig was not run\n    answered in session child\n",
         "  < ask\n    line 0\\x1b\n",
         "    line 39\\x1b\n    (20 more lines: tenuto show --json has them)\n",
         "\nuser (4)\n  Hurry\n  lost: a field (usage)\n",
-        "\n[handed over to sim/openai]\n  lost: a thought (messages[1])\n",
-        "\n[entries before 4 are summarized from here on]\n\nsystem\n  They dug.\n",
+        "\n[switched to sim/openai]\n  lost: a thought (messages[1])\n",
+        "\n[summary of the entries before 4]\n\nsystem\n  They dug.\n",
         "\n[failed: of\\x1b old age]\n",
     ):
         assert piece in done.out
@@ -522,4 +522,4 @@ def test_a_session_on_a_terminal(tenuto):
 
     assert 0 == code
     assert "\x1b[1muser (1)\x1b[0m\r\n" in terminal.seen
-    assert "user (1)\n  Look \\u202ehere\n  [image]\n\n! asking failed: RateLimited: slow\\x07 down\n" in screen
+    assert "user (1)\n  Look \\u202ehere\n  [image]\n\n! request failed: RateLimited: slow\\x07 down\n" in screen

@@ -58,7 +58,7 @@ async def _read_session(named: str, place: str | None) -> tuple[StoredSession, l
 
 async def _session_document(named: str, place: str | None) -> bytes:
     """Return session and entries as in an export, with losses and forks."""
-    from tenuto.cli.session.result import recorded_losses
+    from tenuto.cli.session.losses import recorded_losses
     from tenuto.core import jsonio
     from tenuto.store.export import export_session
 
