@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from cli.virtual_terminal import VirtualTerminal
 from tenuto.cli.session.approval import parse_answer
+from tenuto.cli.session.approval_store import approvals_file, forget_pattern, remember_pattern, remembered_patterns
 from tenuto.cli.session.call_view import argument_lines, shorten_rows, show_blanks, view_call
-from tenuto.cli.session.remembered import approvals_file, forget_pattern, remember_pattern, remembered_patterns
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import TenutoError
 from tenuto.testing import call, turn
@@ -355,7 +355,7 @@ def test_ctrl_c_at_the_question_saves_the_session(tenuto, tenuto_sim, tools):
     """A later message denies the call."""
     tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
     running = tenuto.terminal("run", "Go!", "-T", "tools:blast")
-    running.expect(r"\[v\]iew: ")
+    running.expect(r"\[v\]iew:")
     running.type("\x03")
     code, seen = running.end()
     done = tenuto.run("resume", "-T", "tools:blast")

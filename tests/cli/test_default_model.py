@@ -33,10 +33,7 @@ def test_a_model_that_is_named_is_asked(monkeypatch):
 
 @pytest.mark.parametrize("given", [None, ""])
 def test_without_a_key_the_simulator_answers_and_says_what_would_make_it_real(given):
-    note = (
-        "no key is set, so the simulator answers; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name a model "
-        "with -m"
-    )
+    note = "no API key: using the simulator. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or pass -m"
 
     assert ModelChoice(SIMULATOR_MODEL, note) == default_model(given)
 
@@ -83,7 +80,7 @@ def test_first_run_without_key_names_simulator_and_next_step(here, unset):
     assert "tenuto keys set" in done.out
     assert done.out.endswith("\n\nWhat is 6 * 7?\n")
     assert "And now?\n" == here("resume", "last", "And now?", "-q").out
-    assert 1 == done.err.count("no key is set, so the simulator answers; set OPENAI_API_KEY,")
+    assert 1 == done.err.count("no API key: using the simulator. Set OPENAI_API_KEY,")
 
 
 @pytest.mark.parametrize("model", DEFAULTS)

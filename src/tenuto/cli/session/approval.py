@@ -17,12 +17,12 @@ from tenuto.agent.call_policy import CallPattern, call_arguments, suggest_patter
 from tenuto.agent.machine import PendingCall
 from tenuto.agent.session import AsyncSession
 from tenuto.agent.sub_agents import AwaitingApproval
+from tenuto.cli.session.approval_store import remember_pattern
 from tenuto.cli.session.call_view import MAX_ROWS, Row, display_path, shorten_rows, view_call
-from tenuto.cli.session.remembered import remember_pattern
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.input import LineReader
 from tenuto.cli.terminal.output import ansi_style, window_size
-from tenuto.cli.terminal.text import one_line
+from tenuto.cli.terminal.text import one_line, wrap
 from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
 
@@ -124,11 +124,12 @@ class TerminalApprover:
         pattern = suggest_pattern(call)
         shown = pattern if pattern and len(pattern) <= _SHOWN_PATTERN else "this call"
         choices = f"[y]es / [n]o [REASON] / [a]lways in this run: {one_line(shown, _SHOWN_PATTERN)}"
-        question = f"Allow? {choices}{' / [p]roject' if pattern else ''} / [v]iew: "
+        question = f"Allow? {choices}{' / [p]roject' if pattern else ''} / [v]iew:"
         head = Row("bold yellow", f"{one_line(call.name, 60)} in {display_path(directory)}")
         view = [head, *(Row(style, f"    {text}") for style, text in self._shorten(view_call(call, root)))]
         while True:
-            answer = await self._answer([*view, Row("yellow", question)])
+            lines = wrap(question, self._columns() + 3)
+            answer = await self._answer([*view, *(Row("yellow", line) for line in lines)])
             view = []
             match answer.lower():
                 case "v" | "view":
@@ -163,7 +164,7 @@ class TerminalApprover:
         """Show the rows and read a line. Raise `ApprovalUnavailable` at the end of the input."""
         color = self._display.terminal.err_color
         _discard_typeahead(self._terminal)  # earlier input is not an answer
-        with self._display.prompt("\n".join(ansi_style(row.text, row.style, color=color) for row in rows)):
+        with self._display.prompt("\n".join(ansi_style(row.text, row.style, color=color) for row in rows) + " "):
             line = await self._lines.line()
         if not line:
             raise ApprovalUnavailable
@@ -190,7 +191,7 @@ def _discard_typeahead(terminal: int) -> None:
             termios.tcflush(terminal, termios.TCIFLUSH)
 
 
-def waiting_lines(session: AsyncSession, pending: Sequence[PendingCall], command: str) -> list[str]:
+def format_pending(session: AsyncSession, pending: Sequence[PendingCall], command: str) -> list[str]:
     """Return the text for calls that wait: each one in full, and how to decide. `command` resumes the session."""
     lines, patterns = [], []
     for one in pending:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -139,4 +138,4 @@ def display_path(path: str) -> str:
         short = Path(path).relative_to(Path.home())
     except (ValueError, RuntimeError):
         return one_line(path, 200)
-    return one_line(os.path.join("~", short) if short.parts else "~", 200)  # noqa: PTH118
+    return one_line(str(Path("~") / short) if short.parts else "~", 200)

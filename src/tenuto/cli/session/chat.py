@@ -19,7 +19,7 @@ from tenuto.agent.events import ModelChanged
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
-from tenuto.cli.session.approval import Approver, create_approver, waiting_lines
+from tenuto.cli.session.approval import Approver, create_approver, format_pending
 from tenuto.cli.session.events import EventPrinter, answer_text
 from tenuto.cli.session.losses import recorded_losses, summarize_losses
 from tenuto.cli.session.models import default_model
@@ -331,7 +331,7 @@ class Chat:
         elif result.signal:
             display.message("stopped; session saved", "yellow")
         if session.pending:
-            display.message("\n".join(waiting_lines(session, session.pending, "")))
+            display.message("\n".join(format_pending(session, session.pending, "")))
         report_usage(result, display)
         if session.has_pending_work and self._reader.is_interactive and not self._leave_signal:
             display.info(f"turn interrupted: {_HOW_TO_CONTINUE}", "dim")

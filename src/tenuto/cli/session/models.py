@@ -51,7 +51,7 @@ def default_model(given_model: str | None) -> ModelChoice:
     *first, last = [row.key_env[0] for row in rows[:_NAMED_VARIABLES]]
     return ModelChoice(
         SIMULATOR_MODEL,
-        f"no key is set, so the simulator answers; set {', '.join(first)} or {last}, or name a model with -m",
+        f"no API key: using the simulator. Set {', '.join(first)} or {last}, or pass -m",
     )
 
 

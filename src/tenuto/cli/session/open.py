@@ -22,10 +22,10 @@ from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import load_keys
 from tenuto.cli.options import RunOptions, parse_parameters
 from tenuto.cli.session.approval import Approver, TerminalApprover
+from tenuto.cli.session.approval_store import remembered_patterns
 from tenuto.cli.session.call_view import display_path
 from tenuto.cli.session.models import check_handover_target, default_model, resolve_model, split_effort
 from tenuto.cli.session.prompt_input import read_system_prompt
-from tenuto.cli.session.remembered import remembered_patterns
 from tenuto.cli.session.tools import check_patterns, load_tools, restore_tools
 from tenuto.cli.store import check_session_name, find_session, is_missing_file
 from tenuto.client.routing import Router

@@ -13,7 +13,7 @@ from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.files import OutputFile
 from tenuto.cli.options import RunOptions
-from tenuto.cli.session.approval import waiting_lines
+from tenuto.cli.session.approval import format_pending
 from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.events import answer_text, format_usage
 from tenuto.cli.session.jsonl import JsonlWriter
@@ -109,8 +109,8 @@ class RunResult:
             return int(told.code)
         if self.session.pending or self.denied:
             return int(ExitCode.APPROVAL)
-        is_new = self.has_answer and not self.is_earlier_answer and self.session.last is not None
-        return int(_STOP_CODES.get(self.session.last.stop_reason or "", ExitCode.OK) if is_new else ExitCode.OK)
+        last = self.session.last if self.has_answer and not self.is_earlier_answer else None
+        return int(_STOP_CODES.get(last.stop_reason or "", ExitCode.OK) if last is not None else ExitCode.OK)
 
     @property
     def has_answer(self) -> bool:
@@ -233,7 +233,7 @@ def _print_hint(result: RunResult, display: Display) -> None:
     session, options = result.session, result.options
     if session.pending:
         command = result.resume_command if result.is_saved else ""
-        display.message("\n".join(waiting_lines(session, session.pending, command)))
+        display.message("\n".join(format_pending(session, session.pending, command)))
         if not result.is_saved:
             display.message(_NOT_SAVED)
     elif isinstance(result.failure, SessionInUse) or not result.is_saved:  # a used session has another hint

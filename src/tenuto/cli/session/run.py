@@ -211,7 +211,7 @@ async def _run(
         message = _add_schema(result, message)
         events = _RunEvents(display, result)
         if note:
-            display.info(note, "dim")
+            display.info(note, "yellow")
         if opened.note:
             display.message(opened.note, "yellow")
         for event in early:

@@ -36,7 +36,7 @@ Kind = Literal[
 ]  # fmt: skip
 
 
-class Item(NamedTuple):
+class TranscriptItem(NamedTuple):
     kind: Kind
     text: str = ""
     name: str = ""
@@ -48,7 +48,7 @@ class Item(NamedTuple):
     call: ToolCallView | None = None
 
 
-def transcript_items(entries: Iterable[Entry]) -> Iterator[Item]:
+def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
     walk = _Walk()
     for entry in entries:
         yield from walk.items(entry)
@@ -62,85 +62,85 @@ class _Walk:
         self._model = ""
         self._fold = TranscriptFold()
 
-    def items(self, entry: Entry) -> Iterator[Item]:
+    def items(self, entry: Entry) -> Iterator[TranscriptItem]:
         payload = entry.payload
         self._fold.apply(entry)
         match payload:
             case UnknownPayload():
-                yield Item("unknown", payload.raw, payload.kind, entry.seq)
+                yield TranscriptItem("unknown", payload.raw, payload.kind, entry.seq)
             case ReplyReceived():
                 yield from self._reply(payload)
             case CallFinished():
                 text, name = content_text(payload.result.content), self._name(payload.call_index)
-                yield Item("result", text, name, outcome=payload.outcome, is_error=payload.result.is_error)
+                yield TranscriptItem("result", text, name, outcome=payload.outcome, is_error=payload.result.is_error)
             case MessageAdded() | SteeringAdded():
                 yield from _message_items(payload.message, len(self._fold))
             case _:
                 yield from self._other(payload)
 
-    def _other(self, payload: EntryPayload) -> Iterator[Item]:
+    def _other(self, payload: EntryPayload) -> Iterator[TranscriptItem]:
         match payload:
             case Configured():
                 if self._model and self._model != payload.model:
-                    yield Item("model", name=payload.model)
+                    yield TranscriptItem("model", name=payload.model)
                 if payload.system and not self._model:
-                    yield Item("heading", name="system")
-                    yield Item("text", payload.system)
+                    yield TranscriptItem("heading", name="system")
+                    yield TranscriptItem("text", payload.system)
                 self._model = payload.model
             case RequestFailed():
-                yield Item("failure", f"{payload.error}: {payload.message}")
+                yield TranscriptItem("failure", f"{payload.error}: {payload.message}")
             case ApprovalDecided():
                 outcome = "allowed" if payload.allowed else "denied"
-                yield Item("approval", payload.reason, self._name(payload.call_index), outcome=outcome)
+                yield TranscriptItem("approval", payload.reason, self._name(payload.call_index), outcome=outcome)
             case SubSessionLinked():
-                yield Item("sub-session", name=payload.session)
+                yield TranscriptItem("sub-session", name=payload.session)
             case HandedOver():
-                yield Item("switch", name=payload.model)
+                yield TranscriptItem("switch", name=payload.model)
                 yield from map(_loss_item, payload.losses)
             case LossRecorded():
                 yield _loss_item(payload.loss)
             case Compacted():
-                yield Item("compaction", number=payload.up_to_seq)
+                yield TranscriptItem("compaction", number=payload.up_to_seq)
                 for message in payload.messages:
                     yield from _message_items(message)
             case RunEnded():
-                yield Item("end", payload.detail, format_status(payload.reason, payload.waiting_for))
+                yield TranscriptItem("end", payload.detail, format_status(payload.reason, payload.waiting_for))
 
-    def _reply(self, payload: ReplyReceived) -> Iterator[Item]:
+    def _reply(self, payload: ReplyReceived) -> Iterator[TranscriptItem]:
         message = payload.message
         self._calls = tuple(message.tool_calls())
-        yield Item("heading", name=self._model or "model", number=len(self._fold), outcome="reply")
+        yield TranscriptItem("heading", name=self._model or "model", number=len(self._fold), outcome="reply")
         for block in message.blocks:
             yield from _block_items(block)
         if message.stop_reason in ("length", "content_filter", "error"):
-            yield Item("cut", message.stop_reason)
+            yield TranscriptItem("cut", message.stop_reason)
         yield from map(_loss_item, payload.losses)
 
     def _name(self, ordinal: int) -> str:
         return self._calls[ordinal].name if 0 <= ordinal < len(self._calls) else f"call {ordinal}"
 
 
-def _block_items(block: Block) -> Iterator[Item]:
+def _block_items(block: Block) -> Iterator[TranscriptItem]:
     if isinstance(block, Reasoning):
-        yield Item("thinking", block.text)
+        yield TranscriptItem("thinking", block.text)
     elif isinstance(block, Text | Refusal):
         if block.text.strip():
-            yield Item("text", block.text)
+            yield TranscriptItem("text", block.text)
     elif isinstance(block, ToolUse):
         view = ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
-        yield Item("call", block.args, block.name, call=view)
+        yield TranscriptItem("call", block.args, block.name, call=view)
     elif (line := format_part(block)) is not None:
-        yield Item("part", line)
+        yield TranscriptItem("part", line)
 
 
-def _message_items(message: Message, number: int = 0) -> Iterator[Item]:
+def _message_items(message: Message, number: int = 0) -> Iterator[TranscriptItem]:
     if isinstance(message, UserMessage):
         role, text = "user", content_text(message.content)
     else:
         role, text = ("model" if isinstance(message, AssistantMessage) else "system"), str(message)
-    yield Item("heading", name=role, number=number)
-    yield Item("text", text)
+    yield TranscriptItem("heading", name=role, number=number)
+    yield TranscriptItem("text", text)
 
 
-def _loss_item(loss: Loss) -> Item:
-    return Item("loss", format_loss(loss))
+def _loss_item(loss: Loss) -> TranscriptItem:
+    return TranscriptItem("loss", format_loss(loss))

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from tenuto.cli.errors import plural
 from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import Item, transcript_items
+from tenuto.cli.transcript.items import TranscriptItem, transcript_items
 from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
@@ -42,7 +42,7 @@ def session_markdown(stored: StoredSession, entries: Iterable[Entry]) -> Iterato
             yield f"\n{piece}"
 
 
-def _format(item: Item) -> Iterator[str]:
+def _format(item: TranscriptItem) -> Iterator[str]:
     code, line = inline_code(item.name), escape_markdown(item.text)
     number = f" ({item.number})" if item.number else ""
     reason = f": {line}" if line else ""

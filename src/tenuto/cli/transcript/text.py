@@ -9,7 +9,7 @@ from tenuto.cli.session.call_view import argument_lines
 from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.output import Style, ansi_style
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import Item, transcript_items
+from tenuto.cli.transcript.items import TranscriptItem, transcript_items
 from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
@@ -48,7 +48,7 @@ def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[tuple[Style, 
         yield "dim", f"forks: {', '.join(forks)}"
 
 
-def _format(item: Item) -> tuple[Style, str]:
+def _format(item: TranscriptItem) -> tuple[Style, str]:
     name, line = one_line(item.name, 80), one_line(item.text, _LINE_LENGTH)
     number = f" ({item.number})" if item.number else ""
     reason = f": {line}" if line else ""
@@ -88,7 +88,7 @@ def _format(item: Item) -> tuple[Style, str]:
             return "dim", f"\n[{name}{reason}]"
 
 
-def _result(item: Item, name: str) -> tuple[Style, str]:
+def _result(item: TranscriptItem, name: str) -> tuple[Style, str]:
     lines = escape_control(item.text).rstrip("\n").split("\n")
     if len(lines) > _RESULT_LINES:
         lines[_RESULT_LINES:] = [f"({plural(len(lines) - _RESULT_LINES, 'more line')}: tenuto show --json has them)"]
