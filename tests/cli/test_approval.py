@@ -249,6 +249,17 @@ def test_a_damaged_file_is_an_error(data, text):
         remembered_patterns(".")
 
 
+def test_remembered_patterns_are_listed_and_forgotten(here, tmp_path):
+    remember_pattern(str(tmp_path), "shell(git *)")
+    shown, gone = here("config", "show"), here("config", "forget", "shell(git *)")
+    again = here("config", "forget", "shell(git *)")
+
+    assert shown.out.endswith(f"\nallow  shell(git *)  remembered\nin {approvals_file()}\n")
+    assert (gone.code, again.code) == (0, 2)
+    assert "remembered" not in here("config", "show").out
+    assert "not remembered for this directory: 'shell(git *)'" in again.err
+
+
 def test_a_project_cannot_grant_approvals(here, tenuto_sim, tmp_path):
     """Files in the working directory change nothing; the pattern in the data directory does."""
     for name in ("approvals.json", ".tenuto/approvals.json", ".tenuto/config.toml", "config.toml"):

@@ -111,7 +111,7 @@ def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
     if as_json:
         print_json(jsonio.encode(_document(config, profile, effective)))
     else:
-        print_text(_format_settings(config, profile, effective), escape=True)
+        print_text(_format_settings(config, profile, effective) + _format_remembered(), escape=True)
     return 2 if wrong else 0
 
 
@@ -351,3 +351,26 @@ def warn_if_overridden(steps: tuple[str, ...]) -> None:
     variable = KEYS[steps[-1]].variable if steps[-1] in KEYS and steps[0] != "providers" else ""
     if variable and settings.getenv(variable):
         click.echo(f"note: {variable} is set in the environment and overrides it", err=True)
+
+
+# --- remembered approvals ---------------------------------------------------------------------------------------------
+
+
+def _format_remembered() -> str:
+    """Return the approvals that are remembered for the current directory; empty without any."""
+    from tenuto.cli.session.approval_store import approvals_file, remembered_patterns
+
+    rows = [("allow", one_line(pattern, 4 * _WIDE), "remembered") for pattern in remembered_patterns(".")]
+    return f"\n{format_table(rows)}in {approvals_file()}\n" if rows else ""
+
+
+@command.command("forget")
+@click.argument("pattern")
+def forget_command(pattern: str) -> int:
+    """Remove a PATTERN that an approval remembered for the current directory."""
+    from tenuto.cli.session.approval_store import forget_pattern
+
+    if not forget_pattern(".", pattern):
+        raise click.UsageError(f"not remembered for this directory: {pattern[:200]!r}; list with tenuto config show")
+    click.echo(one_line(f"{pattern} removed", 600), err=True)
+    return 0
