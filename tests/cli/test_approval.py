@@ -256,7 +256,7 @@ def test_remembered_patterns_are_listed_and_forgotten(here, tmp_path):
 
     assert shown.out.endswith(f"\nallow  shell(git *)  remembered\nin {approvals_file()}\n")
     assert (gone.code, again.code) == (0, 2)
-    assert "remembered" not in here("config", "show").out
+    assert "approvals.json" not in here("config", "show").out
     assert "not remembered for this directory: 'shell(git *)'" in again.err
 
 

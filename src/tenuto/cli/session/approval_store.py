@@ -47,7 +47,7 @@ def forget_pattern(directory: str, pattern: str) -> bool:
 def _read() -> dict[str, list[str]]:
     try:
         return msgspec.json.decode(approvals_file().read_bytes(), type=dict[str, list[str]])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
         error = TenutoError(f"{approvals_file()} cannot be read: {getattr(exc, 'strerror', None) or exc}")

@@ -9,7 +9,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TextIO
 
 PROMPT = "you> "
 CONTINUATION_PROMPT = "...> "
@@ -53,9 +53,9 @@ class Reader(Protocol):
 class LineReader:
     """Reads lines of a file descriptor. The event loop keeps running, and a canceled read takes no input."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, buffered: bytes = b"") -> None:
         self._descriptor = descriptor
-        self._buffer = b""
+        self._buffer = buffered
 
     async def line(self) -> bytes:
         """Return the next line with its newline, if it has one; empty at the end of the input."""
@@ -115,7 +115,7 @@ class PlainReader:
         stdin = sys.stdin
         is_open = stdin is not None and not stdin.closed
         self.is_interactive = is_open and stdin.isatty()
-        self._lines = LineReader(stdin.fileno()) if is_open else None
+        self._lines = _open_lines(stdin) if is_open else None
         self._encoding = "utf-8-sig"
 
     async def read(self, offered: str = "") -> Message:
@@ -146,6 +146,13 @@ class PlainReader:
             return line.decode(encoding).removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             raise NotUtf8 from None
+
+
+def _open_lines(stdin: TextIO) -> LineReader:
+    try:
+        return LineReader(stdin.fileno())
+    except OSError:  # a stream in memory
+        return LineReader(-1, stdin.buffer.read())
 
 
 def write_stderr(text: str) -> None:
