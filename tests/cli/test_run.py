@@ -64,13 +64,13 @@ def test_what_is_not_wanted_is_not_said(here, tenuto_sim, option, err):
 
 
 def test_what_is_piped_in_goes_along(here, tenuto_sim):
-    """Behind the prompt, as a part of its own; instead of it; and nothing of it where there is none."""
+    """After the prompt and a blank line; instead of it; and nothing if stdin is empty."""
     tenuto_sim.script(turn("One."))
     for arguments, stdin in ((["Sum up:"], "a\nb\n"), (["-"], "from stdin"), ([], "alone"), (["Hi"], "")):
         assert (0, "One.\n") == here("run", *arguments, stdin=stdin)[:2]
     said = [request.body["messages"][0]["content"] for request in tenuto_sim.requests]
 
-    assert [["Sum up:", "a\nb\n"], ["from stdin"], ["alone"], ["Hi"]] == [texts(content) for content in said]
+    assert [["Sum up:\n\na\nb\n"], ["from stdin"], ["alone"], ["Hi"]] == [texts(content) for content in said]
 
 
 def texts(content):
@@ -82,6 +82,14 @@ def test_bytes_that_are_no_text_are_refused(here):
 
     assert 2 == done.code
     assert "not UTF-8 text" in done.err
+
+
+def test_large_stdin_is_refused_before_anything_is_stored(here, tenuto_sim, monkeypatch):
+    monkeypatch.setattr("tenuto.cli.session.prompt_input._MAX_BYTES", 10)
+    done = here("run", "Sum up:", stdin="x" * 11)
+
+    assert (done.code, "stdin is too large: the limit is" in done.err) == (2, True)
+    assert not tenuto_sim.requests
 
 
 def test_a_tool_is_called_and_its_result_is_seen(here, tenuto_sim, tools):

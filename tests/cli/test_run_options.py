@@ -189,7 +189,7 @@ def test_a_model_that_was_chosen_for_want_of_a_key_is_named_once_nothing_is_wron
     done, quiet, wrong = here("run", "Hi"), here("run", "Hi", "-q"), here("run", "Hi", "-o", "x=1")
 
     assert (0, 0, 2) == (done.code, quiet.code, wrong.code)
-    assert "the simulator answers" in done.err.splitlines()[0]
+    assert "using the simulator" in done.err.splitlines()[0]
     assert "" == quiet.err
     assert "simulator" not in wrong.err
 

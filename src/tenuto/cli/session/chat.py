@@ -140,7 +140,7 @@ class Chat:
 
     async def open(self, options: RunOptions) -> None:
         """Open the session that is named, or start one."""
-        self._approver = create_approver(options.approve, self.display)
+        self._approver = self._approver or create_approver(options.approve, self.display)  # it keeps a terminal open
         events: list[Event] = []
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
             opened = await self._stack.enter_async_context(

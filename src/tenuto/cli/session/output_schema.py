@@ -22,6 +22,9 @@ from tenuto.core.transcript import Transcript
 from tenuto.schema.validate import INVALID_SCHEMA, find_problems
 
 _TYPE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_VALUES = ("enum", "const", "default", "examples")
+"""Keywords whose content is not a schema."""
 _SAMPLES: tuple[Any, ...] = ({}, [], "", 0, None)
 
 
@@ -41,10 +44,25 @@ def load_schema(named: str) -> Any:
         raise click.UsageError(f"--schema {named!r} is not JSON: {exc}") from None
     if not isinstance(schema, dict):
         raise click.UsageError(f"--schema {named!r} is not a JSON Schema: it must be an object")
+    if invalid := _invalid_type(schema):
+        raise click.UsageError(f"--schema {named!r}: unknown type {invalid}; use one of {', '.join(_JSON_TYPES)}")
     broken = next((what for value in _SAMPLES for what in find_problems(value, schema) if INVALID_SCHEMA in what), None)
     if broken is not None:
         raise click.UsageError(f"--schema {named!r}: {broken}")
     return schema
+
+
+def _invalid_type(schema: Any) -> str:
+    """Return the first unknown type in a JSON Schema; empty if there is none."""
+    if isinstance(schema, list):
+        return next(filter(None, map(_invalid_type, schema)), "")
+    if not isinstance(schema, dict):
+        return ""
+    types = schema.get("type", [])
+    for name in [types] if isinstance(types, str) else types if isinstance(types, list) else []:
+        if name not in _JSON_TYPES:
+            return repr(name)
+    return next(filter(None, (_invalid_type(value) for key, value in schema.items() if key not in _VALUES)), "")
 
 
 def _load_type(named: str) -> Any:

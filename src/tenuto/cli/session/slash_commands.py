@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 
 class SlashInput(NamedTuple):
-    """A command: the word after the slash, and the rest of the line."""
-
     name: str
     rest: str = ""
 
@@ -43,14 +41,9 @@ class SlashCommandError(Exception):
 
 
 class SlashCommand(NamedTuple):
-    """A command: its arguments, its line in /help, and its function."""
-
     arguments: str
     help: str
     run: Callable[[Chat, str], Awaitable[None]]
-
-
-# --- reading a line ---------------------------------------------------------------------------------------------------
 
 
 def parse_input(typed: Message) -> str | SlashInput:
@@ -104,9 +97,6 @@ def _list_files(typed: str) -> list[str]:
         return []
     fitting = [one for one in found if one.name.startswith(name) and (name or not one.name.startswith("."))]
     return [f"{above}{one.name}{'/' if one.is_dir() else ''}" for one in fitting]
-
-
-# --- the session ------------------------------------------------------------------------------------------------------
 
 
 async def _switch_model(chat: Chat, rest: str) -> None:
@@ -211,19 +201,14 @@ async def _name_session(chat: Chat, rest: str) -> None:
     chat.display.message(f"renamed to {one_line(rest, 80)}")
 
 
-async def _retry(chat: Chat, rest: str) -> None:
-    del rest
+async def _retry(chat: Chat, _: str) -> None:
     if not chat.session.has_pending_work:
         raise SlashCommandError("nothing to do")
     chat.retries = True
 
 
-async def _exit(chat: Chat, rest: str) -> None:
-    del rest
+async def _exit(chat: Chat, _: str) -> None:
     chat.is_over = True
-
-
-# --- tools and attachments --------------------------------------------------------------------------------------------------
 
 
 async def _add_tools(chat: Chat, rest: str) -> None:
@@ -266,26 +251,20 @@ def _file_name(typed: str) -> str:
     return str(Path(words[0]).expanduser()) if len(words) == 1 else typed
 
 
-async def _detach(chat: Chat, rest: str) -> None:
-    del rest
+async def _detach(chat: Chat, _: str) -> None:
     count, chat.attached = len(chat.attached), []
     chat.display.message(f"{plural(count, 'attachment')} removed")
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
-
-
-async def _show_usage(chat: Chat, rest: str) -> None:
-    del rest
+async def _show_usage(chat: Chat, _: str) -> None:
     session = chat.session
     line = format_usage(session.usage, total_cost(await session.entries()), None, session.model)
     chat.display.message(f"session {short_id(session.id)}: {line}")
 
 
-async def _show_session(chat: Chat, rest: str) -> None:
+async def _show_session(chat: Chat, _: str) -> None:
     from tenuto.cli.transcript.text import format_session
 
-    del rest
     session, how = chat.session, chat.display.terminal
     if session.is_new:
         raise SlashCommandError("no messages yet")
@@ -295,8 +274,7 @@ async def _show_session(chat: Chat, rest: str) -> None:
         print_text(text, escape=False)  # it is escaped already, and has colors
 
 
-async def _show_help(chat: Chat, rest: str) -> None:
-    del rest
+async def _show_help(chat: Chat, _: str) -> None:
     rows = [(f"/{name} {it.arguments}".rstrip(), it.help) for name, it in SLASH_COMMANDS.items()]
     wide = max(len(typed) for typed, _ in rows)
     lines = [f"  {typed:<{wide}}  {says}" for typed, says in rows]
@@ -308,9 +286,6 @@ _HINTS = (
     "  Start with // to send a literal /. A leading space keeps a line out of history.",
     "  Ctrl-C stops the answer or clears the line. Ctrl-C twice or Ctrl-D quits.",
 )
-
-
-# --- the table --------------------------------------------------------------------------------------------------------
 
 
 def _parse_number(text: str, command: str) -> int:
