@@ -241,7 +241,7 @@ def test_a_reply_that_broke_off_is_not_in_the_answer(here, tenuto_sim):
 
     assert (0, "Half of it and all of it.\n") == done[:2]
     assert "ignore the text above" not in done.err
-    assert re.search(r"! \w+: .*; retrying in \d", done.err)
+    assert re.search(r"! [a-z ]+: .*; retrying in \d", done.err)
 
 
 def test_a_provider_that_stays_busy_is_code_4(here, tenuto_sim):
@@ -296,6 +296,7 @@ def test_the_document_has_all_of_it(here, tenuto_sim, tools):
         done[name] for name in ("status", "text", "stop_reason", "error", "losses", "exit_code")
     )
     assert done["session"] == waiting["session"]
+    assert [*done["usage"]][-1] == "total_tokens"
     assert done["usage"]["output_tokens"] > waiting["usage"]["output_tokens"] > 0
     assert 0 == done["cost"]
 

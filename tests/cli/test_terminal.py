@@ -157,7 +157,7 @@ def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back_or_called_void(t
 
     assert 0 == code
     assert re.match(
-        r"Whole\.\n! reply interrupted \(\w+\); ignore the text above\n! \w+: .*\nWhole\.\n\nHalf of it\.\n",
+        r"Whole\.\n! reply interrupted \([a-z ]+\); ignore the text above\n! [a-z ]+: .*\nWhole\.\n\nHalf of it\.\n",
         seen,
     )
 

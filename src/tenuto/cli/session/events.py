@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -84,9 +85,9 @@ class EventPrinter:
             self._running.clear()
             display.status(f"asking {self._model}")
         elif isinstance(event, Retrying):
-            self._discard_reply(event.error)
+            self._discard_reply(_words(event.error))
             what = one_line(event.message, _LINE_LENGTH)
-            display.info(f"! {event.error}: {what}; retrying in {event.delay:.1f} s", "yellow")
+            display.info(f"! {_words(event.error)}: {what}; retrying in {event.delay:.1f} s", "yellow")
         elif isinstance(event, RefusedBlockDropped | ModelChanged):
             self._warn(event)
         elif isinstance(event, SubAgentEvent):
@@ -172,6 +173,11 @@ class EventPrinter:
         line = _format_tool_event(inner)
         if line:
             self._display.info(f"    {event.call.name}: {line}", "dim")
+
+
+def _words(name: str) -> str:
+    """Return the name of an error class as words: `rate limited`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _activity(part: Block) -> str:

@@ -34,6 +34,15 @@ _TRUNCATION = {
     "length": "answer truncated (max tokens)",
     "content_filter": "answer blocked by the provider",
 }
+_USAGE = (
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "total_tokens",
+)
+"""The keys of `usage` in a document, also if they are unknown."""
 _STOP_CODES = {"length": ExitCode.LIMIT, "content_filter": ExitCode.FAILED}
 _NOT_SAVED = "not saved (--ephemeral); allow such calls up front with --allow"
 
@@ -262,7 +271,7 @@ async def _result_document(result: RunResult) -> dict[str, Any]:
         **shaped,
         "stop_reason": last.stop_reason if last is not None else None,
         "model": session.model,
-        "usage": session.usage,
+        "usage": {**dict.fromkeys(_USAGE), **msgspec.to_builtins(session.usage)},
         "cost": None if (cost := total_cost(entries)) is None else float(cost),
         "losses": list(recorded_losses(entries)),
         "pending": [_call_fields(one.call) for one in session.pending],
