@@ -129,7 +129,7 @@ MISUSED = [
     (["resume", "last", "--max-tokens", "100"], "--max-tokens only applies to new sessions"),
     (["resume", "last", "-m", "sim/openai:high"], "effort cannot change on resume"),
     (["resume", "last", "-m", "gpt"], "'gpt' is not a model name: use provider/model, such as openai/"),
-    (["run", "Hi", "--timeout", "0"], "--timeout: invalid limit seconds=0.0: use a number above 0\n"),
+    (["run", "Hi", "--timeout", "0"], "invalid --timeout 0.0: use a number above 0\n"),
     (["run", "Hi", "--fallback", "sim/openai,gpt"], "'gpt' is not a model name: use provider/model"),
     (["run", "Hi", "--session", ""], "--session is empty"),
     (["run", "Hi", "-n", ""], "--name is empty"),

@@ -65,78 +65,61 @@ class EventPrinter:
         """The usage of earlier replies."""
 
     def handle(self, event: StreamEvent | AgentEvent) -> None:
-        if isinstance(event, ContentDelta):
-            self._delta(event)
-        elif isinstance(event, ContentStart | ContentDone):
-            self._part(event)
-        elif isinstance(event, MessageStart):
-            self._discard_reply("the provider started over")
-        elif isinstance(event, UsageUpdate):
-            self._count_tokens(event.usage)
-        elif isinstance(event, ToolStarted | ToolProgress | ToolFinished):
-            self._tool(event)
-        else:
-            self._step(event)
-
-    def _step(self, event: StreamEvent | AgentEvent) -> None:
         display = self._display
-        if isinstance(event, TurnStarted):
-            display.begin_reply()
-            self._running.clear()
-            display.status(f"asking {self._model}")
-        elif isinstance(event, Retrying):
-            self._discard_reply(_words(event.error))
-            what = one_line(event.message, _LINE_LENGTH)
-            display.info(f"! {_words(event.error)}: {what}; retrying in {event.delay:.1f} s", "yellow")
-        elif isinstance(event, RefusedBlockDropped | ModelChanged):
-            self._warn(event)
-        elif isinstance(event, SubAgentEvent):
-            self._sub_agent_event(event)
-        elif isinstance(event, MessageDone):
-            self._reply_done(event.response)
-        elif isinstance(event, RunStopped):
-            display.status("")
-            display.end_line()
+        match event:
+            case ContentDelta(delta=TextDelta() as delta) if not event.choice_index:
+                display.answer(delta.text)
+            case ContentDelta(delta=ThinkingDelta() as delta) if not event.choice_index and self._thinking:
+                display.thinking(delta.thinking)
+            case ContentStart():
+                if activity := _activity(event.part):
+                    display.status(f"{self._model} is {activity}")
+            case ContentDone():
+                self._part_done(event.part)
+            case MessageStart():
+                self._discard_reply("the provider started over")
+            case UsageUpdate():
+                self._count_tokens(event.usage)
+            case ToolStarted() | ToolProgress() | ToolFinished():
+                self._tool(event)
+            case TurnStarted():
+                display.begin_reply()
+                self._running.clear()
+                display.status(f"asking {self._model}")
+            case Retrying():
+                reason = _words(event.error)
+                self._discard_reply(reason)
+                message = one_line(event.message, _LINE_LENGTH)
+                display.info(f"! {reason}: {message}; retrying in {event.delay:.1f} s", "yellow")
+            case ModelChanged():
+                self._model = event.model
+                losses = f"\n{summarize_losses(event.losses)}" if event.losses else ""
+                display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{losses}", "yellow")
+            case RefusedBlockDropped():
+                display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
+            case SubAgentEvent():
+                self._sub_agent_event(event)
+            case MessageDone():
+                self._reply_done(event.response)
+            case RunStopped():
+                display.status("")
+                display.end_line()
 
     def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
         """Print a call when it starts, and the first lines of its result."""
         line = _format_tool_event(event, _RESULT_LINES if self._display.terminal.is_err_live else 1)
         if isinstance(event, ToolStarted):
-            lead, space, rest = line.removeprefix("> ").partition(" ")
-            self._display.info(f"{space}{rest}", lead=f"> {lead}")
+            self._running[event.ordinal] = event.call.name
+            name, space, rest = line.removeprefix("> ").partition(" ")
+            self._display.info(f"{space}{rest}", lead=f"> {name}")
         else:
             self._display.info(line, "red" if line.startswith("!") else "dim")
-        if isinstance(event, ToolStarted):
-            self._running[event.ordinal] = event.call.name
-        elif isinstance(event, ToolFinished):
+        if isinstance(event, ToolFinished):
             self._running.pop(event.ordinal, None)
         self._display.status(f"running {', '.join(self._running.values())}" if self._running else "")
 
-    def _warn(self, event: RefusedBlockDropped | ModelChanged) -> None:
-        if isinstance(event, ModelChanged):
-            self._model = event.model
-            self._display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}", "yellow")
-            if event.losses:
-                self._display.info(summarize_losses(event.losses), "yellow")
-        else:
-            self._display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
-
-    def _delta(self, event: ContentDelta) -> None:
-        if event.choice_index:
-            return
-        if isinstance(event.delta, TextDelta):
-            self._display.answer(event.delta.text)
-        elif isinstance(event.delta, ThinkingDelta) and self._thinking:
-            self._display.thinking(event.delta.thinking)
-
-    def _part(self, event: ContentStart | ContentDone) -> None:
+    def _part_done(self, part: Block) -> None:
         """Print parts without text, such as provider tools, as one line."""
-        part = event.part
-        if isinstance(event, ContentStart):
-            doing = _activity(part)
-            if doing:
-                self._display.status(f"{self._model} is {doing}")
-            return
         if isinstance(part, Reasoning):
             if self._thinking and part.text:
                 self._display.end_line()
@@ -170,8 +153,7 @@ class EventPrinter:
         inner = event.event
         while isinstance(inner, SubAgentEvent):
             inner = inner.event
-        line = _format_tool_event(inner)
-        if line:
+        if line := _format_tool_event(inner):
             self._display.info(f"    {event.call.name}: {line}", "dim")
 
 

@@ -260,22 +260,17 @@ async def _switch_model(session: AsyncSession, model: str, tell: Listener | None
 
 
 def _parse_limits(options: RunOptions) -> Limits:
-    bounds: dict[str, tuple[str, Any]] = {
-        "turns": ("--max-turns", options.max_turns),
-        "tokens": ("--max-tokens-total", options.max_tokens_total),
-        "usd": ("--max-usd", options.max_usd),
-        "seconds": ("--timeout", options.timeout),
+    bounds: dict[str, Any] = {
+        "turns": options.max_turns,
+        "tokens": options.max_tokens_total,
+        "usd": options.max_usd,
+        "seconds": options.timeout,
     }
-    held: dict[str, Any] = {}
-    for name, (flag, bound) in bounds.items():
-        if bound is None:
-            continue
-        try:
-            Limits(**{name: bound})
-        except (TypeError, ValueError) as exc:
-            raise click.UsageError(f"{flag}: {str(exc).partition(', or None')[0]}") from None
-        held[name] = bound
-    return Limits(**held)
+    try:
+        return Limits(**{name: bound for name, bound in bounds.items() if bound is not None})
+    except (TypeError, ValueError) as exc:  # the message names the field
+        message = str(exc).replace("limit usd=", "--max-usd ").replace("limit seconds=", "--timeout ")
+        raise click.UsageError(message.partition(", or None")[0]) from None
 
 
 def _stored_config(entries: Sequence[Entry]) -> Configured | None:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol, TextIO
 
+from tenuto.errors import TenutoError
+
 PROMPT = "you> "
 CONTINUATION_PROMPT = "...> "
 _FENCE = '"""'
@@ -179,8 +181,9 @@ class History:
         except OSError:
             return []
         if len(lines) > _MAX_MESSAGES:
-            lines = self._trim()
-        messages = [_unescape(line) for line in lines]
+            with suppress(TenutoError, OSError):  # it is only too long
+                lines = self._trim()
+        messages = [_unescape(line) for line in lines[-_MAX_MESSAGES:]]
         self._last = messages[-1] if messages else ""
         return messages
 
