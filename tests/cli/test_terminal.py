@@ -1,4 +1,4 @@
-"""The command in a terminal, with somebody in front of it."""
+"""The command in a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ BLAST = ("-T", "tools:blast")
 
 @pytest.fixture
 def tools(tenuto):
-    """Tools that need somebody's word."""
     (tenuto.folder / "tools.py").write_text(TOOLS)
 
 
@@ -64,10 +63,7 @@ depth = 3
 """
 
 
-def test_a_whole_run_is_seen(tenuto, tenuto_sim, tools):
-    """A long thought, two calls at a time, and an answer of all kinds; what the model wrote to repaint the screen is spelt
-    out, and nothing that was drawn meanwhile is left.
-    """
+def test_a_run_with_tools(tenuto, tenuto_sim, tools):
     long = "".join(f"Thought {number}.\n" for number in range(1, 31))
     tenuto_sim.script(
         turn(think(long), call("dig", {"where": "A\x1b[2J"}), call("drill", {"where": "B"})),
@@ -112,8 +108,7 @@ Red: \\x1b[31m\\u202e.
     )
 
 
-def test_without_color_there_is_none(tenuto, tenuto_sim):
-    """What is bold elsewhere is not marked; a list is still one."""
+def test_no_color(tenuto, tenuto_sim):
     tenuto.env["NO_COLOR"] = "1"
     tenuto_sim.script(turn(think("Hm."), say(["*Fo", "ur*.\n\n- five"])))
     running = tenuto.terminal("run", "Hi")
@@ -124,8 +119,7 @@ def test_without_color_there_is_none(tenuto, tenuto_sim):
     assert [] == re.findall(r"\x1b\[[0-9;]*m", running.seen)
 
 
-def test_a_window_that_is_dragged_in_mid_answer_is_drawn_anew(tenuto, tenuto_sim):
-    """What stands there for good stays; what is coming has the new width; nothing of the old one is left."""
+def test_resizing_while_the_answer_streams(tenuto, tenuto_sim):
     words = "Words that are so many that they do not have any room in a single row of this window."
     tenuto_sim.script(turn(say(["First.\n\n", words]), stall(times=1), say("There.")))
     running = tenuto.terminal("run", "Hi", "--color", "never", columns=100, rows=12)
@@ -150,8 +144,7 @@ def test_a_window_that_is_dragged_in_mid_answer_is_drawn_anew(tenuto, tenuto_sim
     assert "is answering" not in seen
 
 
-def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back_or_called_void(tenuto, tenuto_sim):
-    """What stands there for good cannot be taken back."""
+def test_an_interrupted_reply(tenuto, tenuto_sim):
     tenuto_sim.script(turn(say(["Whole.\n\nHalf of "]), cut(), say("it.")))
     code, seen = tenuto.terminal("run", "Hi", "--color", "never", columns=300).end()
 
@@ -162,7 +155,7 @@ def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back_or_called_void(t
     )
 
 
-def test_while_it_waits_something_moves_and_ctrl_c_saves(tenuto, tenuto_sim):
+def test_spinner_and_ctrl_c(tenuto, tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), stall(times=1), say("There.")))
     running = tenuto.terminal("run", "Hi", "--color", "never")
     running.expect(r"Hm\.\r\n(.|\n)*[|/\\-] asking sim/anthropic")
@@ -176,8 +169,7 @@ def test_while_it_waits_something_moves_and_ctrl_c_saves(tenuto, tenuto_sim):
     assert (0, "There.\n") == done[:2]
 
 
-def test_a_terminal_that_is_gone_in_mid_answer_is_told_by_a_signal_and_by_nothing_else(tenuto, tenuto_sim):
-    """What cannot be written any more is no failure of the run."""
+def test_a_terminal_closed_during_the_answer(tenuto, tenuto_sim):
     tenuto_sim.script(turn(drip(4, 0.001), say("There **it** comes.\n\n" * 60)))
     running = tenuto.terminal("run", "Hi")
     running.expect("comes")
