@@ -19,13 +19,13 @@ from tenuto.agent.events import ModelChanged
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
-from tenuto.cli.session.approval import Approver, create_approver, format_pending
-from tenuto.cli.session.events import EventPrinter, answer_text
-from tenuto.cli.session.losses import recorded_losses, summarize_losses
+from tenuto.cli.session.approval import Approver, create_approver
+from tenuto.cli.session.events import answer_text
+from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
-from tenuto.cli.session.result import RunResult, report_truncation, report_usage
-from tenuto.cli.session.run import Event, SignalStop, run_turn
+from tenuto.cli.session.result import RunResult, report_result
+from tenuto.cli.session.run import Event, RunEvents, SignalStop, run_turn
 from tenuto.cli.session.slash_commands import (
     LEAVE_WORDS,
     SlashCommandError,
@@ -108,7 +108,6 @@ class Chat:
         self._approver: Approver | None = None
         self._stop = SignalStop(self._notify)
         self._leave_signal = 0
-        self._known_losses: set[Loss] = set()
         self._was_interrupted = False
         self._code = 0
 
@@ -150,7 +149,6 @@ class Chat:
         self.options = self._resume_options(options)
         if opened.note:
             self.display.message(opened.note, "yellow")
-        self._known_losses |= set(recorded_losses(await self.session.entries()))
         for event in events:
             if isinstance(event, ModelChanged):
                 self.display.info(f"switched to {one_line(event.model, 80)}")
@@ -183,10 +181,8 @@ class Chat:
         return dataclasses.replace(options, session=self.session.id, takeover=False, model=None, name=None)
 
     def report_losses(self, losses: Iterable[Loss]) -> None:
-        found = tuple(losses)
-        self._known_losses.update(found)
-        if found:
-            self.display.info(summarize_losses(found), "yellow")
+        if line := summarize_losses(losses):
+            self.display.info(line, "yellow")
 
     def last_user_message(self) -> UserMessage | None:
         messages = reversed(self.session.transcript.messages)
@@ -307,34 +303,21 @@ class Chat:
         self._code = int(ExitCode.USAGE)
 
     async def _turn(self, message: UserMessage | None) -> None:
-        result = RunResult(self.session, self.options)
-        printer = EventPrinter(self.display, self.session.model, thinking=not self.options.hide_thinking)
+        display, session = self.display, self.session
+        result = RunResult(session, self.options)
+        events = RunEvents(display, result)
         name = "" if self.options.session else self.options.name or ""
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
-            turn = run_turn(result, message, printer.handle, self._stop, self.display, self.agent, self._approver, name)
+            turn = run_turn(result, message, events.handle, self._stop, display, self.agent, self._approver, name)
             await self._run(turn)
-        if not result.session.is_new:
-            self.options = self._resume_options(self.options)
-        self._report(result)
-        self._code = result.code or self._code
-        if self._reader.is_interactive and self.display.terminal.is_err_live:
-            self.display.info("")
-
-    def _report(self, result: RunResult) -> None:
-        display, session = self.display, self.session
-        display.finish(result.answer)
-        if result.error is None and session.reply is not None:
-            self.report_losses(loss for loss in session.reply.losses if loss not in self._known_losses)
-        report_truncation(result, display)
-        if result.explanation is not None:
-            display.error(result.explanation, result.error)
-        elif result.signal:
-            display.message("stopped; session saved", "yellow")
-        if session.pending:
-            display.message("\n".join(format_pending(session, session.pending, "")))
-        report_usage(result, display)
-        if session.has_pending_work and self._reader.is_interactive and not self._leave_signal:
+        self.options = self._resume_options(self.options)
+        self._code = await report_result(result, display, is_chat=True) or self._code
+        if not self._reader.is_interactive:
+            return
+        if session.has_pending_work and not self._leave_signal:
             display.info(f"turn interrupted: {_HOW_TO_CONTINUE}", "dim")
+        if display.terminal.is_err_live:
+            display.info("")
 
     def _print_hint(self) -> None:
         result = RunResult(self.session, self.options)

@@ -154,8 +154,8 @@ class RunResult:
         return self.options.explicit
 
 
-async def report_result(result: RunResult, display: Display) -> int:
-    """Print the result of a run; return the exit code."""
+async def report_result(result: RunResult, display: Display, *, is_chat: bool = False) -> int:
+    """Print the result of a run, and unless in a chat how to resume; return the exit code."""
     result.validate()
     try:
         await _print_result(result, display)
@@ -171,7 +171,13 @@ async def report_result(result: RunResult, display: Display) -> int:
     for call in result.denied:
         display.message(f"denied: {format_call(call)}")
     report_usage(result, display)
-    _print_hint(result, display)
+    if result.session.pending:
+        command = result.resume_command if result.is_saved and not is_chat else ""
+        display.message("\n".join(format_pending(result.session, result.session.pending, command)))
+        if not (result.is_saved or is_chat):
+            display.message(_NOT_SAVED)
+    elif not is_chat:
+        _print_hint(result, display)
     return result.code
 
 
@@ -238,16 +244,11 @@ def report_usage(result: RunResult, display: Display) -> None:
 
 
 def _print_hint(result: RunResult, display: Display) -> None:
-    """Print how to resume, and the calls that wait; with --quiet only if there is no answer."""
-    session, options = result.session, result.options
-    if session.pending:
-        command = result.resume_command if result.is_saved else ""
-        display.message("\n".join(format_pending(session, session.pending, command)))
-        if not result.is_saved:
-            display.message(_NOT_SAVED)
-    elif isinstance(result.failure, SessionInUse) or not result.is_saved:  # a used session has another hint
+    """Print how to resume; with --quiet only if there is no answer."""
+    options = result.options
+    if isinstance(result.failure, SessionInUse) or not result.is_saved:  # a session in use has another hint
         return
-    elif result.code or not (options.quiet or options.json or options.jsonl):
+    if result.code or not (options.quiet or options.json or options.jsonl):
         display.message(f"resume with: {result.resume_command}", "dim")
 
 

@@ -209,7 +209,7 @@ async def _run(
         session = opened.session
         result = RunResult(session, options, out=out)
         message = _add_schema(result, message)
-        events = _RunEvents(display, result)
+        events = RunEvents(display, result)
         if note:
             display.info(note, "yellow")
         if opened.note:
@@ -238,7 +238,7 @@ def _add_schema(result: RunResult, message: UserMessage | None) -> UserMessage |
     return user(*message.parts, instructions) if instructions and message is not None else message
 
 
-class _RunEvents:
+class RunEvents:
     """Prints the events of a run or writes them as JSON lines, and collects denied calls."""
 
     def __init__(self, display: Display, result: RunResult) -> None:
