@@ -70,6 +70,14 @@ class Terminal:
             assert self._read(), f"{pattern!r} was not seen in {self.seen!r}"
         return self.seen
 
+    def expect_screen(self, pattern):
+        """Read until the text on the screen matches; return it."""
+        until = time.monotonic() + PATIENCE
+        while not re.search(pattern, text := self.display().text):
+            assert time.monotonic() < until, f"{pattern!r} was not seen in\n{text}"
+            assert self._read(), f"{pattern!r} was not seen in\n{text}"
+        return text
+
     def type(self, text):
         os.write(self._master, text.encode())
 

@@ -37,10 +37,7 @@ def test_keys_select_the_default_model(monkeypatch, keys, model):
 
 @pytest.mark.parametrize("given", [None, ""])
 def test_simulator_is_the_default_without_a_key(given):
-    note = (
-        "no key is set, so the simulator answers; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name a model "
-        "with -m"
-    )
+    note = "no API key: using the simulator. Set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or pass -m"
 
     assert ModelChoice(SIMULATOR_MODEL, note) == default_model(given)
 
@@ -72,7 +69,7 @@ def test_first_run_without_key_names_simulator_and_next_step(here, unset):
     assert "tenuto keys set" in done.out
     assert done.out.endswith("\n\nWhat is 6 * 7?\n")
     assert "And now?\n" == here("resume", "last", "And now?", "-q").out
-    assert 1 == done.err.count("no key is set, so the simulator answers; set OPENAI_API_KEY,")
+    assert 1 == done.err.count("no API key: using the simulator. Set OPENAI_API_KEY,")
 
 
 @pytest.mark.parametrize("model", DEFAULTS)

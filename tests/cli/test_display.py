@@ -1,4 +1,4 @@
-"""What is drawn on a terminal while it comes, and what is left of it in the end: screens compared as text."""
+"""The display while text streams, and its final state: screens compared as text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tenuto.core.events import (
 from tenuto.core.messages import ToolCallView, ToolResult, Usage
 
 OURS = re.compile(r"\x1b\[(?:[0-9;]*m|\?7[lh]|[0-9]+A|J)|\r(?=\x1b\[)")
-"""Every code that we write: colors, no overlong rows, up, and erase."""
+"""All control sequences that the display writes: colors, no wrapping, up, erase."""
 LINES = st.sampled_from(
     ["Words that are many, so that a row is too short for them.", "", "", "# Head", "- item", "  - sub", "1. one", "```py",
      "```", "x = 'a line of code that is longer than the window is wide'", "| a | b |", "|---|---|", "| 1 | 日本語 |",
@@ -49,8 +49,6 @@ HOSTILE = st.lists(
 
 
 class Clock:
-    """A clock that stands still until somebody moves it."""
-
     def __init__(self):
         self.now = 0.0
 
@@ -66,7 +64,6 @@ def _terminal(monkeypatch):
 
 
 def screen_of(window, color="never", **rest):
-    """A screen on that window, and its clock."""
     clock = Clock()
     return Display(detect_terminal(color, **rest), clock), clock
 
@@ -77,7 +74,7 @@ def pieces_of(data, text):
 
 
 def at_once(text, columns, rows):
-    """What stands on a screen if an answer is written in one go."""
+    """Return the screen of an answer in one piece."""
     answer = StreamingAnswer(lambda: columns, color=False)
     return VirtualTerminal(columns, rows).feed((answer.feed(text) + answer.end()).replace("\n", "\r\n")).lines
 
@@ -87,8 +84,7 @@ def at_once(text, columns, rows):
 
 @settings(max_examples=30)
 @given(TEXTS, st.integers(10, 60), st.integers(3, 20), st.data())
-def test_however_it_comes_the_answer_stands_there_once(text, columns, rows, data):
-    """What was drawn in between leaves nothing behind, whatever the size of the window and of its signs."""
+def test_the_pieces_of_an_answer_do_not_matter(text, columns, rows, data):
     with Window(columns, rows) as window:
         screen, clock = screen_of(window)
         screen.status("answering")
@@ -105,8 +101,7 @@ def test_however_it_comes_the_answer_stands_there_once(text, columns, rows, data
 
 @settings(max_examples=30)
 @given(TEXTS, st.data())
-def test_a_window_that_is_dragged_is_not_smeared(text, data):
-    """In a terminal that is known to break its lines anew, nothing is left behind, nothing twice, and nothing lost."""
+def test_a_resized_window_shows_the_answer_once(text, data):
     with pytest.MonkeyPatch.context() as patched, Window(60, 20, reflows=True) as window:
         patched.setenv("TERM_PROGRAM", "one that does")
         screen, clock = screen_of(window)
@@ -123,8 +118,7 @@ def test_a_window_that_is_dragged_is_not_smeared(text, data):
     assert sorted(filter(str.isalnum, text)) == sorted(filter(str.isalnum, shown))
 
 
-def test_what_is_coming_is_seen_and_what_is_whole_is_written_once():
-    """A block is set anew while it comes; once it is whole it is not touched any more."""
+def test_a_complete_block_is_written_once():
     with Window(40, 10) as window:
         screen, clock = screen_of(window)
         screen.status("sim is answering")
@@ -142,7 +136,7 @@ def test_what_is_coming_is_seen_and_what_is_whole_is_written_once():
         assert ["First words.", "", " • one", " • two", "", "Last words."] == window.display.lines
 
 
-def test_what_is_longer_than_the_window_is_seen_at_its_end():
+def test_the_end_of_a_long_block_is_visible():
     with Window(30, 6) as window:
         screen, clock = screen_of(window)
         screen.status("answering")
@@ -156,8 +150,7 @@ def test_what_is_longer_than_the_window_is_seen_at_its_end():
         assert ["```", *(f"line {number}" for number in range(50)), "```"] == window.display.lines
 
 
-def test_a_draw_costs_the_same_however_long_the_answer_is(monkeypatch):
-    """What is set for a draw is as long as the window, and a block is set once when it is whole."""
+def test_a_redraw_does_not_grow_with_the_answer(monkeypatch):
     sizes = []
 
     def typeset(text, columns, *, color):
@@ -179,8 +172,7 @@ def test_a_draw_costs_the_same_however_long_the_answer_is(monkeypatch):
     assert len(sizes) <= 300
 
 
-def test_a_row_that_is_wider_than_anybody_knew_does_not_run_over_into_the_next():
-    """Terminals do not agree on how wide signs are: what is too wide is cut by the terminal."""
+def test_the_terminal_cuts_rows_that_are_too_wide():
     with Window(20, 6) as window:
         area = LiveArea(window.write, lambda: window_size(window), reflows=False)
         window.write("Above.\n")
@@ -192,7 +184,7 @@ def test_a_row_that_is_wider_than_anybody_knew_does_not_run_over_into_the_next()
         assert ["Above."] == window.display.lines
 
 
-def test_code_is_cut_where_a_row_ends_while_it_comes_and_its_colors_end():
+def test_streaming_code_is_cut_at_the_window():
     answer = StreamingAnswer(lambda: 20, color=True)
     answer.feed("```python\nreturn 'a string that is quite long 日本語'\n")
     row = answer.rows(20, 5)[1]
@@ -201,8 +193,7 @@ def test_code_is_cut_where_a_row_ends_while_it_comes_and_its_colors_end():
     assert row.endswith("\x1b[0m")
 
 
-def test_in_a_terminal_that_may_or_may_not_break_lines_nothing_above_is_touched():
-    """As in xterm: a narrower window cuts what is drawn; it is drawn anew there, and what stands above stays."""
+def test_a_narrower_window_without_reflow_keeps_the_text_above():
     with Window(60, 12) as window:
         screen, clock = screen_of(window)
         screen.status("answering")
@@ -226,10 +217,10 @@ def test_in_a_terminal_that_may_or_may_not_break_lines_nothing_above_is_touched(
         ] == (window.display.lines[:-1])
 
 
-# --- thoughts ---------------------------------------------------------------------------------------------------------
+# --- thinking ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_thought_is_seen_at_its_end_and_left_at_its_beginning():
+def test_long_thinking_streams_its_end_and_leaves_its_start():
     with Window(40, 12) as window:
         screen, clock = screen_of(window, "always")
         screen.status("sim is thinking")
@@ -249,10 +240,10 @@ def test_a_long_thought_is_seen_at_its_end_and_left_at_its_beginning():
             "Thought number 2 of twenty.",
             "... 18 more lines (tenuto show has them)",
         ] == window.display.lines
-        assert window.raw.endswith("\x1b[2m... 18 more lines (tenuto show has them)\x1b[0m\n")
+        assert window.raw.endswith("\x1b[2;3m... 18 more lines (tenuto show has them)\x1b[0m\n")
 
 
-def test_a_short_thought_stands_whole():
+def test_short_thinking_stays_whole():
     with Window(20, 12) as window:
         screen, _ = screen_of(window)
         screen.thinking("As long as three rows of this window are.")
@@ -262,7 +253,7 @@ def test_a_short_thought_stands_whole():
         assert ["As long as three", "rows of this window", "are.", "So."] == window.display.lines
 
 
-def test_whoever_wants_no_thoughts_sees_none():
+def test_hidden_thinking():
     with Window() as window:
         screen, clock = screen_of(window)
         view = EventPrinter(screen, "sim", thinking=False)
@@ -282,8 +273,7 @@ def test_whoever_wants_no_thoughts_sees_none():
 
 @settings(max_examples=50)
 @given(HOSTILE, st.booleans(), st.data())
-def test_nothing_that_a_model_or_a_tool_wrote_is_obeyed(text, color, data):
-    """Whatever it is, and however it is cut: the only codes that reach the terminal are our own."""
+def test_only_our_own_control_sequences_reach_the_terminal(text, color, data):
     with Window(30, 8) as window:
         screen, clock = screen_of(window, "always" if color else "never")
         view = EventPrinter(screen, text, thinking=True)
@@ -307,8 +297,7 @@ def test_nothing_that_a_model_or_a_tool_wrote_is_obeyed(text, color, data):
     assert color or "m" not in {code[-1] for code in OURS.findall(window.raw)}
 
 
-def test_two_calls_at_a_time():
-    """Each has its lines; what runs is told until its result is there."""
+def test_two_calls_at_once():
     one, two = (ToolCallView(name, name, '{"depth": 3}', "function", None) for name in ("dig", "drill"))
     with Window() as window:
         screen, clock = screen_of(window)
@@ -331,8 +320,7 @@ def test_two_calls_at_a_time():
         assert [*started, *drilled, "! dig: wet", "    feet"] == window.display.lines
 
 
-def test_a_line_that_is_said_meanwhile_stands_above_what_is_coming():
-    """It does not break the block in two, which would make something else of it."""
+def test_a_message_is_printed_above_the_streaming_block():
     with Window() as window:
         screen, _ = screen_of(window)
         screen.answer("```\ncode\n")
@@ -342,7 +330,7 @@ def test_a_line_that_is_said_meanwhile_stands_above_what_is_coming():
         assert ["stopping", "```", "code", "- more code", "```"] == window.display.lines
 
 
-def test_while_somebody_is_asked_nothing_is_drawn():
+def test_nothing_is_drawn_during_a_prompt():
     with Window() as window:
         screen, clock = screen_of(window)
         screen.status("running dig")
@@ -363,7 +351,7 @@ def test_while_somebody_is_asked_nothing_is_drawn():
 
 
 @pytest.mark.parametrize("begun, left", [("Half of ", []), ("Whole.\n\nHalf of ", ["Whole.", "! reply interrupted"])])
-def test_what_broke_off_is_taken_back_as_far_as_it_can_be(begun, left):
+def test_an_interrupted_reply_is_erased_or_reported(begun, left):
     with Window(100, 9) as window:
         screen, clock = screen_of(window)
         view = EventPrinter(screen, "sim", thinking=True)
@@ -379,7 +367,7 @@ def test_what_broke_off_is_taken_back_as_far_as_it_can_be(begun, left):
         assert [*left, "All of it."] == [line.partition(" (")[0] for line in window.display.lines]
 
 
-def test_what_goes_on_is_told_with_seconds_and_tokens():
+def test_the_status_line():
     with Window(40, 5) as window:
         screen, clock = screen_of(window)
         view = EventPrinter(screen, "sim/anthropic", thinking=True)
@@ -402,7 +390,7 @@ def test_what_goes_on_is_told_with_seconds_and_tokens():
         assert [] == window.display.lines
 
 
-def test_a_terminal_that_cannot_rewrite_lines_gets_it_as_it_comes(monkeypatch):
+def test_a_dumb_terminal_gets_plain_text(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     with Window() as window:
         screen, clock = screen_of(window, "auto")
@@ -419,7 +407,7 @@ def test_a_terminal_that_cannot_rewrite_lines_gets_it_as_it_comes(monkeypatch):
         assert "Hm.\n**So**\\x1b.\n" == window.raw
 
 
-def test_thoughts_are_drawn_where_the_answer_goes_into_a_pipe(monkeypatch, capsys):
+def test_thinking_on_a_terminal_with_a_piped_answer(monkeypatch, capsys):
     pipe = sys.stdout
     with Window() as window:
         monkeypatch.setattr(sys, "stdout", pipe)
@@ -438,8 +426,7 @@ def test_thoughts_are_drawn_where_the_answer_goes_into_a_pipe(monkeypatch, capsy
 
 
 @given(st.text(max_size=20))
-def test_the_end_is_never_in_doubt(text):
-    """Whoever quits in mid-line leaves a line that is ended, or nothing."""
+def test_the_last_line_ends(text):
     assume(text.strip())
     with Window() as window:
         screen, _ = screen_of(window)
@@ -452,7 +439,7 @@ def test_the_end_is_never_in_doubt(text):
 
 @settings(max_examples=50)
 @given(st.text("ab 日\u0301\n\t"), st.integers(1, 12))
-def test_rows_have_room_and_every_word(text, columns):
+def test_wrapped_rows_fit_and_keep_every_word(text, columns):
     found = list(wrap(text, columns))
 
     assert all(cell_width(row) <= max(columns, 2) for row in found)
@@ -462,7 +449,7 @@ def test_rows_have_room_and_every_word(text, columns):
     assert sum(count_rows(row, 3) for row in found) >= len(found)
 
 
-def test_a_row_is_cut_between_words_where_there_are_any():
+def test_rows_are_cut_between_words():
     assert ["one two", "three", "threefour", "five"] == list(wrap("one two three threefourfive", 9))
     assert (3, 1, 2) == (count_rows("日本語", 3), count_rows("", 3), count_rows("abcd", 3))
     assert ("日本...", "日本語") == (truncate("日本語日本語", 8), truncate("日本語", 8))
@@ -478,5 +465,5 @@ def test_a_row_is_cut_between_words_where_there_are_any():
         (None, None, None, "sim/x"),
     ],
 )
-def test_what_was_used_is_one_line_without_what_nobody_knows(usage, cost, seconds, line):
+def test_usage_in_one_line(usage, cost, seconds, line):
     assert line == format_usage(usage, cost, seconds, "sim/x")

@@ -51,8 +51,8 @@ def test_fork_shares_the_first_messages(here, kept):
     assert before["entries"][:5] == fork["entries"]
     assert before["entries"] == shown(here, "dig")["entries"]
     assert sorted([whole.out.strip(), made["session"]]) == shown(here, "dig")["forks"]
-    assert f"\nforked off it: {', '.join(shown(here, 'dig')['forks'])}\n" in here("show", "dig").out
-    assert ", forked off dig\n" in here("show", "half").out
+    assert f"\nforks: {', '.join(shown(here, 'dig')['forks'])}\n" in here("show", "dig").out
+    assert ", forked from dig\n" in here("show", "half").out
 
 
 def test_fork_continues_by_itself(here, kept, tenuto_sim):

@@ -1,4 +1,4 @@
-"""Markdown while it comes: where a block ends, and how it is set; nothing of it is lost, and nothing obeyed."""
+"""Streamed Markdown: block boundaries and rendering."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def stripped(blocks, rest):
 
 
 @given(ANYTHING, st.data())
-def test_how_it_was_cut_does_not_matter(text, data):
-    """Every sign is in one block or in the rest, and the blocks are those of the text in one piece."""
+def test_the_pieces_do_not_matter(text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)))))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     blocks, rest = split(pieces)
@@ -53,15 +52,14 @@ def test_how_it_was_cut_does_not_matter(text, data):
 @example(["- item", "  ```", "  ```", "words", "10. ten"])
 @example(["* star", "  ```", "words", "---"])
 @example(["```", "    ```", "```"])
-def test_a_block_is_what_a_parser_takes_for_one(lines):
-    """Block by block it means the same as all at once."""
+def test_blocks_render_like_the_whole_text(lines):
     text = "".join(f"{line}\n" for line in lines)
     blocks, rest = split([text])
 
     assert _parser().render(text) == "".join(map(_parser().render, [*blocks, rest]))
 
 
-def test_blocks_are_whole():
+def test_blocks():
     text = "# Title\nWords,\nmore.\n\n\n- a\n\n  b\n- c\n\n1. d\n```py\nx\n\n- y\n```\n|a|\n|-|\n|b|\n\n> q\n> r\n\n    z\n\nend"
 
     assert split([text]) == (
@@ -73,8 +71,7 @@ def test_blocks_are_whole():
 
 @pytest.mark.parametrize("line", ["word " * 4, "x" * 50, ""])
 @pytest.mark.parametrize("head", ["", "```py\n", "|a|b|\n|-|-|\n"])
-def test_what_is_seen_of_a_long_block_does_not_grow_with_it(head, line):
-    """However long code, a table, or one line becomes: what a draw looks at stays as short as the window."""
+def test_the_visible_end_of_a_block_is_bounded(head, line):
     splitter = BlockSplitter()
     splitter.feed(head)
     sizes = set()
@@ -91,8 +88,7 @@ def test_what_is_seen_of_a_long_block_does_not_grow_with_it(head, line):
 
 
 @given(ANYTHING, st.integers(1, 90), st.booleans())
-def test_what_is_set_says_all_and_nothing_in_it_is_obeyed(text, columns, color):
-    """Each letter and each digit is still there, in a window of any width; the only codes are colors, which are ours."""
+def test_rendering_keeps_all_letters_and_no_control_sequences(text, columns, color):
     lines = render_block(escape_control(text), columns, color=color)
     plain = COLOR.sub("", "\n".join(lines)) if color else "\n".join(lines)
 
@@ -103,8 +99,7 @@ def test_what_is_set_says_all_and_nothing_in_it_is_obeyed(text, columns, color):
     assert not any("\n" in line for line in lines)
 
 
-def test_each_kind_of_block_has_its_looks():
-    """Structure without color; addresses are shown, HTML is too; a line that was ended stays ended."""
+def test_each_kind_of_block():
     text = """\
 # Title of `it`
 Some **bold** words,
@@ -170,8 +165,7 @@ and http://w.x/\\u202e (http://w.x/%E2%80%AE)
     )
 
 
-def test_color_is_color_and_nothing_else():
-    """Code is colored if that changes nothing else; no address hides behind a word."""
+def test_colors():
     lines = render_block("**bold** and [here](http://x.y)", 80, color=True)
     code = render_block("```python\ndef f():\n    return 1\n```", 80, color=True)
     tabs = render_block("```make\nall:\n\techo\n```", 80, color=True)
@@ -188,5 +182,5 @@ def test_color_is_color_and_nothing_else():
     ["| a | b |\n|---|---|\n| 1 | 2 | lost |", '[a](b "lost")', "1. a\n1. b", "> " * 30 + "deep", "|a" * 40 + "\n" + "|-" * 40],
     ids=["cell", "title", "numbers", "depth", "columns"],
 )  # fmt: skip
-def test_what_would_lose_something_stands_as_it_was_written(text):
+def test_blocks_that_rich_would_shorten_are_shown_as_written(text):
     assert list(wrap(text, 40)) == render_block(text, 40, color=False)

@@ -141,7 +141,7 @@ def test_second_interrupt_exits_at_once(tenuto, tenuto_sim, folder):
     _, err = running.communicate(timeout=30)
 
     assert 130 == running.returncode
-    assert "once more leaves at once" in err
+    assert "Ctrl-C again to quit now" in err
     assert "[cancelled]" not in page(tenuto)
 
 

@@ -164,7 +164,7 @@ def test_simulator_without_a_key_is_named(here, tenuto_sim, monkeypatch):
     done, quiet, wrong = here("run", "Hi"), here("run", "Hi", "-q"), here("run", "Hi", "-o", "x=1")
 
     assert (0, 0, 2) == (done.code, quiet.code, wrong.code)
-    assert "the simulator answers" in done.err.splitlines()[0]
+    assert "using the simulator" in done.err.splitlines()[0]
     assert "" == quiet.err
     assert "simulator" not in wrong.err
 
@@ -219,9 +219,9 @@ def test_file_is_unchanged_on_a_full_disk(here, tenuto_sim, tmp_path, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", full)
         done = here("run", "Hi", "--out", "old.txt")
-    command = done.err.partition("it again: ")[2].splitlines()[0].removeprefix("tenuto ").split()
+    command = done.err.partition("it again with: ")[2].splitlines()[0].removeprefix("tenuto ").split()
     assert (1, "", "before") == (*done[:2], (tmp_path / "old.txt").read_text())
-    assert "error: 'old.txt' could not be written, and is as it was before: No space left on device\n" in done.err
+    assert "error: cannot write 'old.txt' (unchanged): No space left on device\n" in done.err
     assert ["old.txt"] == [path.name for path in tmp_path.iterdir() if path.is_file()]
 
     assert (0, "") == here(*command)[:2]

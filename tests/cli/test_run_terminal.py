@@ -1,4 +1,4 @@
-"""`run` in a pseudo-terminal, where its answer goes elsewhere or has a shape."""
+"""`run` in a pseudo-terminal with --out and --schema."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from tenuto.testing import call, say, think, turn
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 
 
-def test_the_answer_is_in_the_file_and_everything_else_on_the_screen(tenuto, tenuto_sim):
-    """What the model says before it calls a tool is seen; what was used is said at the end."""
+def test_out_writes_the_answer_to_the_file(tenuto, tenuto_sim):
     (tenuto.folder / "note.txt").write_text("the note")
     tenuto_sim.script(turn(say("I look."), call("read_file", {"path": "note.txt"})), turn(say("# The answer")))
     running = tenuto.terminal("run", "Read.", "-T", "read_file", "--out", "answer.md", "-n", "reading")
@@ -21,14 +20,14 @@ def test_the_answer_is_in_the_file_and_everything_else_on_the_screen(tenuto, ten
 
     assert (0, "# The answer\n") == (code, (tenuto.folder / "answer.md").read_text())
     assert ["I look.", '> read_file path="note.txt"', "< read_file: the note"] == seen[:3]
-    assert seen[3].startswith("sim/anthropic  ")
-    assert seen[4].startswith("resume with: tenuto resume 01")
-    assert 5 == len(seen)
+    assert seen[3] == ""
+    assert seen[4].startswith("sim/anthropic  ")
+    assert seen[5].startswith("resume with: tenuto resume 01")
+    assert len(seen) == 6
     assert "reading" in tenuto.look("show", "reading")
 
 
-def test_what_has_a_shape_is_printed_whole_and_not_set_as_markdown(tenuto, tenuto_sim):
-    """Whoever reads a terminal reads the same JSON as a program; nothing in it is obeyed."""
+def test_structured_output_is_printed_as_escaped_json(tenuto, tenuto_sim):
     (tenuto.folder / "schema.json").write_text('{"type": "array", "items": {"type": "string"}}')
     tenuto_sim.script(turn(think("Hm."), say('{"value": ["*a*", "_b_\\u001b[2J\u202e"]}')))
     code, text = tenuto.terminal("run", "Which?", "--schema", "schema.json", "--color", "never").end()
@@ -36,4 +35,4 @@ def test_what_has_a_shape_is_printed_whole_and_not_set_as_markdown(tenuto, tenut
 
     assert 0 == code
     assert ["Hm.", '["*a*", "_b_\\u001b[2J\\u202e"]'] == seen[:2]
-    assert seen[2].startswith("sim/anthropic  ")
+    assert seen[3].startswith("sim/anthropic  ")

@@ -102,7 +102,7 @@ def test_a_session_that_goes_on_is_told_the_schema_in_words(here, tenuto_sim, ci
     assert (0, '{"name": "Oslo", "people": 1}\n') == told[:2]
     assert [False, True, False] == words[:3]
     assert (2, "") == again[:2]  # the type's schema is another one: it has a title
-    assert "begun with another schema" in again.err
+    assert "started with another schema" in again.err
     assert (0, '{"name": "Oslo", "people": 1}\n') == later[:2]
 
 
@@ -129,8 +129,9 @@ MISUSED = [
     ("words.json", "is not JSON: "),
     ("list.json", "it must be an object"),
     ("broken.json", "invalid schema"),
+    ("type.json", "unknown type 'strin'; use one of object, array, string"),
     ("no_such_module_x:City", "'no_such_module_x' cannot be imported"),
-    ("{types}:Town", "there is no 'Town' in"),
+    ("{types}:Town", "has no 'Town'"),
     ("{types}:Odd", "output type Odd is not supported"),
 ]
 
@@ -139,6 +140,9 @@ MISUSED = [
 def test_what_is_no_schema_is_refused_before_anything_is_asked(here, tenuto_sim, city, tmp_path, named, message):
     (tmp_path / "words.json").write_text("City")
     (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "type.json").write_text(
+        '{"properties": {"type": {"enum": [{"type": 1}], "items": {"type": ["null", "strin"]}}}}'
+    )
     (tmp_path / "broken.json").write_text('{"$ref": "#/nowhere"}')
     done = here("run", "Which?", "--schema", named.format(types=city))
 

@@ -1,4 +1,4 @@
-"""Nothing that a model or a tool wrote is obeyed by a terminal."""
+"""Text for a terminal."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ ANY = st.text(st.characters() | st.sampled_from("\x1b\x07\x9b\u202e\u2066\u200d\
 
 
 @given(ANY)
-def test_nothing_that_is_shown_can_be_obeyed(text):
-    """No control character, override, half character or odd end of a line is left; lines, tabs and joiners are."""
+def test_no_control_character_is_left(text):
     left = {sign for sign in escape_control(text) if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
 
     assert left <= set("\n\t\u200c\u200d")
@@ -23,17 +22,17 @@ def test_nothing_that_is_shown_can_be_obeyed(text):
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"]) | st.sampled_from("\n\t")))
-def test_what_is_plain_stays_as_it_is(text):
+def test_plain_text_is_unchanged(text):
     assert text == escape_control(text)
 
 
-def test_what_is_hidden_is_spelt_out():
+def test_hidden_characters_are_escaped():
     assert r"\x1b[31mred\x07 \u202eevil \U000e0041" == escape_control("\x1b[31mred\x07 \u202eevil \U000e0041")
     assert "one\ntwo\\rthree" == escape_control("one\r\ntwo\rthree")
 
 
 @given(ANY, st.integers(10, 50))
-def test_a_line_is_one_line_and_no_longer(text, most):
+def test_one_line(text, most):
     line = one_line(text, most)
 
     assert len(line) <= most
@@ -41,8 +40,7 @@ def test_a_line_is_one_line_and_no_longer(text, most):
 
 
 @given(st.dictionaries(ANY, ANY))
-def test_a_document_that_is_shown_says_the_same(value):
-    """Escapes of JSON stand for what a terminal would obey."""
+def test_escaped_json_is_equal(value):
     document = escape_json(json.dumps(value, ensure_ascii=False))
 
     assert document == escape_control(document)

@@ -467,7 +467,7 @@ def test_terminal_closed_at_an_approval_runs_nothing(here, tenuto, tenuto_sim):
     """Nobody said yes: nothing is run, now or later."""
     tenuto_sim.script(turn(call("shell", {"command": "touch done"})), turn("Then not."))
     running = tenuto.terminal("run", "Hi", "-T", "shell")
-    running.expect("a reason: $")
+    running.expect(r"\[v\]iew:")
 
     assert 129 == hung_up(running)
     assert here("resume", "--store", tenuto.store).code in (0, 6)

@@ -1,4 +1,4 @@
-"""A terminal's screen: what a command wrote goes in, lines of text come out."""
+"""A terminal emulator: output of a command goes in, lines of text come out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ KEPT = 10_000
 
 
 class VirtualTerminal:
-    """A window of so many columns and rows, and what was scrolled out of it at the top.
+    """A window with its scrollback.
 
-    `reflows`: in a narrower window long lines are broken anew, as most terminals do; else they are cut, as in xterm.
+    `reflows`: a narrower window wraps long lines again, as in most terminals; else it cuts them, as in xterm.
     """
 
     def __init__(self, columns=80, rows=24, *, reflows=False):
@@ -31,12 +31,10 @@ class VirtualTerminal:
         self._stream = pyte.Stream(self.screen)
 
     def feed(self, text):
-        """Write to it, as a program does through its terminal."""
         self._stream.feed(text)
         return self
 
     def resize(self, columns, rows):
-        """Somebody makes the window larger or smaller."""
         if not self._reflows:
             self.screen.resize(rows, columns)
             return
@@ -53,12 +51,11 @@ class VirtualTerminal:
 
     @property
     def visible(self):
-        """What is in the window, line by line."""
         return ["".join(self._signs(self.screen.buffer[at])).rstrip() for at in range(self.screen.lines)]
 
     @property
     def lines(self):
-        """All that was ever written and not taken away, line by line, without empty ones at the end."""
+        """All lines that are still there, without empty ones at the end."""
         lines = [*self._above(), *self.visible]
         while lines and not lines[-1]:
             lines.pop()
@@ -70,10 +67,7 @@ class VirtualTerminal:
 
 
 class Window(io.TextIOWrapper):
-    """A terminal for what runs in this process: it has the size that a terminal has, and nobody has to read from it.
-
-    While it is entered, it is stdout and stderr.
-    """
+    """A terminal of this process. In a `with` block it is stdout and stderr."""
 
     def __init__(self, columns=80, rows=24, *, reflows=False):
         super().__init__(io.BytesIO(), "utf-8", write_through=True)
@@ -94,13 +88,11 @@ class Window(io.TextIOWrapper):
 
     @property
     def raw(self):
-        """All that was written."""
         return self.buffer.getvalue().decode()
 
     @property
     def display(self):
-        """The screen as it is by now."""
-        raw = self.raw.replace("\n", "\r\n")  # as a terminal does that was not told otherwise
+        raw = self.raw.replace("\n", "\r\n")  # as a terminal does
         self._display.feed(raw[self._read :])
         self._read = len(raw)
         return self._display

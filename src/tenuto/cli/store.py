@@ -134,7 +134,7 @@ async def find_session(store: Store, named: str) -> str:
     similar names.
     """
     from tenuto.errors import SessionNotFound
-    from tenuto.store.ids import places_back
+    from tenuto.store.sessions import places_back
 
     back = places_back(named)
     try:

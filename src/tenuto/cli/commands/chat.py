@@ -37,11 +37,11 @@ def command(options: RunOptions) -> int:
     """Start an interactive chat. Lines starting with / are commands.
 
     Continues SESSION (ID or unique prefix, name, `last`, or `~N`): shows the last exchange and finishes pending work
-    first. A line that ends in a backslash continues on the next; a line of three double quotes starts a block that ends
-    with another; pasted text is one message; history is saved.
+    first. Enter sends, Alt-Enter inserts a newline, pasted text is one message; history is saved.
 
-    Without a terminal each line of stdin is a message or a command. Answers go to stdout, everything else to stderr;
-    exits with the code of the last failed turn.
+    Without a terminal each line of stdin is a message or a command; a backslash at its end continues it, and lines between
+    two lines of three double quotes are one message. Answers go to stdout, everything else to stderr; exits with the code
+    of the last failed turn.
     """
     from tenuto.cli.session.chat import run_chat
 

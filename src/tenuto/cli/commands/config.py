@@ -117,7 +117,7 @@ def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
             (one_line(f"{name}.{key}", _LENGTH), _format_value(value), config.path.name) for key, value in table.items()
         ]
     lines = [(name, one_line(text, 4 * _LENGTH)) for name, text in head]
-    print_text(f"{format_table(lines)}\n{format_table(rows)}", escape=True)
+    print_text(f"{format_table(lines)}\n{format_table(rows)}{_format_remembered()}", escape=True)
     return 2 if problems else 0
 
 
@@ -306,3 +306,26 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
     if not isinstance(value, dict):
         return {path: value}
     return {leaf: held for name, below in value.items() for leaf, held in _leaves(below, (*path, name)).items()}
+
+
+# --- remembered approvals ---------------------------------------------------------------------------------------------
+
+
+def _format_remembered() -> str:
+    """Return the approvals that are remembered for the current directory; empty without any."""
+    from tenuto.cli.session.approval_store import approvals_file, remembered_patterns
+
+    rows = [("allow", one_line(pattern, 4 * _LENGTH), "remembered") for pattern in remembered_patterns(".")]
+    return f"\n{format_table(rows)}in {approvals_file()}\n" if rows else ""
+
+
+@command.command("forget")
+@click.argument("pattern")
+def forget_command(pattern: str) -> int:
+    """Remove a PATTERN that an approval remembered for the current directory."""
+    from tenuto.cli.session.approval_store import forget_pattern
+
+    if not forget_pattern(".", pattern):
+        raise click.UsageError(f"not remembered for this directory: {pattern[:200]!r}; list with tenuto config show")
+    click.echo(one_line(f"{pattern} removed", 600), err=True)
+    return 0

@@ -26,8 +26,8 @@ from tenuto.cli.terminal.output import Progress, print_json, print_text, progres
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.export import ExportedSession, Imported, check_export, check_no_other_session, import_sessions
-from tenuto.store.ids import check_id
 from tenuto.store.protocol import Store
+from tenuto.store.sessions import check_id
 
 _EXAMPLES = """\b
 Examples:

@@ -48,7 +48,7 @@ def command(options: RunOptions) -> int:
     from tenuto.errors import SessionNotFound
 
     options = dataclasses.replace(options, session=options.session or "last")
-    message = read_prompt(options.prompt, options.attach, quiet=options.quiet)
+    message = read_prompt(options.prompt, options.attach)
     try:
         return run_once(options, message)
     except SessionNotFound as exc:

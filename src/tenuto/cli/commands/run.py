@@ -44,7 +44,7 @@ def command(options: RunOptions) -> int:
     from tenuto.cli.session.prompt_input import read_prompt
     from tenuto.cli.session.run import run_once
 
-    message = read_prompt(options.prompt, options.attach, quiet=options.quiet)
+    message = read_prompt(options.prompt, options.attach)
     if message is None:
         raise click.UsageError('no prompt: pass one (tenuto run "...") or pipe it in')
     return run_once(options, message)

@@ -51,7 +51,7 @@ async def _read_session(store: Store, id: str) -> tuple[StoredSession, list[Entr
 
 async def _session_document(store: Store, id: str) -> bytes:
     """Return session and entries as in an export, with losses and forks."""
-    from tenuto.cli.session.result import recorded_losses
+    from tenuto.cli.session.losses import recorded_losses
     from tenuto.core import jsonio
     from tenuto.store.export import export_session
 

@@ -4,51 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
+import re
+import shlex
 import sys
-import threading
+import time
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Protocol
 
+from tenuto.agent.call_policy import CallPattern, call_arguments, suggest_pattern
+from tenuto.agent.machine import PendingCall
+from tenuto.agent.session import AsyncSession
 from tenuto.agent.sub_agents import AwaitingApproval
-from tenuto.cli.session.events import format_call_lines
+from tenuto.cli.session.approval_store import remember_pattern
+from tenuto.cli.session.call_view import MAX_ROWS, Row, display_path, shorten_rows, view_call
 from tenuto.cli.terminal.display import Display
-from tenuto.cli.terminal.text import one_line
+from tenuto.cli.terminal.input import LineReader
+from tenuto.cli.terminal.output import ansi_style, window_size
+from tenuto.cli.terminal.text import one_line, wrap
+from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
 
-WAYS = ("ask", "auto", "never")
-"""The values of `--approve`."""
-_SHORTEST_REASON = 4
-"""Shorter answers are typing errors, not reasons."""
-_QUESTION = "  allow it? [y]es, [n]o, [a]ll calls of {name} in this run, or a reason: "
+_YES = re.compile(r"(?:y|yes|ok|okay|sure|yep|allow)(?P<more>[ ,].*)?", re.DOTALL)
+_POLITE = ("please", "do it")
+_NO = re.compile(r"(?:n|no|deny)(?:[ ,:]\s*(?P<reason>.*))?", re.IGNORECASE | re.DOTALL)
+_UNCLEAR = "please answer y, n or a (to refuse with a reason: n REASON)"
+_SHOWN_PATTERN = 60
+"""The longest pattern that the question shows; a longer one is that of the command itself."""
+_LEFT_FOR_QUESTION = 6
+"""Rows of the window for the question and its first line."""
+
+
+class ApprovalUnavailable(AwaitingApproval):
+    """The input ended without an answer: the call stays pending."""
 
 
 class Approver(Protocol):
     """Decides about a call: True, False, or the reason for a denial."""
 
+    session: AsyncSession | None
+    """Set once the session is open: it has the working directories of the tools."""
+    waited: float
+    """The seconds that answers took."""
+
     async def __call__(self, call: ToolCallView) -> bool | str: ...
-
-
-class ApprovalUnavailable(AwaitingApproval):
-    """No terminal, or no answer on it: the call stays pending."""
 
 
 def create_approver(way: str, display: Display) -> Approver | None:
     """Return the approver; None without a terminal: then calls leave the session waiting."""
-    if way == "auto":
-        return _fixed_answer(answer=True)
-    if way == "never":
-        return _fixed_answer(answer="denied by --approve never")
+    if way != "ask":
+        return _FixedAnswer(answer=True if way == "auto" else "denied by --approve never")
     terminal = _open_terminal()
-    return None if terminal is None else _Asker(display, terminal)
+    return None if terminal is None else TerminalApprover(display, terminal)
 
 
-def _fixed_answer(*, answer: bool | str) -> Approver:
-    async def decide(call: ToolCallView) -> bool | str:
+def tool_root(session: AsyncSession | None, name: str) -> str:
+    """Return the working directory of a built-in tool; empty for other tools."""
+    roots = session._effective_config().roots if session is not None else ""
+    return str(jsonio.parse(roots).get(name, "")) if roots else ""
+
+
+class _FixedAnswer:
+    session: AsyncSession | None = None
+    waited = 0.0
+
+    def __init__(self, *, answer: bool | str) -> None:
+        self._answer = answer
+
+    async def __call__(self, call: ToolCallView) -> bool | str:
         del call
-        return answer
-
-    return decide
+        return self._answer
 
 
 def _open_terminal() -> int | None:
@@ -58,84 +84,103 @@ def _open_terminal() -> int | None:
     if sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty():
         return sys.stdin.fileno()
     try:
-        return os.open("CONIN$" if sys.platform == "win32" else "/dev/tty", os.O_RDONLY)
+        return os.open("CONIN$" if sys.platform == "win32" else os.ttyname(sys.stderr.fileno()), os.O_RDONLY)
     except OSError:
         return None
 
 
-class _Asker:
+class TerminalApprover:
     """Asks on the terminal, one call at a time."""
 
     def __init__(self, display: Display, terminal: int) -> None:
+        self.session: AsyncSession | None = None
+        self.waited = 0.0
         self._display = display
         self._terminal = terminal
+        self._lines = LineReader(terminal)
         self._turn = asyncio.Lock()
-        self._all: set[str] = set()
+        self._allowed: list[CallPattern] = []
+        self._allowed_calls: set[tuple[str, str]] = set()
 
     async def __call__(self, call: ToolCallView) -> bool | str:
         async with self._turn:
-            while call.name not in self._all:
-                word = await self._asked(call)
-                if word is not None:
-                    return word
-            return True
+            if self._is_allowed(call):
+                return True
+            began = time.monotonic()
+            try:
+                return await self._ask(call)
+            finally:
+                self.waited += time.monotonic() - began
 
-    async def _asked(self, call: ToolCallView) -> bool | str | None:
-        """Ask once; None if the answer is not clear, or was for all calls of this tool."""
-        first, *rest = format_call_lines(call)
-        lines = [f"? {first} needs approval:", *(f"  {line}" for line in rest)]
-        question = _QUESTION.format(name=one_line(call.name, 60))
+    def _is_allowed(self, call: ToolCallView) -> bool:
+        if (call.name, call.args) in self._allowed_calls:
+            return True
+        arguments = call_arguments(call)
+        return any(pattern.allows(call.name, arguments) for pattern in self._allowed)
+
+    async def _ask(self, call: ToolCallView) -> bool | str:
+        root = tool_root(self.session, call.name)
+        directory = root or str(Path.cwd())
+        pattern = suggest_pattern(call)
+        shown = pattern if pattern and len(pattern) <= _SHOWN_PATTERN else "this call"
+        choices = f"[y]es / [n]o [REASON] / [a]lways in this run: {one_line(shown, _SHOWN_PATTERN)}"
+        question = f"Allow? {choices}{' / [p]roject' if pattern else ''} / [v]iew:"
+        head = Row("bold yellow", f"{one_line(call.name, 60)} in {display_path(directory)}")
+        view = [head, *(Row(style, f"    {text}") for style, text in self._shorten(view_call(call, root)))]
+        while True:
+            lines = wrap(question, self._columns() + 3)
+            answer = await self._answer([*view, *(Row("yellow", line) for line in lines)])
+            view = []
+            match answer.lower():
+                case "v" | "view":
+                    whole = shorten_rows(view_call(call, root), self._columns(), sys.maxsize)
+                    view = [head, *(Row(style, f"    {text}") for style, text in whole)]
+                case "a" | "all" | "always":
+                    self._allow(call, pattern)
+                    return True
+                case "p" | "project" if pattern:
+                    remember_pattern(directory, pattern)
+                    self._allow(call, pattern)
+                    return True
+                case _:
+                    decision, problem = parse_answer(answer)
+                    if decision is not None:
+                        return decision
+                    view = [Row("", problem)]
+
+    def _allow(self, call: ToolCallView, pattern: str) -> None:
+        if pattern:
+            self._allowed.append(CallPattern(pattern))
+        self._allowed_calls.add((call.name, call.args))
+
+    def _columns(self) -> int:
+        return max(window_size(sys.stderr).columns - 4, 10)
+
+    def _shorten(self, rows: Sequence[Row]) -> list[Row]:
+        most = min(MAX_ROWS, max(window_size(sys.stderr).lines - _LEFT_FOR_QUESTION, 8))
+        return shorten_rows(rows, self._columns(), most, key=": press v to show them")
+
+    async def _answer(self, rows: Sequence[Row]) -> str:
+        """Show the rows and read a line. Raise `ApprovalUnavailable` at the end of the input."""
+        color = self._display.terminal.err_color
         _discard_typeahead(self._terminal)  # earlier input is not an answer
-        with self._display.prompt("\n".join([*lines, question])):
-            answer = await self._line()
-        said = answer.strip()
-        if said.lower() in ("y", "yes"):
-            return True
-        if said.lower() in ("n", "no"):
-            return False
-        if said.lower() in ("a", "all"):
-            self._all.add(call.name)
-        elif len(said) > _SHORTEST_REASON:
-            return said
-        return None
-
-    async def _line(self) -> str:
-        """Read a line in a thread. Raise `ApprovalUnavailable` at the end of input.
-
-        A canceled call stops reading: the next line belongs to the chat.
-        """
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bytes] = loop.create_future()
-        left, waits = os.pipe()
-
-        def read() -> None:
-            line = _read_line(self._terminal, left)
-            os.close(left)
-            with suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(give, line)
-
-        def give(line: bytes) -> None:
-            if not answer.done():
-                answer.set_result(line)
-
-        threading.Thread(target=read, daemon=True, name="approval").start()
-        try:
-            line = await answer
-        finally:
-            os.close(waits)
+        with self._display.prompt("\n".join(ansi_style(row.text, row.style, color=color) for row in rows) + " "):
+            line = await self._lines.line()
         if not line:
             raise ApprovalUnavailable
-        return line.decode("utf-8", "replace")
+        return line.decode("utf-8", "replace").strip()
 
 
-def _read_line(terminal: int, left: int) -> bytes:
-    """Read a line; empty at the end of input, without a terminal, or once the other end of `left` is closed."""
-    try:
-        if sys.platform != "win32" and terminal not in select.select([terminal, left], [], [])[0]:
-            return b""
-        return os.read(terminal, 65536)
-    except OSError:
-        return b""
+def parse_answer(answer: str) -> tuple[bool | str | None, str]:
+    """Return the decision for an answer, or None and what to answer instead."""
+    if found := _YES.fullmatch(answer.lower()):
+        more = (found["more"] or "").strip(" ,.!")
+        if not more or more in _POLITE:
+            return True, ""
+        return None, "answer y to run it as shown, or n REASON"
+    if found := _NO.fullmatch(answer):
+        return (found["reason"] or "").strip() or False, ""
+    return None, _UNCLEAR
 
 
 def _discard_typeahead(terminal: int) -> None:
@@ -144,3 +189,20 @@ def _discard_typeahead(terminal: int) -> None:
 
         with suppress(termios.error):
             termios.tcflush(terminal, termios.TCIFLUSH)
+
+
+def format_pending(session: AsyncSession, pending: Sequence[PendingCall], command: str) -> list[str]:
+    """Return the text for calls that wait: each one in full, and how to decide. `command` resumes the session."""
+    lines, patterns = [], []
+    for one in pending:
+        root = tool_root(session, one.call.name)
+        lines.append(f"waiting for approval in {display_path(root or str(Path.cwd()))}:")
+        first, *rest = shorten_rows(view_call(one.call, root), 10_000, key=": see --json") or [Row("", "")]
+        lines += [f"  {one_line(one.call.name, 60)}: {first.text}", *(f"    {row.text}" for row in rest)]
+        patterns.append(suggest_pattern(one.call, plain=True))
+    if command:
+        lines.append(f"decide with:   {command}")
+        if all(patterns):
+            options = " ".join(f"--allow {shlex.quote(pattern)}" for pattern in dict.fromkeys(patterns))
+            lines.append(f"allow it with: {command} {options}")
+    return lines

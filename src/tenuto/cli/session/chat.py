@@ -1,281 +1,57 @@
-"""The interactive chat: read a line, send it or run it as a command, repeat.
-
-Lines are read in the main thread. All turns run on one event loop, so connections and the lease stay open between them.
-"""
+"""The interactive chat: read a message, send it or run it as a command, repeat."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import errno
-import os
 import secrets
 import signal
 import sys
-import threading
-import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager, redirect_stdout, suppress
-from functools import partial
-from types import FrameType, TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager, redirect_stdout
+from typing import Any
 
 import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.events import AgentEvent, ModelChanged
+from tenuto.agent.events import ModelChanged
 from tenuto.agent.session import AsyncSession
-from tenuto.cli.errors import ExitCode, explain_error
+from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
-from tenuto.cli.session.events import EventPrinter, answer_text, format_call
+from tenuto.cli.session.approval import Approver, create_approver
+from tenuto.cli.session.events import answer_text
+from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
-from tenuto.cli.session.policy import Policy
-from tenuto.cli.session.result import RunResult, format_loss, recorded_losses, report_truncation, report_usage
-from tenuto.cli.session.run import handle_signals
+from tenuto.cli.session.result import RunResult, report_result
+from tenuto.cli.session.run import Event, RunEvents, SignalStop, run_turn
 from tenuto.cli.session.slash_commands import (
+    LEAVE_WORDS,
     SlashCommandError,
     SlashInput,
-    TypedMessage,
     complete_input,
     parse_input,
     run_slash_command,
 )
 from tenuto.cli.store import format_status, short_id
 from tenuto.cli.terminal.display import Display
+from tenuto.cli.terminal.input import History, Message, NotUtf8, PlainReader, PromptInterrupted, Reader
 from tenuto.cli.terminal.output import detect_terminal
-from tenuto.cli.terminal.prompt import (
-    History,
-    NotUtf8,
-    PromptInput,
-    PromptInterrupted,
-    Reader,
-    open_reader,
-    read_message,
-)
 from tenuto.cli.terminal.text import one_line
-from tenuto.core.events import StreamEvent
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage, user
-from tenuto.errors import RunCancelled, TenutoError
+from tenuto.errors import TenutoError
 from tenuto.store.memory import forget_memory
 
-T = TypeVar("T")
-_RESEND_DELAY = 0.05
-
-
-class LeaveRequested(Exception):
-    """A signal asked to leave while a line was read."""
-
-
-class LeaveSignals:
-    """The signals that ask to leave where no loop hears them: they break off the reading of a line, and nothing else.
-
-    `number` is the one that came; 0 if none did. Ctrl-C is none of them: it breaks off, too, as `KeyboardInterrupt`.
-
-    A signal that comes when a key is about to be waited for would be noticed only with the key: it is sent again, until it
-    is noticed.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._reading = False
-        self._again = False
-        self._before: dict[int, Any] = {}
-
-    def read(self, read: Callable[[], T]) -> T:
-        """Read a line. Raise `Left` if a signal came, or comes meanwhile."""
-        with self._resend_signals():
-            self._reading, self._again = True, False
-            try:
-                if self.number:
-                    raise LeaveRequested
-                return read()
-            finally:
-                self._reading = False
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        (reading, again), self._reading, self._again = (self._reading, self._again), False, False
-        if number != signal.SIGINT:
-            self.number = number
-            if reading:
-                raise LeaveRequested
-        elif reading or not again:
-            raise KeyboardInterrupt
-
-    @contextmanager
-    def _resend_signals(self) -> Iterator[None]:
-        if sys.platform == "win32" or not self._before:
-            yield
-            return
-        events, told = os.pipe()
-        os.set_blocking(told, False)
-        before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-        threading.Thread(target=self._resend, args=(events,), daemon=True, name="signals").start()
-        try:
-            yield
-        finally:
-            signal.set_wakeup_fd(before)
-            os.close(told)
-
-    def _resend(self, events: int) -> None:
-        main = threading.main_thread().ident or 0
-        while number := os.read(events, 1):
-            while self._reading and number[0] in self._before:
-                time.sleep(_RESEND_DELAY)
-                if self._reading:
-                    self._again = True
-                    signal.pthread_kill(main, number[0])
-        os.close(events)
-
-    def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            for number in (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")):
-                before = None if number is None else signal.getsignal(number)
-                if number is not None and before not in (signal.SIG_IGN, None):
-                    self._before[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-class ChatState:
-    """The session that is talked in, the loop on which it runs, and what the commands may change of both."""
-
-    agent: AsyncAgent
-    session: AsyncSession
-
-    def __init__(self, options: RunOptions, display: Display, leave: LeaveSignals, *, live: bool) -> None:
-        self.options = options
-        self.display = display
-        self.leave = leave
-        self.attached: list[Content] = []
-        self.offered = ""
-        self.again = False
-        self.is_over = False
-        self.stopped = 0
-        """The signal that ended what was last done; 0 if it ended by itself."""
-        self.runner = asyncio.Runner()
-        self._live = live
-        self._stack = AsyncExitStack()
-        self._lost: set[str] = set()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Run something on the loop. None if a signal ended it."""
-        self.stopped = 0
-        return self.runner.run(self._run_interruptibly(work))
-
-    async def _run_interruptibly(self, work: Coroutine[Any, Any, T]) -> T | None:
-        task = asyncio.current_task()
-        assert task is not None  # coroutines are run by tasks
-
-        def stop(number: int) -> None:
-            self.stopped = number
-            if number != signal.SIGINT or not self._live:
-                self.leave.number = number
-            else:
-                self.display.info("stopping; once more leaves at once", "yellow")
-            session: AsyncSession | None = getattr(self, "session", None)
-            if session is not None:
-                session.cancel_local()
-            else:
-                task.cancel()
-
-        with handle_signals(stop):
-            try:
-                return await work
-            except asyncio.CancelledError:
-                if not self.stopped:
-                    raise
-                task.uncancel()
-                return None
-
-    # --- the session ---
-
-    async def open(self, options: RunOptions) -> None:
-        """Open the session that is meant, or begin one."""
-        policy = Policy(options.allow, options.deny)
-        approve = policy.approver(options.approve, self.display)
-        events: list[StreamEvent | AgentEvent] = []
-        with redirect_stdout(sys.stderr):  # what a tool of the user's prints is not the answer
-            found = await self._stack.enter_async_context(
-                open_session(options, approve, tell=events.append, asks=False)
-            )
-        self.agent, self.session = found
-        self.options = self._resume_options(options)
-        self._lost |= set(map(format_loss, recorded_losses(await self.session.entries())))
-        for event in events:
-            if isinstance(event, ModelChanged):
-                self.display.info(f"switched to {one_line(event.model, 80)}")
-                self.report_losses(event.losses, again=True)
-
-    async def close(self) -> None:
-        """Let go of everything."""
-        await self._stack.aclose()
-
-    async def switch_to(self, session: AsyncSession) -> None:
-        """Go on in another session; this one is let go of."""
-        before, self.session = self.session, session
-        await before.close()
-
-    async def reopen(self, options: RunOptions) -> None:
-        """Open the session anew, with other settings; if that fails, it is open as before."""
-        before = self._resume_options(self.options)
-        await self.close()
-        self.is_over = True  # unless one of the two can be opened
-        try:
-            await self.open(self._resume_options(options))
-        except BaseException:
-            await self.open(before)
-            raise
-        finally:
-            self.is_over = self.agent.closed
-
-    def _resume_options(self, options: RunOptions) -> RunOptions:
-        """Return what opens the session again, once something was said in it: who is asked, and its name, are its own."""
-        if self.session.is_new:
-            return options
-        return dataclasses.replace(options, session=self.session.id, takeover=False, model=None, name=None)
-
-    async def name(self) -> None:
-        """Name a new session as the user has chosen, once it has an entry."""
-        name = self.options.name
-        if name and not self.options.session and not self.session.is_new:
-            self.options = self._resume_options(self.options)
-            try:
-                await self.agent.store.rename(self.session.id, name)
-            except ValueError as exc:  # somebody was quicker
-                self.display.message(f"the session has no name: {exc}", "yellow")
-
-    def report_losses(self, losses: Iterable[Loss], *, again: bool = False) -> None:
-        """Tell what was lost; what was told before only if it is to be told again."""
-        for line in dict.fromkeys(map(format_loss, losses)):
-            if again or line not in self._lost:
-                self.display.info(f"lost: {line}", "yellow")
-            self._lost.add(line)
-
-    def last_user_message(self) -> UserMessage | None:
-        """What the user said last."""
-        spoken = (one for one in reversed(self.session.transcript.messages) if isinstance(one, UserMessage))
-        return next(spoken, None)
-
-
-_TICK = 0.1
-_HUNG_UP = int(ExitCode.HUNG_UP) - 128
 _LINE_LENGTH = 160
 _ANSWER_LINES = 8
-"""How much of an earlier answer is shown."""
-_HOW_TO_CONTINUE = "an empty line, or /retry, goes on with it"
+"""The lines of an earlier answer that are shown."""
+_HOW_TO_CONTINUE = "press Enter or /retry to continue"
 
 
 def run_chat(options: RunOptions) -> int:
-    """Talk until somebody leaves; return the exit code."""
+    """Run a chat; return the exit code."""
     display = Display(detect_terminal(options.color, quiet=options.quiet))
     history = None if options.ephemeral else History(settings.home() / "history")
     if not options.session:
@@ -283,13 +59,23 @@ def run_chat(options: RunOptions) -> int:
         options = dataclasses.replace(options, model=choice.model, no_key=bool(choice.note))
         if choice.note:
             display.info(choice.note, "yellow")
-    with _in_memory_store(options) as settled:
-        return Chat(settled, open_reader(complete_input, history), display).execute()
+    with _in_memory_store(options) as options:
+        return asyncio.run(Chat(options, _open_reader(history, display), display, history).execute())
+
+
+def _open_reader(history: History | None, display: Display) -> Reader:
+    """Return a reader with editing if stdin and stdout are a terminal that can redraw lines."""
+    reader = PlainReader()
+    if not (reader.is_interactive and display.terminal.is_out_terminal) or settings.getenv("TERM") == "dumb":
+        return reader
+    from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
+
+    return PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
 
 
 @contextmanager
 def _in_memory_store(options: RunOptions) -> Iterator[RunOptions]:
-    """Have what is not to be kept last for as long as the chat does: it may be closed and opened meanwhile."""
+    """Use an in-memory store for an ephemeral chat, so that the session survives being reopened."""
     if not options.ephemeral:
         yield options
         return
@@ -302,217 +88,239 @@ def _in_memory_store(options: RunOptions) -> Iterator[RunOptions]:
 
 
 class Chat:
-    """One chat."""
+    """The session of the chat, and the state that slash commands change."""
 
-    def __init__(self, options: RunOptions, reader: Reader, display: Display) -> None:
-        self._options = options
+    agent: AsyncAgent
+    session: AsyncSession
+
+    def __init__(self, options: RunOptions, reader: Reader, display: Display, history: History | None = None) -> None:
+        self.options = options
+        self.display = display
+        self.attached: list[Content] = []
+        self.offered = ""
+        """A text to edit at the next prompt."""
+        self.retries = False
+        """Whether a command asked to continue pending work."""
+        self.is_over = False
         self._reader = reader
-        self._display = display
-        self._leave = LeaveSignals()
-        self._state = ChatState(options, display, self._leave, live=reader.live)
-        self._turns = _TurnRunner(self._state, live=reader.live)
-        self._pressed = False
-        self._forgets = False
+        self._history = history
+        self._stack = AsyncExitStack()
+        self._approver: Approver | None = None
+        self._stop = SignalStop(self._notify)
+        self._leave_signal = 0
+        self._was_interrupted = False
         self._code = 0
 
-    def execute(self) -> int:
-        """Do all of it, and return the exit code."""
-        state = self._state
-        with self._leave, state.runner:
-            try:
-                state.run(state.open(self._options))
-                if state.stopped:
-                    return 128 + state.stopped
-                self._start()
-                self._read_loop()
-            finally:
-                state.run(state.close())
-            self._print_hint()
-        if self._leave.number:
-            return 128 + self._leave.number
-        return 0 if self._reader.live else self._code
+    async def execute(self) -> int:
+        try:
+            await self._run(self.open(self.options))
+            if self._stop.signal:
+                return 128 + self._stop.signal
+            await self._start()
+            await self._read_loop()
+        finally:
+            await self._run(self._stack.aclose())
+        self._print_hint()
+        if self._leave_signal:
+            return 128 + self._leave_signal
+        return 0 if self._reader.is_interactive else self._code
 
-    # --- the way through ---
+    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run work that a signal may stop. Only Ctrl-C on a terminal does not end the chat."""
+        await self._stop.run(work)
+        if self._stop.signal and not (self._stop.signal == signal.SIGINT and self._reader.is_interactive):
+            self._leave_signal = self._stop.signal
 
-    def _start(self) -> None:
-        """Say who is there and what was last said, and do what an earlier run left undone."""
-        session, display = self._state.session, self._display
+    def _notify(self, number: int) -> None:
+        if number == signal.SIGINT and self._reader.is_interactive and self._stop.session is not None:
+            self.display.info("stopping (Ctrl-C again to quit now)", "yellow")
+
+    # --- the session ---
+
+    async def open(self, options: RunOptions) -> None:
+        """Open the session that is named, or start one."""
+        self._approver = self._approver or create_approver(options.approve, self.display)  # it keeps a terminal open
+        events: list[Event] = []
+        with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
+            opened = await self._stack.enter_async_context(
+                open_session(options, self._approver, tell=events.append, asks=False)
+            )
+        self.agent, self.session = opened.agent, opened.session
+        self.options = self._resume_options(options)
+        if opened.note:
+            self.display.message(opened.note, "yellow")
+        for event in events:
+            if isinstance(event, ModelChanged):
+                self.display.info(f"switched to {one_line(event.model, 80)}")
+                self.report_losses(event.losses)
+
+    async def switch_to(self, session: AsyncSession) -> None:
+        """Continue in another session, and close this one."""
+        before, self.session = self.session, session
+        if self._approver is not None:
+            self._approver.session = session
+        await before.close()
+
+    async def reopen(self, options: RunOptions) -> None:
+        """Open the session again with other options; if that fails, with the same ones."""
+        before = self._resume_options(self.options)
+        await self._stack.aclose()
+        self.is_over = True  # unless one of the two opens
+        try:
+            await self.open(self._resume_options(options))
+        except BaseException:
+            await self.open(before)
+            raise
+        finally:
+            self.is_over = self.agent.closed
+
+    def _resume_options(self, options: RunOptions) -> RunOptions:
+        """Return the options that open the session again. A session with entries has its own model and name."""
+        if self.session.is_new:
+            return options
+        return dataclasses.replace(options, session=self.session.id, takeover=False, model=None, name=None)
+
+    def report_losses(self, losses: Iterable[Loss]) -> None:
+        if line := summarize_losses(losses):
+            self.display.info(line, "yellow")
+
+    def last_user_message(self) -> UserMessage | None:
+        messages = reversed(self.session.transcript.messages)
+        return next((message for message in messages if isinstance(message, UserMessage)), None)
+
+    # --- the loop ---
+
+    async def _start(self) -> None:
+        """Show the model and the last exchange, and finish pending work."""
+        session, display = self.session, self.display
         if not session.is_new:
             self._show_last_exchange()
-        if self._reader.live:
-            display.info(f"{one_line(session.model, 80)}: /help lists commands, Ctrl-D leaves", "dim")
+        if self._reader.is_interactive:
+            display.info(f"{one_line(session.model, 80)}. /help for commands, Ctrl-D to quit", "dim")
         if not session.has_pending_work:
             return
         if session.status == "cancelled" or session.waiting_for == "limit":  # do not continue without the user
             status = format_status(session.status, session.waiting_for)
-            display.info(f"the last turn has not ended ({status}): {_HOW_TO_CONTINUE}", "yellow")
+            display.info(f"turn interrupted ({status}): {_HOW_TO_CONTINUE}", "yellow")
         else:
-            display.info("the last turn has not ended: going on with it", "yellow")
-            self._turn(None)
+            display.info("continuing the interrupted turn", "yellow")
+            await self._turn(None)
 
     def _show_last_exchange(self) -> None:
-        """Show the last exchange, briefly."""
-        session, display = self._state.session, self._display
-        said, count = self._state.last_user_message(), len(session.transcript.messages)
-        display.info(f"session {short_id(session.id)}, {count} message{'' if count == 1 else 's'}", "dim")
-        if said is not None:
-            display.info(f"you> {one_line(str(said), _LINE_LENGTH)}", "dim")
+        session, display = self.session, self.display
+        message, count = self.last_user_message(), len(session.transcript.messages)
+        display.info(f"session {short_id(session.id)}, {plural(count, 'message')}", "dim")
+        if message is not None:
+            display.info(f"you> {one_line(str(message), _LINE_LENGTH)}", "dim")
         if session.status == "completed":
             lines = answer_text(session.last).strip().splitlines()
-            more = f"({len(lines) - _ANSWER_LINES} more lines: /show has them)" if len(lines) > _ANSWER_LINES else ""
-            display.info("\n".join(filter(None, [*lines[:_ANSWER_LINES], more])), "dim")
+            if len(lines) > _ANSWER_LINES:
+                lines[_ANSWER_LINES:] = [f"({plural(len(lines) - _ANSWER_LINES, 'more line')}: /show prints them)"]
+            if lines:
+                display.info("\n".join(lines), "dim")
 
-    def _read_loop(self) -> None:
-        state = self._state
-        while not state.is_over and not self._leave.number:
-            offered, state.offered = state.offered, ""
-            if offered and not self._reader.offers:
-                self._display.info(f"unsaid: {one_line(offered, _LINE_LENGTH)}", "dim")
+    async def _read_loop(self) -> None:
+        while not self.is_over and not self._leave_signal:
+            offered, self.offered = self.offered, ""
+            if offered and not self._reader.can_edit:
+                self.display.info(f"not sent: {one_line(offered, _LINE_LENGTH)}", "dim")
+            received: list[Message] = []
             try:
-                self._handle_input(self._leave.read(partial(read_message, self._reader, offered)))
+                await self._run(self._read(offered, received))
             except EOFError:
                 return
-            except LeaveRequested:
-                self._display.message("")  # the prompt stands there
-            except KeyboardInterrupt:  # while nothing goes on; where nobody sits, nobody can be asked again
-                self._leave.number = self._leave.number or (0 if self._reader.live else signal.SIGINT)
-            except PromptInterrupted as cleared:
-                self._clear(empty=cleared.empty)
+            except PromptInterrupted as exc:
+                self._clear(is_empty=exc.empty)
             except NotUtf8:
-                self._refuse("that is no text in UTF-8, and was not said")
+                self._refuse("not sent: invalid UTF-8")
+            if received:
+                await self._handle(received[0])
+            elif self._stop.signal:
+                self.display.message("")  # end the line of the prompt
+                if not self._leave_signal:
+                    self._clear(is_empty=True)
 
-    def _clear(self, *, empty: bool) -> None:
-        """Ctrl-C at the prompt: the line is given up; the second time, if nothing stands there, the chat is."""
-        if empty and self._pressed:
-            self._leave.number = signal.SIGINT
+    async def _read(self, offered: str, received: list[Message]) -> None:
+        received.append(await self._reader.read(offered))
+
+    def _clear(self, *, is_empty: bool) -> None:
+        """Ctrl-C at the prompt clears the line; the second time, if it is empty, it leaves."""
+        if is_empty and self._was_interrupted:
+            self._leave_signal = signal.SIGINT
             return
-        self._pressed = True
-        if empty:
-            self._display.info("Ctrl-C once more, or Ctrl-D, leaves", "dim")
+        self._was_interrupted = True
+        if is_empty:
+            self.display.info("press Ctrl-C again or Ctrl-D to quit", "dim")
 
-    def _handle_input(self, typed: PromptInput) -> None:
-        """Say or obey what was typed."""
-        state, what = self._state, parse_input(typed)
-        self._pressed = False
+    async def _handle(self, typed: Message) -> None:
+        """Send a message or run a command."""
+        what = parse_input(typed)
+        self._was_interrupted = False
         self._remember(typed.text)
         if isinstance(what, SlashInput):
-            self._run_slash_command(what)
-        elif what.text.strip():
-            self._send(what)
-        elif self._reader.live and state.session.has_pending_work:
-            state.again = True
-        if state.again and not self._leave.number:
-            state.again = False
-            self._turn(None)
+            await self._run(self._run_slash_command(what))
+        elif what.strip().lower() in LEAVE_WORDS and not typed.literal:
+            self.is_over = True
+        elif what.strip():
+            await self._send(what)
+        elif self._reader.is_interactive and self.session.has_pending_work:
+            self.retries = True
+        if self.retries and not self._leave_signal:
+            self.retries = False
+            await self._turn(None)
 
     def _remember(self, text: str) -> None:
+        if self._history is None or not self._reader.is_interactive:
+            return
         try:
-            self._reader.keep(text)
+            self._history.add(text)
         except OSError as exc:
-            if not self._forgets:
-                self._display.info(f"what is typed cannot be remembered: {exc.strerror or exc}", "yellow")
-            self._forgets = True
+            self._history = None
+            self.display.info(f"cannot save history: {exc.strerror or exc}", "yellow")
 
-    def _send(self, words: TypedMessage) -> None:
-        """Say something, with what goes along. What could not be written is there to be said again."""
-        state = self._state
-        parts, state.attached = state.attached, []
-        said = user(words.text, *parts)
-        self._turn(said)
-        if state.last_user_message() != said:
-            state.offered, state.attached = words.text, parts
+    async def _send(self, text: str) -> None:
+        """Send a message with the attachments. If it could not be stored, offer it again."""
+        parts, self.attached = self.attached, []
+        message = user(text, *parts)
+        await self._turn(message)
+        if self.last_user_message() != message:
+            self.offered, self.attached = text, parts
 
-    def _turn(self, said: UserMessage | None) -> None:
-        self._code = self._turns.run(said) or self._code
-
-    def _run_slash_command(self, slash: SlashInput) -> None:
+    async def _run_slash_command(self, slash: SlashInput) -> None:
         try:
-            self._state.run(run_slash_command(slash, self._state))
+            await run_slash_command(slash, self)
         except SlashCommandError as exc:
             self._refuse(str(exc))
         except click.ClickException as exc:
             self._refuse(exc.format_message())
         except (TenutoError, OSError) as exc:
-            told = explain_error(exc)
-            self._display.error(told, exc)
-            self._code = int(told.code)
+            explanation = explain_error(exc)
+            self.display.error(explanation, exc)
+            self._code = int(explanation.code)
 
     def _refuse(self, why: str) -> None:
-        self._display.message(f"! {why}", "red")
+        self.display.message(f"! {why}", "red")
         self._code = int(ExitCode.USAGE)
 
+    async def _turn(self, message: UserMessage | None) -> None:
+        display, session = self.display, self.session
+        result = RunResult(session, self.options)
+        events = RunEvents(display, result)
+        name = "" if self.options.session else self.options.name or ""
+        with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
+            turn = run_turn(result, message, events.handle, self._stop, display, self.agent, self._approver, name)
+            await self._run(turn)
+        self.options = self._resume_options(self.options)
+        self._code = await report_result(result, display, is_chat=True) or self._code
+        if not self._reader.is_interactive:
+            return
+        if session.has_pending_work and not self._leave_signal:
+            display.info(f"turn interrupted: {_HOW_TO_CONTINUE}", "dim")
+        if display.terminal.is_err_live:
+            display.info("")
+
     def _print_hint(self) -> None:
-        """Say how to come back."""
-        result = RunResult(self._state.session, self._state.options)
+        result = RunResult(self.session, self.options)
         if result.is_saved and (self._code or not result.options.quiet):
-            self._display.message(
-                f"resume with: tenuto chat {result.resume_command.removeprefix('tenuto resume ')}", "dim"
-            )
-
-
-class _TurnRunner:
-    """The turns of a chat: each is run and shown, and whatever ends one, the chat goes on."""
-
-    def __init__(self, state: ChatState, *, live: bool) -> None:
-        self._state = state
-        self._display = state.display
-        self._live = live
-
-    def run(self, said: UserMessage | None) -> int:
-        """Say something, or go on without; tell how it ended, and return the exit code that it would have."""
-        state, since = self._state, time.monotonic()
-        result = RunResult(state.session, state.options)
-        with redirect_stdout(sys.stderr):  # what a tool of the user's prints is not the answer
-            result.error = state.run(self._stream_events(said))
-        result.signal, result.seconds = state.stopped, time.monotonic() - since
-        self._report(result)
-        return result.code
-
-    async def _stream_events(self, said: UserMessage | None) -> TenutoError | None:
-        """Run the session, and show what happens; return what ended it, unless it ended by itself."""
-        state, display = self._state, self._display
-        view = EventPrinter(display, state.session.model, thinking=not state.options.hide_thinking)
-        beat = asyncio.create_task(self._tick_display())
-        try:
-            async with state.session.stream(said) as run:
-                async for event in run:
-                    await state.name()
-                    view.handle(event)
-        except TenutoError as exc:
-            return exc
-        except asyncio.CancelledError:
-            if not state.stopped:
-                raise
-            return RunCancelled("the run was cancelled before it began")
-        except OSError as exc:
-            if exc.errno != errno.EIO:
-                raise
-            state.leave.number = state.stopped = _HUNG_UP  # the terminal is gone, and whoever sat there
-            return None
-        finally:
-            beat.cancel()
-            display.status("")
-            with suppress(OSError):  # the terminal is gone
-                display.end_line()
-        return None
-
-    async def _tick_display(self) -> None:
-        while True:
-            await asyncio.sleep(_TICK)
-            self._display.tick()
-
-    def _report(self, result: RunResult) -> None:
-        display, session = self._display, self._state.session
-        display.finish(result.answer)
-        if result.error is None and session.reply is not None:
-            self._state.report_losses(session.reply.losses)
-        report_truncation(result, display)
-        if result.explanation is not None:
-            display.error(result.explanation, result.error)
-        elif result.signal:
-            display.message("stopped; session saved", "yellow")
-        for pending in session.pending:
-            display.message(f"waits for approval: {format_call(pending.call)}", "yellow")
-        report_usage(result, display)
-        if session.has_pending_work and self._live and not self._state.leave.number:
-            display.info(f"the turn has not ended: {_HOW_TO_CONTINUE}", "dim")
+            command = result.resume_command.replace("tenuto resume", "tenuto chat", 1)
+            self.display.message(f"resume with: {command}", "dim")

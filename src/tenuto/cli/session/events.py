@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -17,9 +18,10 @@ from tenuto.agent.events import (
     ToolStarted,
     TurnStarted,
 )
+from tenuto.cli.session.call_view import format_call
+from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.text import escape_control, one_line, truncate
-from tenuto.core import jsonio
 from tenuto.core.blocks import (
     Audio,
     Block,
@@ -43,15 +45,13 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
-from tenuto.core.messages import AssistantMessage, Content, ToolCallView, ToolResult, Usage
+from tenuto.core.messages import AssistantMessage, Content, ToolResult, Usage
 from tenuto.core.response import ChatResponse
 
 _ARGUMENT_LENGTH = 60
 _LINE_LENGTH = 160
 _RESULT_LINES = 4
 """The maximum number of lines of a result on a terminal."""
-_MAX_ARGUMENT = 4_000
-"""The maximum length of an argument in an approval question."""
 
 
 class EventPrinter:
@@ -60,79 +60,66 @@ class EventPrinter:
         self._model = model
         self._thinking = thinking
         self._running: dict[int, str] = {}
-        """The calls that act, by their place in the turn."""
+        """The running calls, by their index in the reply."""
         self._used = Usage()
-        """What the replies before this one used."""
+        """The usage of earlier replies."""
 
     def handle(self, event: StreamEvent | AgentEvent) -> None:
-        if isinstance(event, ContentDelta):
-            self._delta(event)
-        elif isinstance(event, ContentStart | ContentDone):
-            self._part(event)
-        elif isinstance(event, MessageStart):
-            self._discard_reply("the provider started over")
-        elif isinstance(event, UsageUpdate):
-            self._count_tokens(event.usage)
-        elif isinstance(event, ToolStarted | ToolProgress | ToolFinished):
-            self._tool(event)
-        else:
-            self._step(event)
-
-    def _step(self, event: StreamEvent | AgentEvent) -> None:
         display = self._display
-        if isinstance(event, TurnStarted):
-            display.begin_reply()
-            self._running.clear()
-            display.status(f"asking {self._model}")
-        elif isinstance(event, Retrying):
-            self._discard_reply(event.error)
-            what = one_line(event.message, _LINE_LENGTH)
-            display.info(f"! {event.error}: {what}; asking again in {event.delay:.1f} s", "yellow")
-        elif isinstance(event, RefusedBlockDropped | ModelChanged):
-            self._warn(event)
-        elif isinstance(event, SubAgentEvent):
-            self._sub_agent_event(event)
-        elif isinstance(event, MessageDone):
-            self._reply_done(event.response)
-        elif isinstance(event, RunStopped):
-            display.status("")
-            display.end_line()
+        match event:
+            case ContentDelta(delta=TextDelta() as delta) if not event.choice_index:
+                display.answer(delta.text)
+            case ContentDelta(delta=ThinkingDelta() as delta) if not event.choice_index and self._thinking:
+                display.thinking(delta.thinking)
+            case ContentStart():
+                if activity := _activity(event.part):
+                    display.status(f"{self._model} is {activity}")
+            case ContentDone():
+                self._part_done(event.part)
+            case MessageStart():
+                self._discard_reply("the provider started over")
+            case UsageUpdate():
+                self._count_tokens(event.usage)
+            case ToolStarted() | ToolProgress() | ToolFinished():
+                self._tool(event)
+            case TurnStarted():
+                display.begin_reply()
+                self._running.clear()
+                display.status(f"asking {self._model}")
+            case Retrying():
+                reason = _words(event.error)
+                self._discard_reply(reason)
+                message = one_line(event.message, _LINE_LENGTH)
+                display.info(f"! {reason}: {message}; retrying in {event.delay:.1f} s", "yellow")
+            case ModelChanged():
+                self._model = event.model
+                losses = f"\n{summarize_losses(event.losses)}" if event.losses else ""
+                display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{losses}", "yellow")
+            case RefusedBlockDropped():
+                display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
+            case SubAgentEvent():
+                self._sub_agent_event(event)
+            case MessageDone():
+                self._reply_done(event.response)
+            case RunStopped():
+                display.status("")
+                display.end_line()
 
     def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
         """Print a call when it starts, and the first lines of its result."""
         line = _format_tool_event(event, _RESULT_LINES if self._display.terminal.is_err_live else 1)
-        self._display.info(line, "red" if line.startswith("!") else "dim")
         if isinstance(event, ToolStarted):
             self._running[event.ordinal] = event.call.name
-        elif isinstance(event, ToolFinished):
+            name, space, rest = line.removeprefix("> ").partition(" ")
+            self._display.info(f"{space}{rest}", lead=f"> {name}")
+        else:
+            self._display.info(line, "red" if line.startswith("!") else "dim")
+        if isinstance(event, ToolFinished):
             self._running.pop(event.ordinal, None)
         self._display.status(f"running {', '.join(self._running.values())}" if self._running else "")
 
-    def _warn(self, event: RefusedBlockDropped | ModelChanged) -> None:
-        if isinstance(event, ModelChanged):
-            self._model = event.model
-            count = len(event.losses)
-            lost = f", {count} {'loss' if count == 1 else 'losses'}" if count else ""
-            self._display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{lost}", "yellow")
-        else:
-            self._display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
-
-    def _delta(self, event: ContentDelta) -> None:
-        if event.choice_index:
-            return
-        if isinstance(event.delta, TextDelta):
-            self._display.answer(event.delta.text)
-        elif isinstance(event.delta, ThinkingDelta) and self._thinking:
-            self._display.thinking(event.delta.thinking)
-
-    def _part(self, event: ContentStart | ContentDone) -> None:
+    def _part_done(self, part: Block) -> None:
         """Print parts without text, such as provider tools, as one line."""
-        part = event.part
-        if isinstance(event, ContentStart):
-            doing = _activity(part)
-            if doing:
-                self._display.status(f"{self._model} is {doing}")
-            return
         if isinstance(part, Reasoning):
             if self._thinking and part.text:
                 self._display.end_line()
@@ -166,9 +153,13 @@ class EventPrinter:
         inner = event.event
         while isinstance(inner, SubAgentEvent):
             inner = inner.event
-        line = _format_tool_event(inner)
-        if line:
+        if line := _format_tool_event(inner):
             self._display.info(f"    {event.call.name}: {line}", "dim")
+
+
+def _words(name: str) -> str:
+    """Return the name of an error class as words: `rate limited`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def _activity(part: Block) -> str:
@@ -191,52 +182,15 @@ def _format_tool_event(event: object, lines: int = 1) -> str:
     return ""
 
 
-def format_call(call: ToolCallView) -> str:
-    """Return a call as one line, shortened."""
-    return one_line(f"{call.name} {' '.join(_format_arguments(call))}".rstrip(), _LINE_LENGTH)
-
-
-def _format_arguments(call: ToolCallView) -> Iterator[str]:
-    for name, value in _parse_arguments(call).items():
-        text = value if isinstance(value, str) else jsonio.encode(value).decode("utf-8", "replace")
-        short = one_line(text, _ARGUMENT_LENGTH)
-        yield f'{name}="{short}"' if isinstance(value, str) else f"{name}={short}"
-
-
-def _parse_arguments(call: ToolCallView) -> dict[str, object]:
-    """Return the arguments by name; invalid JSON as one argument."""
-    try:
-        parsed = call.parse()
-    except ValueError:
-        return {"arguments": call.args}
-    return parsed if isinstance(parsed, dict) else {"arguments": call.args}
-
-
-def format_call_lines(call: ToolCallView) -> Iterator[str]:
-    """Yield a call for an approval: every argument, line by line, with the number of omitted characters.
-
-    Continuation lines are marked, so that no argument can look like another.
-    """
-    yield escape_control(call.name)
-    for name, value in _parse_arguments(call).items():
-        text = value if isinstance(value, str) else jsonio.encode(value).decode("utf-8", "replace")
-        first, *rest = escape_control(text[:_MAX_ARGUMENT]).split("\n")
-        yield f"  {one_line(name, _ARGUMENT_LENGTH)}: {first}"
-        for line in rest:
-            yield f"  | {line}"
-        if len(text) > _MAX_ARGUMENT:
-            yield f"  ({len(text) - _MAX_ARGUMENT} more characters are not shown: tenuto show --json has them)"
-
-
 def format_result(name: str, result: ToolResult, outcome: str = "done", most: int = 1) -> str:
     """Return a result in up to `most` lines, with the number of omitted lines."""
     text = content_text(result.content).strip()
     lines = text.split("\n", most)
     count = text.count("\n") + 1 if text else 0
-    first = one_line(lines[0], _LINE_LENGTH - len(name) - 20)
+    first = truncate(escape_control(lines[0][:_LINE_LENGTH]).expandtabs(), _LINE_LENGTH - len(name) - 20)
     mark = "!" if result.is_error else "<"
     how = "" if outcome in ("done", "failed") else f" [{outcome}]"
-    head = f"{mark} {one_line(name, _ARGUMENT_LENGTH)}{how}: {first or '(nothing)'}"
+    head = f"{mark} {one_line(name, _ARGUMENT_LENGTH)}{how}: {first or '(empty)'}"
     if most == 1:
         return f"{head} ({count} lines)" if count > 1 else head
     more = [

@@ -20,6 +20,7 @@ from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source
 from tenuto.core.provider import Target
 from tenuto.core.request import Effort
+from tenuto.errors import UnknownProvider
 
 SIMULATOR_MODEL = "sim/anthropic"
 """The model without an API key."""
@@ -35,15 +36,12 @@ class ModelChoice(NamedTuple):
 
 
 def default_model(given_model: str | None) -> ModelChoice:
-    """Return the model that is meant: the one that is named, with `:effort` if it has one; else the default of the first
-    provider, as `tenuto providers` lists them, that has one and for which there is a key; else the simulator's.
+    """Return the given model, else the default of the first provider with a key, else the simulator's.
 
-    Raise `click.UsageError` for a file of keys, or a configuration, that cannot be used.
+    Raise `click.UsageError` for an unusable file of keys or configuration.
     """
     if given_model:
         return ModelChoice(given_model)
-    from tenuto.catalog import PROVIDERS
-
     rows = [row for name, row in PROVIDERS.items() if name == row.name and row.default_model]
     for row in rows:
         if key_source(row.name):
@@ -51,14 +49,14 @@ def default_model(given_model: str | None) -> ModelChoice:
     *first, last = [row.key_env[0] for row in rows[:_NAMED_VARIABLES]]
     return ModelChoice(
         SIMULATOR_MODEL,
-        f"no key is set, so the simulator answers; set {', '.join(first)} or {last}, or name a model with -m",
+        f"no API key: using the simulator. Set {', '.join(first)} or {last}, or pass -m",
     )
 
 
 def split_effort(model: str) -> tuple[str, str | None]:
-    """Split `provider/model:effort` where it ends in an effort that there is: `ollama/llama3:8b` stays whole."""
-    name, colon, effort = model.rpartition(":")
-    return (name, effort) if colon and effort in get_args(Effort) and name else (model, None)
+    """Split `provider/model:effort`; `ollama/llama3:8b` stays whole."""
+    name, _, effort = model.rpartition(":")
+    return (name, effort) if name and effort in get_args(Effort) else (model, None)
 
 
 def model_resolver() -> Callable[[str], Target]:
@@ -69,29 +67,18 @@ def model_resolver() -> Callable[[str], Target]:
 
 
 def resolve_model(model: str, find: Callable[[str], Target]) -> Target:
-    """Return the target of a model name.
-
-    Raise `UnknownProvider`, and for a model name without a clear provider a usage error that lists candidates.
-    """
-    from tenuto.errors import UnknownProvider
-
+    """Return the target of a model name. Raise `UnknownProvider` or, without a provider, a usage error with candidates."""
     try:
         return find(model)
     except UnknownProvider as exc:
         if not exc.bare:
             raise
-
         near = [] if exc.suggestions else suggest_models(model) or [SIMULATOR_MODEL]
         raise click.UsageError(f"{exc}, such as {' or '.join(near)}" if near else str(exc)) from None
 
 
 def check_handover_target(model: str, find: Callable[[str], Target]) -> str:
-    """Return the model, with its provider, that an existing session switches to.
-
-    Raise what `target_of` raises, and a usage error for an effort.
-    """
-    from tenuto.catalog import qualify_model
-
+    """Return the full name of a model to switch to. Raise like `resolve_model`, and a usage error for an effort."""
     _, effort = split_effort(model)
     if effort is not None:
         raise click.UsageError(f"{model}: effort cannot change on resume; drop :{effort}")
@@ -103,7 +90,7 @@ _CUTOFF = 0.7
 _RELEASES = frozenset(("latest", "preview", "exp", "models"))
 """Words of an id that do not name a family."""
 _SHORTEST_WORD = 3
-"""How long a part of a name has to be, for it to say anything."""
+"""The shortest part of a name that is compared."""
 
 
 class ListedModel(NamedTuple):
@@ -119,7 +106,6 @@ class ListedModel(NamedTuple):
         return f"{self.provider}/{self.model}"
 
     def is_served(self, on: date) -> bool:
-        """Tell whether it is still there on a day, as far as is known."""
         return not self.retires or on.isoformat() < self.retires
 
 
@@ -128,7 +114,7 @@ def list_models() -> tuple[ListedModel, ...]:
     """Return every model that the catalog lists, in its order, including retired ones."""
     found: list[ListedModel] = []
     for name, row in PROVIDERS.items():
-        if name != row.name:  # another word for a row
+        if name != row.name:  # an alias
             continue
         ids = list(row.plays) or [id for model in model_rows(name) for id in model.ids]
         if row.default_model:  # its spelling is the vendor's own
@@ -143,17 +129,13 @@ def list_models() -> tuple[ListedModel, ...]:
 
 
 def model_ids(*, ended: bool = False) -> list[str]:
-    """Return the models by their names, as `-m` takes them; `ended` ones, too, if they are asked for."""
+    """Return the names that `-m` takes, with `ended` also of retired models."""
     today = datetime.now(UTC).date()
     return [model.id for model in list_models() if ended or model.is_served(today)]
 
 
 def suggest_models(name: str, n: int = 3) -> list[str]:
-    """Return up to `n` models to use instead of one that cannot be used, all of which an agent with tools can use.
-
-    For a model that the tables know they are the newest of its family; for another name those with a similar name. The
-    provider may be wrong, or missing.
-    """
+    """Return up to `n` models to use instead of one: of a known model the newest of its family, else similar names."""
     full = qualify_model(name)
     usable = [known.id for known in _usable_models(datetime.now(UTC).date()) if known.id != full]
     found = _rank_relatives(full, usable) if _has_own_row(full) else _find_similar(name, usable, n)
@@ -162,7 +144,7 @@ def suggest_models(name: str, n: int = 3) -> list[str]:
 
 @cache
 def _usable_models(on: date) -> tuple[ListedModel, ...]:
-    """Return the models that are served on a day and that suit an agent with tools: no speech models."""
+    """Return the models that suit an agent with tools."""
     return tuple(known for known in list_models() if known.is_served(on) and _is_usable(resolve(known.id)))
 
 
@@ -172,7 +154,7 @@ def _is_usable(target: Target) -> bool:
 
 
 def _has_own_row(id: str) -> bool:
-    """Tell whether a row describes this model, and not only a rule for families to come."""
+    """Return whether a row describes this very model."""
     provider, _, model = id.partition("/")
     if not is_known_provider(provider) or row_of(provider).plays:  # a simulator has a row for any word
         return False
@@ -180,10 +162,7 @@ def _has_own_row(id: str) -> bool:
 
 
 def _rank_relatives(id: str, ids: list[str]) -> list[str]:
-    """Sort ids for one that they could replace: of its provider first, most words of the name in common, newest.
-
-    Models of other providers are left out unless they have the first word of the name.
-    """
+    """Sort ids by provider, common words and version. Other providers need the first word of the name."""
     provider, _, model = id.partition("/")
     home, words = row_of(provider).name, _family_words(model)
 
@@ -199,12 +178,12 @@ def _rank_relatives(id: str, ids: list[str]) -> list[str]:
 
 
 def _family_words(model: str) -> list[str]:
-    """Return the words that name a family: `claude` and `sonnet` of `claude-3-5-sonnet-latest`."""
+    """Return `claude` and `sonnet` of `claude-3-5-sonnet-latest`."""
     return [word for word in re.findall(r"[a-z]{2,}", model.lower()) if word not in _RELEASES]
 
 
 def _version(model: str) -> tuple[int, int]:
-    """Return the version in an id: 5 and 4 of `gpt-5.4-mini`; a date or a size is not part of it."""
+    """Return 5 and 4 of `gpt-5.4-mini`, without dates and sizes."""
     major, minor, *_ = *(int(part) for part in re.findall(r"(?<!\d)\d{1,2}(?![\db])", model)), 0, 0
     return major, minor
 
@@ -214,11 +193,11 @@ def _find_similar(name: str, ids: list[str], n: int) -> list[str]:
     bare: dict[str, list[str]] = {}
     for id in ids:
         bare.setdefault(id.partition("/")[2].lower(), []).append(id)
-    spelt = {id.lower(): [id] for id in ids}
+    full = {id.lower(): [id] for id in ids}
     wanted = name.lower().strip("/")
     tail = wanted.partition("/")[2] or wanted
     found = [*bare.get(tail, ()), *(id for id in ids if len(tail) >= _SHORTEST_WORD and tail in id.lower())]
-    for word, names in ((wanted, spelt), (tail, bare), (tail, _ids_by_word(ids))):
+    for word, names in ((wanted, full), (tail, bare), (tail, _ids_by_word(ids))):
         found += (id for near in difflib.get_close_matches(word, names, n, _CUTOFF) for id in names[near])
     return list(dict.fromkeys(found))
 

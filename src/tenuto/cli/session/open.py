@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,24 +14,27 @@ import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
+from tenuto.agent.call_policy import CallPolicy
 from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import load_keys
 from tenuto.cli.options import RunOptions, parse_parameters
-from tenuto.cli.session.approval import Approver
+from tenuto.cli.session.approval import Approver, TerminalApprover
+from tenuto.cli.session.approval_store import remembered_patterns
+from tenuto.cli.session.call_view import display_path
 from tenuto.cli.session.models import check_handover_target, default_model, resolve_model, split_effort
-from tenuto.cli.session.policy import Policy
 from tenuto.cli.session.prompt_input import read_system_prompt
-from tenuto.cli.session.tools import load_tools, restore_tools
+from tenuto.cli.session.tools import check_patterns, load_tools, restore_tools
 from tenuto.cli.store import check_session_name, find_session, is_missing_file
 from tenuto.client.routing import Router
+from tenuto.core import jsonio
 from tenuto.core.events import StreamEvent
 from tenuto.core.journal import Configured, Entry
 from tenuto.core.next_request import config_after
 from tenuto.core.provider import Target
-from tenuto.errors import SessionNotFound
+from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
 from tenuto.tools.toolbox import AnyTool
@@ -39,10 +43,11 @@ Listener = Callable[[StreamEvent | AgentEvent], object]
 
 
 class OpenSession(NamedTuple):
-    """An agent, and the session that is meant."""
-
     agent: AsyncAgent
     session: AsyncSession
+    policy: CallPolicy
+    note: str = ""
+    """About the working directory, if it is not the current one."""
 
 
 @asynccontextmanager
@@ -71,12 +76,14 @@ async def open_session(
         if name := options.name:
             await check_name_is_free(name, None if place is None or is_missing_file(place) else store, id)
         opener = SessionOpener(options, store, approve)
-        async with opener.resume(id, tell, asks=asks) if id else opener.begin() as made:
-            yield made
+        async with opener.resume(id, tell, asks=asks) if id else opener.begin() as opened:
+            if approve is not None:
+                approve.session = opened.session
+            yield opened
 
 
 async def check_name_is_free(name: str, store: Store | None, id: str) -> None:
-    """Raise `click.UsageError` for a name that cannot be options, or that a session other than this one has."""
+    """Raise `click.UsageError` for an invalid name, or one that another session has."""
     check_session_name(name)
     if store is None:
         return
@@ -91,13 +98,12 @@ async def check_name_is_free(name: str, store: Store | None, id: str) -> None:
 
 
 class SessionOpener:
-    """Makes the agent, with the store at hand; what it does not take was typed, and so it is a matter of usage."""
+    """Makes the agent and the session. Values that they refuse are usage errors: they come from options."""
 
     def __init__(self, options: RunOptions, store: Store, approve: Approver | None) -> None:
         self._options = options
         self._store = store
         self._approve = approve
-        self._policy = Policy(options.allow, options.deny, typed=options.explicit)
         self._keys = load_keys()
         self._providers = configured_providers()
         self._router = Router(self._keys, self._providers, None)
@@ -105,43 +111,58 @@ class SessionOpener:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[OpenSession]:
-        """Begin a session."""
         options = self._options
         model, effort = split_effort(options.model or default_model(None).model)
-        asked = _session_settings(options, effort, self._resolve(model))
+        settings = _session_settings(options, effort, self._resolve(model))
         tools = load_tools(options.tool, options.root)
+        policy = self._policy(tools, options.root)
         async with AsyncExitStack() as stack:
             provider = self._resolve(model).provider.name
             if options.no_key and provider not in self._providers:
                 self._providers[provider] = {"base_url": await stack.enter_async_context(_first_simulator())}
-            agent = await stack.enter_async_context(self._agent(model, tools, asked))
-            await self.require_key(model, asked.get("extra_headers", {}))
-            yield OpenSession(agent, agent.session())
+            agent = await stack.enter_async_context(self._agent(model, tools, policy, settings))
+            await self.require_key(model, settings.get("extra_headers", {}))
+            yield OpenSession(agent, agent.session(), policy)
 
     @asynccontextmanager
     async def resume(self, id: str, tell: Listener | None, *, asks: bool) -> AsyncIterator[OpenSession]:
-        """Go on with a session, and with another model if one is options."""
         options = self._options
-        model = options.model or ""
-        kept = _stored_config(await self._store.read(id))
-        root = options.root
-        tools = restore_tools(kept, load_tools(options.tool, root), root)
-        asked = {"allow_unverified": kept.allow_unverified, "name": kept.agent} if kept is not None else {}
-        own = kept.model if kept is not None else model
-        self._resolve(own)
-        if model:
-            model = check_handover_target(model, self._router.target)
-        async with self._agent(own, tools, {name: value for name, value in asked.items() if value}) as agent:
-            session = await agent.resume(id, takeover=options.takeover, root=_explicit_root(options))
+        stored = _stored_config(await self._store.read(id))
+        tools = restore_tools(stored, load_tools(options.tool, options.root), options.root)
+        settings = {} if stored is None else {"allow_unverified": stored.allow_unverified, "name": stored.agent}
+        model = stored.model if stored is not None else options.model or ""
+        self._resolve(model)
+        other = check_handover_target(options.model, self._router.target) if options.model else ""
+        directory, note = _working_directory(stored, options)
+        policy = self._policy(tools, directory)
+        settings = {name: value for name, value in settings.items() if value}
+        async with self._agent(model, tools, policy, settings) as agent:
+            root = Path(directory) if "root" in options.explicit else None
+            session = await agent.resume(id, takeover=options.takeover, root=root)
             if asks or session.has_pending_work:
-                await self.require_key(model or own)
+                await self.require_key(other or model)
             if name := options.name:
                 await self._store.rename(id, name)
-            if model and model != session.model:
-                await _switch_model(session, model, tell)
-            yield OpenSession(agent, session)
+            if other and other != session.model:
+                await _switch_model(session, other, tell)
+            yield OpenSession(agent, session, policy, note)
 
-    def _agent(self, model: str, tools: Sequence[AnyTool], asked: Mapping[str, Any]) -> AsyncAgent:
+    def _policy(self, tools: Sequence[AnyTool], directory: str) -> CallPolicy:
+        options = self._options
+        can_ask = isinstance(self._approve, TerminalApprover)
+        try:
+            policy = CallPolicy((*options.allow, *remembered_patterns(directory)), options.deny, can_ask=can_ask)
+        except ValueError as exc:
+            raise click.UsageError(str(exc)) from None
+        typed = [
+            pattern for name in ("allow", "deny") if name in options.explicit for pattern in getattr(options, name)
+        ]
+        check_patterns(policy, typed, tools)
+        return policy
+
+    def _agent(
+        self, model: str, tools: Sequence[AnyTool], policy: CallPolicy, settings: Mapping[str, Any]
+    ) -> AsyncAgent:
         options = self._options
         fallback = [name.strip() for name in (options.fallback or "").split(",") if name.strip()]
         for other in fallback:
@@ -150,28 +171,50 @@ class SessionOpener:
             return AsyncAgent(
                 model,
                 store=self._store,
-                tools=self._policy.wrap_tools(tools),
+                tools=tools,
+                hooks=[policy],
                 limits=_parse_limits(options),
                 approve=self._approve,
                 fallback=fallback,
                 keys=self._keys,
                 providers=self._providers,
                 on_loss="keep",  # the command reports losses itself
-                **asked,
+                **settings,
             )
         except (TypeError, ValueError) as exc:
             raise click.UsageError(str(exc)) from None
 
     async def require_key(self, model: str, headers: Mapping[str, str] | None = None) -> None:
-        """Raise `MissingKey` now, and not once something is written. The simulator needs none, and is not started for it."""
+        """Raise `MissingKey` before anything is written. The simulator needs no key, and is not started for this."""
         target = self._resolve(model)
         if not target.provider.plays:
             await self._router.endpoint(target, {name.lower() for name in headers or ()})
 
 
+def _working_directory(stored: Configured | None, options: RunOptions) -> tuple[str, str]:
+    """Return the working directory of a continued session, and a note if it is not the current one.
+
+    Raise `StoreError` if it does not exist.
+    """
+    roots = sorted(set(jsonio.parse(stored.roots).values())) if stored is not None and stored.roots else []
+    here = os.path.realpath(Path(options.root).expanduser())
+    if not roots:
+        return here, ""
+    old = str(roots[0])
+    if "root" in options.explicit:
+        return here, f"working directory: {display_path(old)} -> {display_path(here)}" if here != old else ""
+    if not Path(old).is_dir():
+        error = StoreError(f"the session's working directory does not exist: {display_path(old)}")
+        error.add_note("pass --root DIR to use another one")
+        raise error
+    is_here = old == os.path.realpath(".")
+    note = f"working directory: {display_path(old)} (from the session; pass --root . to use this one)"
+    return old, "" if is_here else note
+
+
 @asynccontextmanager
 async def _first_simulator() -> AsyncIterator[str]:
-    """Start a simulator that says why it answers; yield its URL."""
+    """Start a simulator whose answer explains why it is used; yield its URL."""
     from tenuto.client.routing import LocalSimulator
     from tenuto.sim.default_reply import GREETING
 
@@ -183,7 +226,7 @@ async def _first_simulator() -> AsyncIterator[str]:
 
 
 def _session_settings(options: RunOptions, effort: str | None, target: Target) -> dict[str, Any]:
-    """Return what a new session asks with."""
+    """Return the settings of the agent of a new session."""
     if effort is not None and "effort" in options.explicit and effort != options.effort:
         raise click.UsageError(f"use either -m ...:{effort} or --effort {options.effort}")
     system = read_system_prompt(options.system)
@@ -207,11 +250,6 @@ def _session_settings(options: RunOptions, effort: str | None, target: Target) -
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _explicit_root(options: RunOptions) -> Path | None:
-    """Return the directory that `--root` names; None keeps that of the session."""
-    return Path(options.root).expanduser() if "root" in options.explicit else None
-
-
 async def _switch_model(session: AsyncSession, model: str, tell: Listener | None) -> None:
     forget = session.on_event(tell) if tell is not None else None
     try:
@@ -222,26 +260,21 @@ async def _switch_model(session: AsyncSession, model: str, tell: Listener | None
 
 
 def _parse_limits(options: RunOptions) -> Limits:
-    bounds: dict[str, tuple[str, Any]] = {
-        "turns": ("--max-turns", options.max_turns),
-        "tokens": ("--max-tokens-total", options.max_tokens_total),
-        "usd": ("--max-usd", options.max_usd),
-        "seconds": ("--timeout", options.timeout),
+    bounds: dict[str, Any] = {
+        "turns": options.max_turns,
+        "tokens": options.max_tokens_total,
+        "usd": options.max_usd,
+        "seconds": options.timeout,
     }
-    held: dict[str, Any] = {}
-    for name, (flag, bound) in bounds.items():
-        if bound is None:
-            continue
-        try:
-            Limits(**{name: bound})
-        except (TypeError, ValueError) as exc:
-            raise click.UsageError(f"{flag}: {str(exc).partition(', or None')[0]}") from None
-        held[name] = bound
-    return Limits(**held)
+    try:
+        return Limits(**{name: bound for name, bound in bounds.items() if bound is not None})
+    except (TypeError, ValueError) as exc:  # the message names the field
+        message = str(exc).replace("limit usd=", "--max-usd ").replace("limit seconds=", "--timeout ")
+        raise click.UsageError(message.partition(", or None")[0]) from None
 
 
 def _stored_config(entries: Sequence[Entry]) -> Configured | None:
-    """What a session asks with, as far as it is written."""
+    """Return the stored configuration of a session; None before its first entry."""
     kept: Configured | None = None
     for entry in entries:
         kept = config_after(kept, entry.payload)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from tenuto.cli.session.tools import load_attribute
 from tenuto.client.reply import Reply
 from tenuto.client.structured_output import extract_json, output_request, takes_schemas
 from tenuto.core import jsonio
@@ -23,11 +22,14 @@ from tenuto.core.transcript import Transcript
 from tenuto.schema.validate import INVALID_SCHEMA, find_problems
 
 _TYPE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
+_VALUES = ("enum", "const", "default", "examples")
+"""Keywords whose content is not a schema."""
 _SAMPLES: tuple[Any, ...] = ({}, [], "", 0, None)
 
 
 def load_schema(named: str) -> Any:
-    """Return the type, or the JSON Schema, that `--schema` names. Raise `click.UsageError` for what is none."""
+    """Return the type or the JSON Schema of `--schema`. Raise `click.UsageError` if it is invalid."""
     file = Path(named).expanduser()
     if _TYPE.fullmatch(named) and not file.is_file():
         return _load_type(named)
@@ -42,26 +44,29 @@ def load_schema(named: str) -> Any:
         raise click.UsageError(f"--schema {named!r} is not JSON: {exc}") from None
     if not isinstance(schema, dict):
         raise click.UsageError(f"--schema {named!r} is not a JSON Schema: it must be an object")
+    if invalid := _invalid_type(schema):
+        raise click.UsageError(f"--schema {named!r}: unknown type {invalid}; use one of {', '.join(_JSON_TYPES)}")
     broken = next((what for value in _SAMPLES for what in find_problems(value, schema) if INVALID_SCHEMA in what), None)
     if broken is not None:
         raise click.UsageError(f"--schema {named!r}: {broken}")
     return schema
 
 
+def _invalid_type(schema: Any) -> str:
+    """Return the first unknown type in a JSON Schema; empty if there is none."""
+    if isinstance(schema, list):
+        return next(filter(None, map(_invalid_type, schema)), "")
+    if not isinstance(schema, dict):
+        return ""
+    types = schema.get("type", [])
+    for name in [types] if isinstance(types, str) else types if isinstance(types, list) else []:
+        if name not in _JSON_TYPES:
+            return repr(name)
+    return next(filter(None, (_invalid_type(value) for key, value in schema.items() if key not in _VALUES)), "")
+
+
 def _load_type(named: str) -> Any:
-    """Load `module:Type`; the current folder is looked into first, as for a program that is started there."""
-    module, _, path = named.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as exc:  # user code may even exit
-        raise click.UsageError(f"--schema {named}: {module!r} cannot be imported: {type(exc).__name__}: {exc}") from exc
-    for step in path.split("."):
-        if not hasattr(found, step):
-            raise click.UsageError(f"--schema {named}: there is no {step!r} in {module}")
-        found = getattr(found, step)
+    found = load_attribute("--schema", named)
     try:
         output_request(found, native=True)
     except TypeError as exc:
@@ -70,15 +75,15 @@ def _load_type(named: str) -> Any:
 
 
 def schema_request(named: str, target: Target) -> tuple[JsonSchema | None, str]:
-    """Return how a model is asked for the shape from the beginning: a `response_format`, or words where it takes none."""
+    """Return the `response_format` of a new session, or instructions for a model that takes none."""
     return output_request(load_schema(named), native=takes_schemas(target))
 
 
 class OutputSchema:
-    """The shape that the answer of a session is to have.
+    """The schema of the answer.
 
-    `words` have to be said to the model: they are empty where the session was begun with the shape. Raise
-    `click.UsageError` if it was begun with another.
+    `instructions` must be part of the message; they are empty if the session started with this schema. Raise
+    `click.UsageError` if it started with another one.
     """
 
     def __init__(self, named: str, session: Configured) -> None:
@@ -88,18 +93,18 @@ class OutputSchema:
         held = _stored_schema(session)
         self._native = held is not None and form is not None and held == form.schema
         if held is not None and not self._native:
-            raise click.UsageError(f"--schema {named!r}: the session was begun with another schema, and keeps it")
+            raise click.UsageError(f"--schema {named!r}: the session started with another schema and keeps it")
         self.instructions = "" if self._native or words in session.system else words
 
     def extract(self, message: AssistantMessage | None) -> str:
-        """Return the JSON of an answer, with nothing around it. Raise `SchemaMismatch`, which says what does not fit."""
+        """Return the JSON of an answer. Raise `SchemaMismatch`."""
         answer = message if message is not None else AssistantMessage(())
         response = ChatResponse("", "", "", (Choice(answer),))
         return extract_json(self._kind, Reply(response=response, transcript=Transcript(())), native=self._native)
 
 
 def _stored_schema(session: Configured) -> dict[str, Any] | None:
-    """Return the schema that a session asks for with every question; None if it asks for none."""
+    """Return the schema in the parameters of a session."""
     kept = jsonio.members(session.parameters) if session.parameters else {}
     form = jsonio.parse(kept["response_format"]) if "response_format" in kept else None
     return msgspec.convert(form, JsonSchema).schema if isinstance(form, dict) else None

@@ -14,15 +14,15 @@ import click
 from tenuto.core.messages import Content, UserMessage, user
 
 _PATIENCE = 1.0
+_MAX_BYTES = 20_000_000
 
 
-def read_prompt(argument: str | None, attach: Sequence[str] = (), *, quiet: bool = False) -> UserMessage | None:
+def read_prompt(argument: str | None, attach: Sequence[str] = ()) -> UserMessage | None:
     """Return the user message; None if there is no input.
 
-    Without an argument, or with `-`, the prompt is stdin. With an argument, piped stdin follows as a second part, then the
-    attachments. If one of these is `-`, stdin is only an attachment. A note is printed if stdin sends nothing for a second,
-    unless `quiet`: the pipe may have no writer. Raise `click.UsageError` for invalid text and for attachments that cannot be
-    loaded.
+    Without an argument, or with `-`, the prompt is stdin. With an argument, piped stdin follows after a blank line, then
+    the attachments. If one of these is `-`, stdin is only an attachment. A note is printed if stdin sends nothing for a
+    second: the pipe may have no writer. Raise `click.UsageError` for invalid text and unusable attachments.
     """
     shown: tuple[Content, ...] = ()
     if attach:
@@ -30,11 +30,11 @@ def read_prompt(argument: str | None, attach: Sequence[str] = (), *, quiet: bool
 
         shown = load_attachments(attach, prompt_from_stdin=argument == "-")
     wanted = "-" not in attach and (argument == "-" or _is_piped())
-    if wanted and not quiet and _is_slow():
+    if wanted and _is_slow():
         click.echo("reading stdin (use < /dev/null if there is none)", err=True)
     words = "" if argument == "-" else argument or ""
     parts = [part for part in (words, _read_stdin() if wanted else "") if part.strip()]
-    return user(*parts, *shown) if parts or shown else None
+    return user(*filter(None, ["\n\n".join(parts)]), *shown) if parts or shown else None
 
 
 def read_system_prompt(given: str | None) -> str:
@@ -75,8 +75,11 @@ def _is_slow() -> bool:
 def _read_stdin() -> str:
     if sys.stdin is None or sys.stdin.closed:
         return ""
+    data = sys.stdin.buffer.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise click.UsageError(f"stdin is too large: the limit is {_MAX_BYTES / 1e6:,.0f} MB of text")
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise click.UsageError(
             f"stdin is not UTF-8 text (byte {exc.start}): convert it, attach it with -a -, or name the file to a tool"

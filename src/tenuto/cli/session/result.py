@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,15 @@ from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.files import OutputFile
 from tenuto.cli.options import RunOptions
-from tenuto.cli.session.events import answer_text, format_call, format_usage
+from tenuto.cli.session.approval import format_pending
+from tenuto.cli.session.call_view import format_call
+from tenuto.cli.session.events import answer_text, format_usage
 from tenuto.cli.session.jsonl import JsonlWriter
+from tenuto.cli.session.losses import recorded_losses, summarize_losses
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.core import jsonio
-from tenuto.core.journal import CallFinished, Entry, HandedOver, LossRecorded, ReplyReceived, RequestFailed
+from tenuto.core.journal import CallFinished, Entry, ReplyReceived, RequestFailed
 from tenuto.core.loss import Loss
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
@@ -27,51 +30,45 @@ if TYPE_CHECKING:
     from tenuto.cli.session.output_schema import OutputSchema
 
 
-def recorded_losses(entries: Iterable[Entry]) -> Iterator[Loss]:
-    """Yield all losses of a journal in their order."""
-    for entry in entries:
-        if isinstance(entry.payload, ReplyReceived | HandedOver):
-            yield from entry.payload.losses
-        elif isinstance(entry.payload, LossRecorded):
-            yield entry.payload.loss
-
-
-def format_loss(loss: Loss) -> str:
-    """Return a loss as one line; the caller escapes it."""
-    return f"{loss.detail} ({loss.location}){f'; {loss.remedy}' if loss.remedy else ''}"
-
-
 _TRUNCATION = {
-    "length": "the answer was cut off where --max-tokens, or the model, ends it",
-    "content_filter": "the provider broke the answer off, or the model refused",
+    "length": "answer truncated (max tokens)",
+    "content_filter": "answer blocked by the provider",
 }
-_NOT_SAVED = "nothing of it is kept (--ephemeral): allow such calls beforehand, with --allow or --approve auto"
+_USAGE = (
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "total_tokens",
+)
+"""The keys of `usage` in a document, also if they are unknown."""
+_STOP_CODES = {"length": ExitCode.LIMIT, "content_filter": ExitCode.FAILED}
+_NOT_SAVED = "not saved (--ephemeral); allow such calls up front with --allow"
 
 
 class RunResult:
     """The result of a run: session, error, answer."""
 
-    def __init__(
-        self, session: AsyncSession, options: RunOptions, *, out: OutputFile | None = None, signal: int = 0
-    ) -> None:
+    def __init__(self, session: AsyncSession, options: RunOptions, *, out: OutputFile | None = None) -> None:
         self.session = session
         self.options = options
         self.out = out
-        self.signal = signal
+        self.signal = 0
         self.head = session._log.head
         """The last entry before the run."""
         self.error: TenutoError | None = None
         self.is_earlier_answer = False
-        """Nothing was left to do: the answer is from an earlier run."""
+        """Whether nothing was left to do: the answer is from an earlier run."""
         self.seconds: float | None = None
+        """The duration of the run without the time at approval questions."""
         self.denied: list[ToolCallView] = []
-        """Return the calls of this run that were denied."""
         self.new_losses: set[Loss] = set()
-        """What was lost in this run when the session went on with another model."""
+        """The losses of switches to another model in this run, which are printed at once."""
         self.jsonl: JsonlWriter | None = None
         self.schema: OutputSchema | None = None
         self.json = ""
-        """The answer with nothing around it, once it is known to have its shape."""
+        """The JSON of an answer that matches the schema."""
         self._mismatch: SchemaMismatch | None = None
         self._write_error: OSError | None = None
 
@@ -106,8 +103,10 @@ class RunResult:
             return None
         if failure is self._write_error and self.out is not None:
             why = self._write_error.strerror or str(self._write_error)
-            again = f"the answer is kept; to write it again: {self.resume_command} --out {shlex.quote(self.out.named)}"
-            what = f"{self.out.named!r} could not be written, and is as it was before: {why}"
+            again = (
+                f"the answer is saved; write it again with: {self.resume_command} --out {shlex.quote(self.out.named)}"
+            )
+            what = f"cannot write {self.out.named!r} (unchanged): {why}"
             return Explanation(ExitCode.FAILED, what, again if self.is_saved else "")
         return explain_error(failure, model=self.session.model)
 
@@ -117,7 +116,10 @@ class RunResult:
             return 128 + self.signal
         if (told := self.explanation) is not None:
             return int(told.code)
-        return int(ExitCode.APPROVAL if self.session.pending or self.denied else ExitCode.OK)
+        if self.session.pending or self.denied:
+            return int(ExitCode.APPROVAL)
+        last = self.session.last if self.has_answer and not self.is_earlier_answer else None
+        return int(_STOP_CODES.get(last.stop_reason or "", ExitCode.OK) if last is not None else ExitCode.OK)
 
     @property
     def has_answer(self) -> bool:
@@ -152,26 +154,30 @@ class RunResult:
         return self.options.explicit
 
 
-async def report_result(result: RunResult, display: Display) -> int:
-    """Print the result of a run; return the exit code."""
+async def report_result(result: RunResult, display: Display, *, is_chat: bool = False) -> int:
+    """Print the result of a run, and unless in a chat how to resume; return the exit code."""
     result.validate()
     try:
         await _print_result(result, display)
     except OSError as exc:  # stdout cannot be written
         if result.is_saved:
-            exc.add_note(f"the answer is kept; to see it: {result.resume_command}")
+            exc.add_note(f"the answer is saved; print it with: {result.resume_command}")
         raise
     told = result.explanation
     if told is not None:
         display.error(told, result.failure)
     if result.signal:
         display.message("stopped; session saved" if result.is_saved else "stopped")
-    for pending in result.session.pending:
-        display.message(f"waits for approval: {format_call(pending.call)}")
     for call in result.denied:
         display.message(f"denied: {format_call(call)}")
     report_usage(result, display)
-    _print_hint(result, display)
+    if result.session.pending:
+        command = result.resume_command if result.is_saved and not is_chat else ""
+        display.message("\n".join(format_pending(result.session, result.session.pending, command)))
+        if not (result.is_saved or is_chat):
+            display.message(_NOT_SAVED)
+    elif not is_chat:
+        _print_hint(result, display)
     return result.code
 
 
@@ -211,10 +217,9 @@ async def _report_losses(result: RunResult, display: Display) -> None:
     if result.error is not None or reply is None or not reply.losses:
         return
     before = [entry for entry in await _read_entries(result.session) if entry.seq <= result.head]
-    known = {*recorded_losses(before)} - result.new_losses
-    for loss in reply.losses:
-        if loss not in known:
-            display.info(f"lost: {format_loss(loss)}", "yellow")
+    known = {*recorded_losses(before), *result.new_losses}
+    if new := [loss for loss in reply.losses if loss not in known]:
+        display.info(summarize_losses(new), "yellow")
 
 
 def report_truncation(result: RunResult, display: Display) -> None:
@@ -234,25 +239,16 @@ def report_usage(result: RunResult, display: Display) -> None:
     if result.options.usage:
         display.message(line, "dim")
     elif display.terminal.is_err_live and result.seconds is not None and spent.turns:
+        display.info("")
         display.info(line, "dim")
 
 
 def _print_hint(result: RunResult, display: Display) -> None:
     """Print how to resume; with --quiet only if there is no answer."""
-    session, options = result.session, result.options
-    if isinstance(result.failure, SessionInUse):  # its hint is another command
+    options = result.options
+    if isinstance(result.failure, SessionInUse) or not result.is_saved:  # a session in use has another hint
         return
-    if not result.is_saved:
-        if session.pending:
-            display.message(_NOT_SAVED)
-        return
-    if result.code == 0 and (options.quiet or options.json or options.jsonl):
-        return
-    if session.pending:
-        display.message(
-            f"decide on a terminal with: {result.resume_command}\nor allow all with: {result.resume_command} --approve auto"
-        )
-    else:
+    if result.code or not (options.quiet or options.json or options.jsonl):
         display.message(f"resume with: {result.resume_command}", "dim")
 
 
@@ -276,7 +272,7 @@ async def _result_document(result: RunResult) -> dict[str, Any]:
         **shaped,
         "stop_reason": last.stop_reason if last is not None else None,
         "model": session.model,
-        "usage": session.usage,
+        "usage": {**dict.fromkeys(_USAGE), **msgspec.to_builtins(session.usage)},
         "cost": None if (cost := total_cost(entries)) is None else float(cost),
         "losses": list(recorded_losses(entries)),
         "pending": [_call_fields(one.call) for one in session.pending],

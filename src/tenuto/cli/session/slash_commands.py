@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tenuto.agent.session import AsyncSession
+from tenuto.cli.errors import plural
 from tenuto.cli.session.events import format_usage
 from tenuto.cli.session.result import total_cost
 from tenuto.cli.store import short_id
+from tenuto.cli.terminal.input import Message
 from tenuto.cli.terminal.output import print_text
-from tenuto.cli.terminal.prompt import PromptInput
 from tenuto.cli.terminal.text import one_line
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
@@ -27,18 +28,10 @@ from tenuto.core.messages import UserMessage
 from tenuto.tools.builtin import BUILTIN
 
 if TYPE_CHECKING:
-    from tenuto.cli.session.chat import ChatState
-
-
-class TypedMessage(NamedTuple):
-    """A message for the model."""
-
-    text: str
+    from tenuto.cli.session.chat import Chat
 
 
 class SlashInput(NamedTuple):
-    """A command: the word after the slash, and the rest of the line."""
-
     name: str
     rest: str = ""
 
@@ -48,28 +41,23 @@ class SlashCommandError(Exception):
 
 
 class SlashCommand(NamedTuple):
-    """A command: its arguments, its line in /help, and its function."""
-
     arguments: str
     help: str
-    run: Callable[[ChatState, str], Awaitable[None]]
+    run: Callable[[Chat, str], Awaitable[None]]
 
 
-# --- reading a line ---------------------------------------------------------------------------------------------------
-
-
-def parse_input(typed: PromptInput) -> TypedMessage | SlashInput:
-    """Return a message or a command. A command is one line that starts with `/`; `//` starts a message with `/`."""
+def parse_input(typed: Message) -> str | SlashInput:
+    """Return a text or a command. A command is one line that starts with `/`; `//` starts a text with `/`."""
     text = typed.text
     if typed.literal or not text.startswith("/") or "\n" in text:
-        return TypedMessage(text)
+        return text
     if text.startswith("//"):
-        return TypedMessage(text[1:])
+        return text[1:]
     name, *rest = text[1:].split(maxsplit=1) if text[1:2].strip() else ("", text[1:])
     return SlashInput(name.lower(), rest[0].strip() if rest else "")
 
 
-async def run_slash_command(slash: SlashInput, state: ChatState) -> None:
+async def run_slash_command(slash: SlashInput, chat: Chat) -> None:
     """Run a command. Raise `SlashCommandError` if it is unknown or fails."""
     command = SLASH_COMMANDS.get(_ALIASES.get(slash.name, slash.name))
     if command is None:
@@ -79,28 +67,24 @@ async def run_slash_command(slash: SlashInput, state: ChatState) -> None:
         raise SlashCommandError(
             f"unknown command /{one_line(slash.name, 60)}: {meant} (start with // to send a literal /)"
         )
-    await command.run(state, slash.rest)
+    await command.run(chat, slash.rest)
 
 
-def complete_input(line: str, begin: int) -> list[str]:
-    """Return the completions of the last word of a line, which starts at `begin`."""
+def complete_input(line: str) -> tuple[int, Iterable[str]]:
+    """Return where the word to complete starts in a line, and the texts that fit there."""
     command, space, rest = line.partition(" ")
     if not space:
-        return [
-            f"/{name}{' ' if it.arguments else ''}"
-            for name, it in SLASH_COMMANDS.items()
-            if f"/{name}".startswith(line)
-        ]
+        names = (f"/{name}{' ' if it.arguments else ''}" for name, it in SLASH_COMMANDS.items())
+        return 0, [name for name in names if line and name.startswith(line)]
+    start = len(command) + 1
     if command == "/tools":
-        return [name for name in BUILTIN if name.startswith(line[begin:])]
-    whole: Iterable[str] = ()
+        start = line.rfind(" ") + 1
+        return start, [name for name in BUILTIN if name.startswith(line[start:])]
     if command == "/model":
         from tenuto.cli.session.models import model_ids
 
-        whole = (id for id in model_ids() if id.startswith(rest))
-    elif command == "/attach":
-        whole = _list_files(rest)
-    return [found[begin - len(command) - 1 :] for found in whole]
+        return start, [id for id in model_ids() if id.startswith(rest)]
+    return start, _list_files(rest) if command == "/attach" else ()
 
 
 def _list_files(typed: str) -> list[str]:
@@ -115,26 +99,23 @@ def _list_files(typed: str) -> list[str]:
     return [f"{above}{one.name}{'/' if one.is_dir() else ''}" for one in fitting]
 
 
-# --- the session ------------------------------------------------------------------------------------------------------
-
-
-async def _switch_model(state: ChatState, rest: str) -> None:
+async def _switch_model(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.models import resolve_model, split_effort
 
     if not rest:
-        state.display.message(f"model: {_model_label(state.session)}")
+        chat.display.message(f"model: {_model_label(chat.session)}")
         return
     model, effort = split_effort(rest)
-    resolve_model(model, state.session._context.client._target)  # reject an unknown model before the session is closed
+    resolve_model(model, chat.session._context.client._target)  # reject an unknown model before the session is closed
     losses: tuple[Loss, ...] = ()
-    if state.session.is_new:
-        await state.reopen(dataclasses.replace(state.options, model=model, effort=effort or state.options.effort))
+    if chat.session.is_new:
+        await chat.reopen(dataclasses.replace(chat.options, model=model, effort=effort or chat.options.effort))
     else:
-        losses = await state.session.handover(model)
-        if effort is not None and effort != _current_effort(state.session):
-            await _set_effort(state.session, effort)
-    state.display.message(f"switched to {_model_label(state.session)}")
-    state.report_losses(losses, again=True)
+        losses = await chat.session.handover(model)
+        if effort is not None and effort != _current_effort(chat.session):
+            await _set_effort(chat.session, effort)
+    chat.display.message(f"switched to {_model_label(chat.session)}")
+    chat.report_losses(losses)
 
 
 def _model_label(session: AsyncSession) -> str:
@@ -153,116 +134,110 @@ async def _set_effort(session: AsyncSession, effort: str) -> None:
     await session._configure(parameters=jsonio.encode(parameters).decode())
 
 
-async def _fork(state: ChatState, rest: str) -> None:
-    before = state.session
+async def _fork(chat: Chat, rest: str) -> None:
+    before = chat.session
     try:
         branch = await before.fork(_parse_number(rest, "/fork") if rest else None)
     except ValueError as exc:
         raise SlashCommandError(str(exc)) from None
-    await state.switch_to(branch)
-    state.display.message(f"forked (now in {short_id(branch.id)}; {short_id(before.id)} unchanged)")
-    _note_model_change(state, before)
+    await chat.switch_to(branch)
+    chat.display.message(f"forked (now in {short_id(branch.id)}; {short_id(before.id)} unchanged)")
+    _note_model_change(chat, before)
 
 
-async def _undo(state: ChatState, rest: str) -> None:
+async def _undo(chat: Chat, rest: str) -> None:
     """Fork the session before the last N user messages and switch to the fork."""
     count = _parse_number(rest, "/undo") if rest else 1
-    before, entries = state.session, await state.session.entries()
-    said = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
-    if count > len(said):
-        raise SlashCommandError(f"only {_plural(len(said), 'exchange')} to undo" if said else "nothing to undo")
-    at = said[-count]
-    branch = await state.agent._fork(before.id, entries[at - 1].seq)
-    await state.switch_to(branch)
-    state.display.message(
-        f"{_plural(count, 'exchange')} undone (now in {short_id(branch.id)}; original kept as {short_id(before.id)})"
+    before, entries = chat.session, await chat.session.entries()
+    added = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
+    if count > len(added):
+        raise SlashCommandError(f"only {plural(len(added), 'exchange')} to undo" if added else "nothing to undo")
+    at = added[-count]
+    branch = await chat.agent._fork(before.id, entries[at - 1].seq)
+    await chat.switch_to(branch)
+    chat.display.message(
+        f"{plural(count, 'exchange')} undone (now in {short_id(branch.id)}; original kept as {short_id(before.id)})"
     )
-    _note_model_change(state, before)
+    if branch.model != before.model:  # the message was sent before a switch, which stays
+        chat.report_losses(await branch.handover(before.model))
     act = entries[at].payload
     if isinstance(act, MessageAdded) and isinstance(act.message, UserMessage):
-        _restore_message(state, act.message)
+        _restore_message(chat, act.message)
 
 
-def _restore_message(state: ChatState, message: UserMessage) -> None:
+def _restore_message(chat: Chat, message: UserMessage) -> None:
     """Offer the text of a message for editing, and attach its attachments again."""
     first, *parts = message.parts or (Text(""),)
     if isinstance(first, Text):
-        state.offered = first.text
+        chat.offered = first.text
     else:
         parts.insert(0, first)
-    state.attached = [*parts, *state.attached]
+    chat.attached = [*parts, *chat.attached]
     if parts:
-        state.display.message(
-            f"{_plural(len(parts), 'attachment')} restored; /detach removes {'it' if len(parts) == 1 else 'them'}"
+        chat.display.message(
+            f"{plural(len(parts), 'attachment')} restored; /detach removes {'it' if len(parts) == 1 else 'them'}"
         )
 
 
-def _note_model_change(state: ChatState, before: AsyncSession) -> None:
+def _note_model_change(chat: Chat, before: AsyncSession) -> None:
     """Report the model of a fork that starts before a handover."""
-    if state.session.model != before.model:
-        state.display.message(f"model is {one_line(state.session.model, 80)} again", "yellow")
+    if chat.session.model != before.model:
+        chat.display.message(f"model is {one_line(chat.session.model, 80)} again", "yellow")
 
 
-async def _name_session(state: ChatState, rest: str) -> None:
+async def _name_session(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.open import check_name_is_free
 
     if not rest:
         raise SlashCommandError("no name: use /name TEXT")
-    await check_name_is_free(rest, state.agent.store, state.session.id)
-    if state.session.is_new:
-        state.options = dataclasses.replace(state.options, name=rest)
+    await check_name_is_free(rest, chat.agent.store, chat.session.id)
+    if chat.session.is_new:
+        chat.options = dataclasses.replace(chat.options, name=rest)
     else:
         try:
-            await state.agent.store.rename(state.session.id, rest)
+            await chat.agent.store.rename(chat.session.id, rest)
         except ValueError as exc:  # another process took the name
             raise SlashCommandError(str(exc)) from None
-    state.display.message(f"renamed to {one_line(rest, 80)}")
+    chat.display.message(f"renamed to {one_line(rest, 80)}")
 
 
-async def _retry(state: ChatState, rest: str) -> None:
-    del rest
-    if not state.session.has_pending_work:
+async def _retry(chat: Chat, _: str) -> None:
+    if not chat.session.has_pending_work:
         raise SlashCommandError("nothing to do")
-    state.again = True
+    chat.retries = True
 
 
-async def _exit(state: ChatState, rest: str) -> None:
-    del rest
-    state.is_over = True
+async def _exit(chat: Chat, _: str) -> None:
+    chat.is_over = True
 
 
-# --- tools and attachments --------------------------------------------------------------------------------------------------
-
-
-async def _add_tools(state: ChatState, rest: str) -> None:
+async def _add_tools(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.tools import load_tools
 
     names = rest.replace(",", " ").split()
     if names:
         with redirect_stdout(sys.stderr):  # what is loaded may print
-            load_tools(names, state.options.root)  # fail before the session is closed
-        on = tuple(dict.fromkeys((*state.options.tool, *names)))
+            load_tools(names, chat.options.root)  # fail before the session is closed
+        on = tuple(dict.fromkeys((*chat.options.tool, *names)))
         try:
-            await state.reopen(dataclasses.replace(state.options, tool=on))
+            await chat.reopen(dataclasses.replace(chat.options, tool=on))
         except ValueError as exc:  # two of one name
             raise SlashCommandError(str(exc)) from None
-    on = state.session._context.toolbox.names()
+    on = chat.session._context.toolbox.names()
     off = [name for name in BUILTIN if name not in on]
     lines = [f"enabled: {', '.join(one_line(name, 80) for name in on) or 'none'}"]
     lines += [f"available: {', '.join(off)}" if off else "", "add your own as MODULE:FUNCTION"]
-    state.display.message("\n".join(filter(None, lines)))
+    chat.display.message("\n".join(filter(None, lines)))
 
 
-async def _attach(state: ChatState, rest: str) -> None:
+async def _attach(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.attachments import load_attachments
 
     if rest in ("", "-"):
-        raise SlashCommandError(
-            f"no file: use /attach FILE or URL ({_plural(len(state.attached), 'attachment')} so far)"
-        )
+        raise SlashCommandError(f"no file: use /attach FILE or URL ({plural(len(chat.attached), 'attachment')} so far)")
     parts = load_attachments([_file_name(rest)])
-    state.attached += parts
-    state.display.message(f"attached {one_line(rest, 120)}")
+    chat.attached += parts
+    chat.display.message(f"attached {one_line(rest, 120)}")
 
 
 def _file_name(typed: str) -> str:
@@ -276,61 +251,47 @@ def _file_name(typed: str) -> str:
     return str(Path(words[0]).expanduser()) if len(words) == 1 else typed
 
 
-async def _detach(state: ChatState, rest: str) -> None:
-    del rest
-    count, state.attached = len(state.attached), []
-    state.display.message(f"{_plural(count, 'attachment')} removed")
+async def _detach(chat: Chat, _: str) -> None:
+    count, chat.attached = len(chat.attached), []
+    chat.display.message(f"{plural(count, 'attachment')} removed")
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
-
-
-async def _show_usage(state: ChatState, rest: str) -> None:
-    del rest
-    session = state.session
+async def _show_usage(chat: Chat, _: str) -> None:
+    session = chat.session
     line = format_usage(session.usage, total_cost(await session.entries()), None, session.model)
-    state.display.message(f"session {short_id(session.id)}: {line}")
+    chat.display.message(f"session {short_id(session.id)}: {line}")
 
 
-async def _show_session(state: ChatState, rest: str) -> None:
+async def _show_session(chat: Chat, _: str) -> None:
     from tenuto.cli.transcript.text import format_session
 
-    del rest
-    session, how = state.session, state.display.terminal
+    session, how = chat.session, chat.display.terminal
     if session.is_new:
         raise SlashCommandError("no messages yet")
-    stored = await state.agent.store.session(session.id)
-    thinking = not state.options.hide_thinking
+    stored = await chat.agent.store.session(session.id)
+    thinking = not chat.options.hide_thinking
     for text in format_session(stored, await session.entries(), (), thinking=thinking, color=how.out_color):
         print_text(text, escape=False)  # it is escaped already, and has colors
 
 
-async def _show_help(state: ChatState, rest: str) -> None:
-    del rest
+async def _show_help(chat: Chat, _: str) -> None:
     rows = [(f"/{name} {it.arguments}".rstrip(), it.help) for name, it in SLASH_COMMANDS.items()]
     wide = max(len(typed) for typed, _ in rows)
     lines = [f"  {typed:<{wide}}  {says}" for typed, says in rows]
-    state.display.message("\n".join([*lines, *_HINTS]))
+    chat.display.message("\n".join([*lines, *_HINTS]))
 
 
 _HINTS = (
-    '  End a line with \\ to continue it; put """ on a line before and after a block.',
+    "  Alt-Enter inserts a newline; a pasted text is one message. Tab completes.",
     "  Start with // to send a literal /. A leading space keeps a line out of history.",
     "  Ctrl-C stops the answer or clears the line. Ctrl-C twice or Ctrl-D quits.",
 )
-
-
-# --- the table --------------------------------------------------------------------------------------------------------
 
 
 def _parse_number(text: str, command: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise SlashCommandError(f"{command} takes a number, 1 or more, not {one_line(text, 40)!r}")
     return int(text)
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 SLASH_COMMANDS: dict[str, SlashCommand] = {
@@ -347,4 +308,6 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "retry": SlashCommand("", "continue pending work (or press Enter)", _retry),
     "exit": SlashCommand("", "quit; the session is saved", _exit),
 }
-_ALIASES = {"quit": "exit", "?": "help"}
+_ALIASES = {"quit": "exit", "q": "exit", "bye": "exit", "?": "help"}
+LEAVE_WORDS = ("exit", "quit")
+"""Messages that leave the chat."""

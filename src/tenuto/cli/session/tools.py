@@ -5,19 +5,22 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tenuto import settings
+from tenuto.agent.sub_agents import AgentTool
+from tenuto.cli.terminal.text import closest_names
 from tenuto.core import jsonio
-from tenuto.core.request import ServerTool
+from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.builtin import BUILTIN, builtin_tools
 from tenuto.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from tenuto.agent.call_policy import CallPolicy
     from tenuto.core.journal import Configured
     from tenuto.tools.toolbox import AnyTool
 
@@ -27,9 +30,8 @@ def load_tools(names: Sequence[str], root: str) -> list[AnyTool]:
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         if ":" not in name and name not in BUILTIN:
-            near = difflib.get_close_matches(name, BUILTIN, n=2)
-            meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(BUILTIN)}"
-            raise click.UsageError(f"there is no tool {name!r}: {meant} (your own is MODULE:FUNCTION)")
+            hint = closest_names(name, BUILTIN)
+            raise click.UsageError(f"unknown tool {name!r}: {hint} (built-in name or MODULE:FUNCTION)")
     builtin = _load_builtin([name for name in wanted if ":" not in name], root)
     return [_load_user_tool(name) if ":" in name else builtin[name] for name in wanted]
 
@@ -47,7 +49,16 @@ def _load_builtin(names: Iterable[str], root: str) -> Mapping[str, AnyTool]:
 
 
 def _load_user_tool(name: str) -> AnyTool:
-    """Load `module:function`; the current folder is looked into first, as for a program that is started there."""
+    found: AnyTool = load_attribute("-T", name)
+    try:
+        Toolbox([found])
+    except (TypeError, ValueError) as exc:
+        raise click.UsageError(f"-T {name}: {exc}") from None
+    return found
+
+
+def load_attribute(option: str, name: str) -> Any:
+    """Load `module:attribute`, from the current directory first. Raise `click.UsageError`."""
     module, _, path = name.partition(":")
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
@@ -55,35 +66,56 @@ def _load_user_tool(name: str) -> AnyTool:
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as exc:  # the module runs any code, also sys.exit()
-        raise click.UsageError(f"-T {name}: {module!r} cannot be imported: {type(exc).__name__}: {exc}") from exc
+        problem = f"{module!r} cannot be imported: {type(exc).__name__}: {exc}"
+        raise click.UsageError(f"{option} {name}: {problem}") from exc
     for step in path.split("."):
-        near = difflib.get_close_matches(step, dir(found), n=2)
         if not hasattr(found, step):
-            meant = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise click.UsageError(f"-T {name}: there is no {step!r} in {module}{meant}")
+            near = difflib.get_close_matches(step, dir(found), n=2)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"{option} {name}: {module} has no {step!r}{hint}")
         found = getattr(found, step)
-    try:
-        Toolbox([found])
-    except (TypeError, ValueError) as exc:
-        raise click.UsageError(f"-T {name}: {exc}") from None
-    tool: AnyTool = found
-    return tool
+    return found
 
 
-def restore_tools(kept: Configured | None, given: Sequence[AnyTool], root: str) -> list[AnyTool]:
-    """Return the tools of a session that goes on: those given now, and of those that it was told of the builtin ones and
-    the provider's. Others have to be given again: `MissingTool` names them.
+def restore_tools(config: Configured | None, given: Sequence[AnyTool], root: str) -> list[AnyTool]:
+    """Return the tools of a continued session: the given ones, and its own built-in and provider tools.
+
+    The library raises `MissingTool` for others that a pending call needs.
     """
-    told: list[Any] = jsonio.parse(kept.tools) if kept is not None and kept.tools else []
+    stored: list[Any] = jsonio.parse(config.tools) if config is not None and config.tools else []
     here = Toolbox(given)
-    names = [tool["name"] for tool in told if "name" in tool]
+    names = [tool["name"] for tool in stored if "name" in tool]
     builtin = _load_builtin([name for name in names if name in BUILTIN and name not in here.names()], root)
-    served = [jsonio.decode_as(jsonio.encode(tool), ServerTool) for tool in told if "name" not in tool]
+    served = [jsonio.decode_as(jsonio.encode(tool), ServerTool) for tool in stored if "name" not in tool]
     tools = [*given, *builtin.values(), *(tool for tool in served if tool not in here.definitions())]
-    places = {tool.get("name") or tool.get("kind"): place for place, tool in enumerate(told)}
+    places = {tool.get("name") or tool.get("kind"): place for place, tool in enumerate(stored)}
     return sorted(tools, key=lambda tool: places.get(_tool_name(tool), len(places)))  # in the stored order
 
 
 def _tool_name(tool: AnyTool) -> str:
     first = Toolbox([tool]).definitions()[0]
     return first.kind if isinstance(first, ServerTool) else first.name
+
+
+def check_patterns(policy: CallPolicy, typed: Collection[str], tools: Sequence[AnyTool]) -> None:
+    """Raise `click.UsageError` for a typed pattern without a tool, and for denials of tools that a provider runs."""
+    definitions = list(_all_definitions(tools))
+    served = {one.kind for one in definitions if isinstance(one, ServerTool)}
+    known = sorted({*BUILTIN, *served, *(one.name for one in definitions if isinstance(one, ToolDefinition))})
+    for pattern in (*policy.allow, *policy.deny):
+        if str(pattern) in typed and not any(map(pattern.matches_tool, known)):
+            raise click.UsageError(f"{pattern}: unknown tool {pattern.name!r}: {closest_names(pattern.name, known)}")
+    for pattern in policy.deny:
+        for kind in filter(pattern.matches_tool, served):
+            raise click.UsageError(f"--deny {pattern}: the provider runs {kind} without asking; omit the tool instead")
+
+
+def _all_definitions(tools: Iterable[AnyTool], above: tuple[object, ...] = ()) -> Iterator[ToolDefinition | ServerTool]:
+    """Yield the definitions of tools, and of the tools of sub-agents among them."""
+    for given in tools:
+        box = Toolbox([given])
+        yield from box.definitions()
+        for inner in map(box.get, box.names()):
+            below = getattr(inner.agent, "toolbox", None) if isinstance(inner, AgentTool) else None
+            if isinstance(below, Toolbox) and not any(below is other for other in above):
+                yield from _all_definitions([below], (*above, below))

@@ -24,11 +24,12 @@ from tenuto.cli.terminal.output import (
     ansi_style,
     print_error,
     print_json,
+    print_stderr,
     print_text,
     window_size,
     write_encoded,
 )
-from tenuto.cli.terminal.text import escape_control, truncate
+from tenuto.cli.terminal.text import escape_control, truncate, wrap
 
 if TYPE_CHECKING:
     from tenuto.cli.errors import Explanation
@@ -56,12 +57,12 @@ class Display:
 
     def __init__(self, terminal: TerminalInfo, clock: Callable[[], float] = time.monotonic) -> None:
         self.terminal = terminal if terminal.is_out_terminal else terminal._replace(renders_markdown=False)
-        self._out = sys.stdout or io.StringIO()  # closed by who called: the answer goes nowhere
+        self._out = sys.stdout or io.StringIO()  # a closed stdout: the answer goes nowhere
         self._clock = clock
         self._open: _Where | Literal[""] = ""
-        """On which of the two a line was begun and not ended."""
+        """The stream with an incomplete line."""
         self._streaming: StreamingText | None = None
-        """What is drawn while it comes."""
+        """The text that is redrawn while it streams."""
         self._has_output = False
         """Whether part of the reply was printed and cannot be erased."""
         self._status = self._usage = ""
@@ -72,7 +73,7 @@ class Display:
         reflows = bool(settings.first_set(_REFLOWING_TERMINALS)) and not settings.getenv("STY")
         self._area = LiveArea(self._write_area, self._window, reflows=reflows)
 
-    # --- what the model says ---
+    # --- the answer and the thinking ---
 
     def answer(self, text: str) -> None:
         """Print a piece of the answer. Without a terminal nothing is printed before `finish`."""
@@ -85,15 +86,15 @@ class Display:
             self._print_stdout(escape_control(text))
             self._open, self._has_output = "" if text.endswith("\n") else "out", True
 
-    def thinking(self, text: str, style: Style = "dim") -> None:
+    def thinking(self, text: str) -> None:
         """Print a piece of thinking."""
-        if self.terminal.quiet or not text or self._defer(partial(self.thinking, text, style)):
+        if self.terminal.quiet or not text or self._defer(partial(self.thinking, text)):
             return
         if self.terminal.is_err_live:
-            self._stream("err", text, style)
+            self._stream("err", text)
         else:
             self._prepare("err")
-            self._print_stderr(ansi_style(escape_control(text), style, color=self.terminal.err_color))
+            print_stderr(self._style_thinking(escape_control(text)))
             self._open, self._has_output = "" if text.endswith("\n") else "err", True
 
     def finish(self, text: str, *, streamed: bool = True) -> None:
@@ -121,24 +122,27 @@ class Display:
         """Erase an interrupted reply as far as possible; return whether a part of it is still visible."""
         self._streaming = None
         self.end_line()
-        stood, self._has_output = self._has_output, False
-        return stood
+        had_output, self._has_output = self._has_output, False
+        return had_output
 
-    def _stream(self, where: _Where, text: str, style: Style = "") -> None:
+    def _style_thinking(self, text: str) -> str:
+        return ansi_style(text, "dim italic", color=self.terminal.err_color)
+
+    def _stream(self, where: _Where, text: str) -> None:
         streaming = self._streaming
         if streaming is None or streaming.where != where:
             self.end_line()
-            streaming = self._streaming = self._new(where, style)
+            streaming = self._streaming = self._new(where)
         good = streaming.feed(text)
         if good:
             self._commit(streaming, good)
         if good or self._clock() - self._drawn_at >= _REDRAW_INTERVAL:
             self._draw()
 
-    def _new(self, where: _Where, style: Style) -> StreamingText:
+    def _new(self, where: _Where) -> StreamingText:
         if where == "out":
             return StreamingAnswer(self._columns, color=self.terminal.out_color)
-        return StreamingThinking(self._columns, partial(ansi_style, style=style, color=self.terminal.err_color))
+        return StreamingThinking(self._columns, self._style_thinking)
 
     def _commit(self, streaming: StreamingText, text: str) -> None:
         self._has_output = True
@@ -146,26 +150,31 @@ class Display:
             self._print_stdout(self._area.erase_sequence() + text)
         else:
             self._area.erase()
-            self._print_stderr(text)
+            print_stderr(text)
 
     # --- everything else ---
 
-    def info(self, line: str, style: Style = "") -> None:
+    def info(self, line: str, style: Style = "", *, lead: str = "") -> None:
         """Print a line to stderr, unless quiet."""
         if not self.terminal.quiet:
-            self.message(line, style)
+            self.message(line, style, lead=lead)
 
-    def message(self, line: str, style: Style = "") -> None:
-        """Print a line to stderr, also if quiet. It is deferred during a prompt.
+    def message(self, line: str, style: Style = "", *, lead: str = "") -> None:
+        """Print a line to stderr, also if quiet; `lead` before it in cyan. It is deferred during a prompt.
 
-        Text that is streaming continues below it.
+        Text that is streaming continues below it. On a terminal, red and yellow text is wrapped between words; other lines
+        may have a command to copy.
         """
-        if self._defer(partial(self.message, line, style)):
+        if self._defer(partial(self.message, line, style, lead=lead)):
             return
         if self._streaming is None:
             self.end_line()
         self.clear()
-        self._print_stderr(ansi_style(escape_control(line), style, color=self.terminal.err_color) + "\n")
+        color, text = self.terminal.err_color, escape_control(line)
+        if style in ("red", "yellow") and self.terminal.is_err_live:
+            text = "\n".join(wrap(text, self._columns()))
+        head = ansi_style(escape_control(lead), "cyan", color=color)
+        print_stderr(f"{head}{ansi_style(text, style, color=color)}\n")
         if self._streaming is not None:
             self._draw()
 
@@ -180,32 +189,32 @@ class Display:
         if self._open == "out":
             self._print_stdout("\n")
         elif self._open == "err":
-            self._print_stderr("\n")
+            print_stderr("\n")
         self._open = ""
 
     def error(self, told: Explanation, error: BaseException | None = None) -> None:
         self.end_line()
-        print_error(told, error)
+        print_error(told, error, color=self.terminal.err_color)
 
     @contextmanager
     def prompt(self, question: str) -> Iterator[None]:
         """Ask the user. Other output is deferred until the block ends."""
         self.end_line()
-        self._print_stderr(question)
+        print_stderr(question)
         self._open, self._deferred = "err", []
         try:
             yield
             self._open = ""  # the answer ended the line
         finally:
             held, self._deferred = self._deferred or [], None
-            for said in held:
-                said()
+            for output in held:
+                output()
 
-    def _defer(self, said: Callable[[], None]) -> bool:
+    def _defer(self, output: Callable[[], None]) -> bool:
         """Queue output during a prompt; return whether there is one."""
         if self._deferred is None:
             return False
-        self._deferred.append(said)
+        self._deferred.append(output)
         return True
 
     def _prepare(self, where: _Where) -> None:
@@ -224,12 +233,7 @@ class Display:
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
 
-    def _print_stderr(self, text: str) -> None:
-        if sys.stderr is not None:
-            with suppress(OSError, ValueError):  # stderr may be closed
-                write_encoded(sys.stderr, text)
-
-    # --- what is drawn ---
+    # --- the live area ---
 
     def status(self, text: str) -> None:
         """Set the status line of a terminal; empty removes it."""
@@ -280,5 +284,5 @@ class Display:
     def _write_area(self, text: str) -> None:
         stream = self._out if self.terminal.renders_markdown else sys.stderr
         if stream is not None:
-            with suppress(OSError, ValueError):  # it was to be taken away again
+            with suppress(OSError, ValueError):  # it is temporary
                 write_encoded(stream, text)

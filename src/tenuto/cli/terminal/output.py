@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 import click
 
 from tenuto import settings
-from tenuto.cli.terminal.text import cell_width, escape_control, escape_json, one_line, truncate
+from tenuto.cli.terminal.text import cell_width, escape_control, escape_json, one_line, truncate, wrap
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
@@ -43,10 +43,10 @@ def flush_output() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-Style = Literal["", "dim", "bold", "red", "yellow"]
-_CODES = {"dim": "2", "bold": "1", "red": "31", "yellow": "33"}
+Style = Literal["", "dim", "dim italic", "bold", "red", "bold red", "yellow", "bold yellow", "green", "cyan"]
+_CODES = {"dim": "2", "bold": "1", "italic": "3", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _LINE = 600
-"""A provider may answer with a whole page."""
+"""The longest message: a provider may answer with a whole page."""
 
 
 class TerminalInfo(NamedTuple):
@@ -60,7 +60,7 @@ class TerminalInfo(NamedTuple):
     err_color: bool
     quiet: bool = False
     renders_markdown: bool = False
-    """Stdout is a terminal that can rewrite its lines: Markdown is set there."""
+    """Stdout is a terminal that can redraw lines, so Markdown is rendered there."""
 
 
 def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
@@ -96,7 +96,8 @@ def ansi_style(text: str, style: Style, *, color: bool) -> str:
     """Return text in a style, line by line, so that a cut text leaves no style on."""
     if not (style and color and text):
         return text
-    return "\n".join(f"\x1b[{_CODES[style]}m{line}\x1b[0m" if line else line for line in text.split("\n"))
+    codes = ";".join(_CODES[name] for name in style.split())
+    return "\n".join(f"\x1b[{codes}m{line}\x1b[0m" if line else line for line in text.split("\n"))
 
 
 def print_text(text: str, *, escape: bool | None = None, to: TextIO | None = None) -> None:
@@ -105,7 +106,7 @@ def print_text(text: str, *, escape: bool | None = None, to: TextIO | None = Non
     `to` is the real stdout if it is redirected. Raise `BrokenOutput` if it is closed.
     """
     stream = to or sys.stdout
-    if stream is None:  # closed by who called
+    if stream is None:  # the caller of the process closed it
         return
     wanted = escape_control(text) if escape or (escape is None and _is_terminal(stream)) else text
     try:
@@ -135,22 +136,23 @@ def write_encoded(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def print_error(explanation: Explanation, error: BaseException | None = None) -> None:
-    """Print message and hint; with `TENUTO_DEBUG` the traceback too."""
+def print_error(explanation: Explanation, error: BaseException | None = None, *, color: bool | None = None) -> None:
+    """Print message and hint, wrapped on words on a terminal; with `TENUTO_DEBUG` the traceback too."""
     if error is not None and settings.getenv("TENUTO_DEBUG"):
         import traceback
 
-        _print_stderr("".join(traceback.format_exception(error)))
-    _print_stderr(
-        f"error: {one_line(explanation.message, _LINE)}\n"
-        + (f"  {one_line(explanation.hint, _LINE)}\n" if explanation.hint else "")
-    )
+        print_stderr(escape_control("".join(traceback.format_exception(error))))
+    columns = window_size(sys.stderr).columns if _is_terminal(sys.stderr) else 2 * _LINE
+    message = "\n".join(wrap(f"error: {one_line(explanation.message, _LINE)}", columns))
+    label = ansi_style("error:", "bold red", color=detect_terminal().err_color if color is None else color)
+    hint = [f"  {line}" for line in wrap(one_line(explanation.hint, _LINE), columns - 2)] if explanation.hint else []
+    print_stderr("\n".join([message.replace("error:", label, 1), *hint, ""]))
 
 
-def _print_stderr(text: str) -> None:
+def print_stderr(text: str) -> None:
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # stderr may be closed
-            write_encoded(sys.stderr, escape_control(text))
+            write_encoded(sys.stderr, text)
 
 
 def window_size(stream: TextIO | None) -> os.terminal_size:

@@ -10,31 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from markdown_it import MarkdownIt
 
-from tenuto.cli.session.events import content_text, format_part
-from tenuto.cli.session.result import format_loss
+from tenuto.cli.errors import plural
 from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
-from tenuto.core.journal import (
-    ApprovalDecided,
-    CallFinished,
-    Compacted,
-    Configured,
-    Entry,
-    EntryPayload,
-    HandedOver,
-    LossRecorded,
-    MessageAdded,
-    ReplyReceived,
-    RequestFailed,
-    RunEnded,
-    SteeringAdded,
-    SubSessionLinked,
-    TranscriptFold,
-    UnknownPayload,
-)
-from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage, Message, UserMessage
+from tenuto.cli.transcript.items import TranscriptItem, transcript_items
+from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
 _LINE = 400
@@ -45,34 +25,75 @@ _PARSER.core.ruler.disable(["inline", "text_join"])
 
 
 def session_markdown(stored: StoredSession, entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the document, piece by piece."""
+    """Yield the pieces of the document."""
     meta = stored.meta
     facts = [
         f"session {inline_code(stored.id)}",
         format_status(stored.status, stored.reason),
         inline_code(meta.model),
-        f"{meta.message_count} messages",
+        plural(meta.message_count, "message"),
+        f"started {format_time(meta.created_at)}" if meta.created_at else "",
+        f"forked from {inline_code(stored.parent)}" if stored.parent else "",
     ]
-    facts += [f"begun {format_time(meta.created_at)}"] if meta.created_at else []
-    facts += [f"forked off {inline_code(stored.parent)}"] if stored.parent else []
     yield f"# {escape_markdown(stored.name or meta.title, 120) or 'A session'}\n\n"
-    yield f"{', '.join(fact for fact in facts if fact)}\n"
-    page = _MarkdownDocument()
-    for entry in entries:
-        for piece in page.entry(entry):
+    yield f"{', '.join(filter(None, facts))}\n"
+    for item in transcript_items(entries):
+        for piece in _format(item):
             yield f"\n{piece}"
 
 
-# --- what cannot break out --------------------------------------------------------------------------------------------
+def _format(item: TranscriptItem) -> Iterator[str]:
+    code, line = inline_code(item.name), escape_markdown(item.text)
+    number = f" ({item.number})" if item.number else ""
+    reason = f": {line}" if line else ""
+    match item.kind:
+        case "heading":
+            yield f"## {code if item.outcome == 'reply' and item.name != 'model' else item.name}{number}\n"
+        case "text":
+            if item.text.strip():
+                yield blockquote(item.text)
+        case "thinking" if item.text:
+            yield f"<details>\n<summary>Thinking</summary>\n\n{fence(item.text)}\n</details>\n"
+        case "thinking":
+            yield "Thinking, hidden by the provider\n"
+        case "part":
+            yield f"{line}\n"
+        case "call":
+            yield f"Calls {code}:\n"
+            yield fence(item.text, "json")
+        case "result":
+            yield f"Result of {code}{'' if item.outcome == 'done' else f' ({escape_markdown(item.outcome)})'}:\n"
+            yield fence(item.text)
+        case "loss":
+            yield f"- lost: {line}\n"
+        case "unknown":
+            yield f"Entry {item.number}, of a later version of tenuto: {code}\n"
+            yield fence(item.text, "json")
+        case "failure":
+            yield f"Request failed: {line}\n"
+        case "approval":
+            yield f"{code} was {item.outcome}{reason}\n"
+        case "sub-session":
+            yield f"Answered in session {code}\n"
+        case "switch":
+            yield f"Switched to {code}\n"
+        case "model":
+            yield f"Model: {code}\n"
+        case "compaction":
+            yield f"Summary of the entries before {item.number}:\n"
+        case "cut":
+            yield f"Cut off: {item.text}\n"
+        case "end":
+            yield f"---\n\nEnded: {escape_markdown(item.name)}{reason}\n"
 
 
 def escape_markdown(text: str, most: int = _LINE) -> str:
-    """Return a text as one line of the document's own, in which nothing is Markdown."""
+    """Return a text as one line without Markdown."""
     return _SPECIAL.sub(r"\\\1", one_line(text, most))
 
 
 def inline_code(text: str) -> str:
-    """Return a name as code within a line; empty stays empty."""
+    """Return a name as code in a line; empty stays empty."""
     line = one_line(text, _LINE)
     if not line:
         return ""
@@ -82,8 +103,8 @@ def inline_code(text: str) -> str:
 
 
 def fence(text: str, kind: str = "text") -> str:
-    """Return a text in a fence that nothing in it can end."""
-    body = escape_control(text)  # also lone carriage returns, which end a line for some who read Markdown
+    """Return a text in a fence that is longer than any in it."""
+    body = escape_control(text)  # also lone carriage returns, which end a line in some Markdown readers
     fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(body)), default=0))
     return f"{fence}{kind}\n{body}{'' if not body or body.endswith(chr(10)) else chr(10)}{fence}\n"
 
@@ -103,110 +124,3 @@ def escape_html(text: str) -> str:
             start, end = token.map
             lines[start + 1 : end] = original[start + 1 : end]
     return "\n".join(lines)
-
-
-# --- the document -----------------------------------------------------------------------------------------------------
-
-
-class _MarkdownDocument:
-    """Follows a journal, since a result names its call only by its place."""
-
-    def __init__(self) -> None:
-        self._names: tuple[str, ...] = ()
-        self._model = ""
-        self._fold = TranscriptFold()
-
-    def entry(self, entry: Entry) -> Iterator[str]:
-        """Yield what an entry comes to; most of those that only keep the books come to nothing."""
-        act = entry.payload
-        self._fold.apply(entry)
-        if isinstance(act, UnknownPayload):
-            yield f"Entry {entry.seq}, of a later version of tenuto: {inline_code(act.kind)}\n"
-            yield fence(act.raw, "json")
-        elif isinstance(act, ReplyReceived):
-            yield from self._reply(act)
-        elif isinstance(act, CallFinished):
-            yield from self._result(act)
-        elif isinstance(act, MessageAdded | SteeringAdded):
-            yield from _format_message(act.message, f" ({len(self._fold)})")
-        else:
-            yield from self._rest(act)
-
-    def _rest(self, act: EntryPayload) -> Iterator[str]:
-        if isinstance(act, Configured):
-            yield from self._configured(act)
-        elif isinstance(act, RequestFailed):
-            yield f"Asking failed: {escape_markdown(f'{act.error}: {act.message}')}\n"
-        elif isinstance(act, ApprovalDecided):
-            why = f": {escape_markdown(act.reason)}" if act.reason else ""
-            yield f"{self._name(act.call_index)} was {'allowed' if act.allowed else 'denied'}{why}\n"
-        elif isinstance(act, SubSessionLinked):
-            yield f"Answered in session {inline_code(act.session)}\n"
-        elif isinstance(act, HandedOver):
-            yield f"Handed over to {inline_code(act.model)}\n"
-            yield from map(_format_loss, act.losses)
-        elif isinstance(act, LossRecorded):
-            yield _format_loss(act.loss)
-        elif isinstance(act, Compacted):
-            yield f"Entries before {act.up_to_seq} are summarized from here on:\n"
-            for message in act.messages:
-                yield from _format_message(message)
-        elif isinstance(act, RunEnded):
-            reason = format_status(act.reason, act.waiting_for)
-            yield f"---\n\nEnded: {escape_markdown(reason)}{f': {escape_markdown(act.detail)}' if act.detail else ''}\n"
-
-    def _configured(self, act: Configured) -> Iterator[str]:
-        if self._model and self._model != act.model:
-            yield f"Asks {inline_code(act.model)} from here on\n"
-        if act.system and not self._model:
-            yield "## system\n"
-            yield blockquote(act.system)
-        self._model = act.model
-
-    def _reply(self, act: ReplyReceived) -> Iterator[str]:
-        message = act.message
-        self._names = tuple(call.name for call in message.tool_calls())
-        yield f"## {inline_code(self._model) or 'model'} ({len(self._fold)})\n"
-        for block in message.blocks:
-            yield from _format_block(block)
-        if message.stop_reason in ("length", "content_filter", "error"):
-            yield f"Cut off: {message.stop_reason}\n"
-        yield from map(_format_loss, act.losses)
-
-    def _result(self, act: CallFinished) -> Iterator[str]:
-        how = "" if act.outcome == "done" else f" ({escape_markdown(act.outcome)})"
-        yield f"Result of {self._name(act.call_index)}{how}:\n"
-        yield fence(content_text(act.result.content))
-
-    def _name(self, ordinal: int) -> str:
-        return inline_code(self._names[ordinal]) if 0 <= ordinal < len(self._names) else f"call {ordinal}"
-
-
-def _format_block(block: Block) -> Iterator[str]:
-    if isinstance(block, Reasoning):
-        if block.text:
-            yield f"<details>\n<summary>Thinking</summary>\n\n{fence(block.text)}\n</details>\n"
-        else:
-            yield "Thinking, which is withheld\n"
-    elif isinstance(block, Text | Refusal):
-        if block.text.strip():
-            yield blockquote(block.text)
-    elif isinstance(block, ToolUse):
-        yield f"Calls {inline_code(block.name)}:\n"
-        yield fence(block.args, "json")
-    elif (line := format_part(block)) is not None:
-        yield f"{escape_markdown(line)}\n"
-
-
-def _format_message(message: Message, number: str = "") -> Iterator[str]:
-    if isinstance(message, UserMessage):
-        who, text = "user", content_text(message.content)
-    else:
-        who, text = ("model" if isinstance(message, AssistantMessage) else "system"), str(message)
-    yield f"## {who}{number}\n"
-    if text.strip():
-        yield blockquote(text)
-
-
-def _format_loss(loss: Loss) -> str:
-    return f"- lost: {escape_markdown(format_loss(loss))}\n"

@@ -1,183 +1,101 @@
-"""A session as text for a terminal: messages, thinking, calls, results, losses."""
+"""A session as text for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tenuto.cli.session.events import content_text, format_call_lines, format_part
-from tenuto.cli.session.result import format_loss
+from tenuto.cli.errors import plural
+from tenuto.cli.session.call_view import argument_lines
 from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.output import Style, ansi_style
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
-from tenuto.core.journal import (
-    ApprovalDecided,
-    CallFinished,
-    Compacted,
-    Configured,
-    Entry,
-    EntryPayload,
-    HandedOver,
-    LossRecorded,
-    MessageAdded,
-    ReplyReceived,
-    RequestFailed,
-    RunEnded,
-    SteeringAdded,
-    SubSessionLinked,
-    TranscriptFold,
-    UnknownPayload,
-)
-from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
+from tenuto.cli.transcript.items import TranscriptItem, transcript_items
+from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
 _RESULT_LINES = 40
-"""How many lines of a result are shown."""
+"""The lines of a result that are shown."""
 _LINE_LENGTH = 400
 
 
 def format_session(
     stored: StoredSession, entries: Iterable[Entry], forks: Sequence[str], *, thinking: bool, color: bool
 ) -> Iterator[str]:
-    """Yield the page, piece by piece, each with its line's end. Nothing in it can be obeyed by a terminal but colors.
-
-    `forks` are the sessions that were forked off it. Messages have the numbers by which a session can be forked.
-    """
-    page = _SessionText(thinking=thinking)
-    for style, text in _format_head(stored, forks):
+    """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one."""
+    pieces = list(_head(stored, forks))
+    for style, text in pieces:
         yield ansi_style(text, style, color=color) + "\n"
-    for entry in entries:
-        for style, text in page.entry(entry):
-            yield ansi_style(text, style, color=color) + "\n"
+    for item in transcript_items(entries):
+        if thinking or item.kind != "thinking":
+            style, text = _format(item)
+            if text:
+                yield ansi_style(text, style, color=color) + "\n"
 
 
-Piece = tuple[Style, str]
-
-
-def _format_head(stored: StoredSession, forks: Sequence[str]) -> Iterator[Piece]:
+def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[tuple[Style, str]]:
     meta = stored.meta
-    state = format_status(stored.status, stored.holder or stored.reason)
     yield "bold", f"session {stored.id}{f' {one_line(stored.name, 80)}' if stored.name else ''}"
-    total = meta.usage.total_tokens
-    facts = [state, one_line(meta.model, 80), f"{meta.message_count} messages", f"{total or 0} tokens"]
-    facts += [f"begun {format_time(meta.created_at)}"] if meta.created_at else []
-    facts += [f"forked off {stored.parent}"] if stored.parent else []
+    facts = [
+        format_status(stored.status, stored.holder or stored.reason),
+        one_line(meta.model, 80),
+        plural(meta.message_count, "message"),
+        plural(meta.usage.total_tokens or 0, "token"),
+        f"started {format_time(meta.created_at)}" if meta.created_at else "",
+        f"forked from {stored.parent}" if stored.parent else "",
+    ]
     yield "dim", ", ".join(filter(None, facts))
     if forks:
-        yield "dim", f"forked off it: {', '.join(forks)}"
+        yield "dim", f"forks: {', '.join(forks)}"
 
 
-class _SessionText:
-    """Follows a journal, since a result names its call only by its place."""
-
-    def __init__(self, *, thinking: bool) -> None:
-        self._thinking = thinking
-        self._calls: tuple[ToolCallView, ...] = ()
-        self._model = ""
-        self._fold = TranscriptFold()
-
-    def entry(self, entry: Entry) -> Iterator[Piece]:
-        """Yield what an entry comes to; most of those that only keep the books come to nothing."""
-        act = entry.payload
-        self._fold.apply(entry)
-        if isinstance(act, UnknownPayload):
-            yield (
-                "yellow",
-                f"\n[entry {entry.seq}: {one_line(act.kind, 40)}, of a later version] {one_line(act.raw, _LINE_LENGTH)}",
-            )
-        elif isinstance(act, ReplyReceived):
-            yield from self._reply(act)
-        elif isinstance(act, CallFinished):
-            yield from self._result(act)
-        elif isinstance(act, MessageAdded | SteeringAdded):
-            yield from _format_message(act.message, f" ({len(self._fold)})")
-        else:
-            yield from self._rest(act)
-
-    def _rest(self, act: EntryPayload) -> Iterator[Piece]:
-        if isinstance(act, Configured):
-            yield from self._configured(act)
-        elif isinstance(act, RequestFailed):
-            yield "red", f"\n! asking failed: {act.error}: {one_line(act.message, _LINE_LENGTH)}"
-        elif isinstance(act, ApprovalDecided):
-            why = f": {one_line(act.reason, _LINE_LENGTH)}" if act.reason else ""
-            yield "dim", f"  ? {self._name(act.call_index)} {'allowed' if act.allowed else 'denied'}{why}"
-        elif isinstance(act, SubSessionLinked):
-            yield "dim", f"    answered in session {act.session}"
-        elif isinstance(act, HandedOver):
-            yield "yellow", f"\n[handed over to {one_line(act.model, 80)}]"
-            yield from map(_format_loss, act.losses)
-        elif isinstance(act, LossRecorded):
-            yield _format_loss(act.loss)
-        elif isinstance(act, Compacted):
-            yield "yellow", f"\n[entries before {act.up_to_seq} are summarized from here on]"
-            for message in act.messages:
-                yield from _format_message(message)
-        elif isinstance(act, RunEnded):
-            detail = f": {one_line(act.detail, _LINE_LENGTH)}" if act.detail else ""
-            yield "dim", f"\n[{one_line(format_status(act.reason, act.waiting_for), 40)}{detail}]"
-
-    def _configured(self, act: Configured) -> Iterator[Piece]:
-        if self._model and self._model != act.model:
-            yield "dim", f"\n[asks {one_line(act.model, 80)} from here on]"
-        if act.system and not self._model:
-            yield "bold", "\nsystem"
-            yield "", _indent(act.system)
-        self._model = act.model
-
-    def _reply(self, act: ReplyReceived) -> Iterator[Piece]:
-        message = act.message
-        self._calls = tuple(message.tool_calls())
-        yield "bold", f"\n{one_line(self._model, 80) or 'model'} ({len(self._fold)})"
-        for block in message.blocks:
-            yield from self._block(block)
-        if message.stop_reason in ("length", "content_filter", "error"):
-            yield "yellow", f"  [ended: {message.stop_reason}]"
-        yield from map(_format_loss, act.losses)
-
-    def _block(self, block: Block) -> Iterator[Piece]:
-        if isinstance(block, Reasoning):
-            if self._thinking:
-                yield (
-                    "dim",
-                    f"  (thinking)\n{_indent(block.text)}" if block.text else "  (thinking, which is withheld)",
-                )
-        elif isinstance(block, Text | Refusal):
-            if block.text:
-                yield "", _indent(block.text)
-        elif isinstance(block, ToolUse):
-            view = ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
-            first, *rest = format_call_lines(view)
-            yield "", "\n".join([f"  > {first}", *(f"  {line}" for line in rest)])
-        elif (line := format_part(block)) is not None:
-            yield "dim", f"  {line}"
-
-    def _name(self, ordinal: int) -> str:
-        return one_line(self._calls[ordinal].name, 60) if 0 <= ordinal < len(self._calls) else f"call {ordinal}"
-
-    def _result(self, act: CallFinished) -> Iterator[Piece]:
-        lines = escape_control(content_text(act.result.content)).rstrip("\n").split("\n")
-        kept = lines[:_RESULT_LINES]
-        if len(lines) > _RESULT_LINES:
-            kept.append(f"({len(lines) - _RESULT_LINES} more lines: tenuto show --json has them)")
-        mark = "!" if act.result.is_error else "<"
-        how = "" if act.outcome in ("done", "failed") else f" [{act.outcome}]"
-        text = "\n".join(f"    {line}" for line in kept)
-        yield ("red" if act.result.is_error else ""), f"  {mark} {self._name(act.call_index)}{how}\n{text}"
+def _format(item: TranscriptItem) -> tuple[Style, str]:
+    name, line = one_line(item.name, 80), one_line(item.text, _LINE_LENGTH)
+    number = f" ({item.number})" if item.number else ""
+    reason = f": {line}" if line else ""
+    match item.kind:
+        case "heading":
+            return "bold", f"\n{name}{number}"
+        case "text":
+            return "", _indent(item.text)
+        case "thinking":
+            return "dim", f"  (thinking)\n{_indent(item.text)}" if item.text else "  (thinking, hidden by the provider)"
+        case "part":
+            return "dim", f"  {line}"
+        case "call":
+            assert item.call is not None
+            return "", "\n".join([f"  > {name}", *(f"    {argument}" for argument in argument_lines(item.call))])
+        case "result":
+            return _result(item, name)
+        case "loss":
+            return "yellow", f"  lost: {line}"
+        case "unknown":
+            return "yellow", f"\n[entry {item.number}: {name}, of a later version] {line}"
+        case "failure":
+            return "red", f"\n! request failed: {line}"
+        case "approval":
+            return "dim", f"  ? {name} {item.outcome}{reason}"
+        case "sub-session":
+            return "dim", f"    answered in session {name}"
+        case "switch":
+            return "yellow", f"\n[switched to {name}]"
+        case "model":
+            return "dim", f"\n[model: {name}]"
+        case "compaction":
+            return "yellow", f"\n[summary of the entries before {item.number}]"
+        case "cut":
+            return "yellow", f"  [ended: {line}]"
+        case "end":
+            return "dim", f"\n[{name}{reason}]"
 
 
-def _format_message(message: Message, number: str = "") -> Iterator[Piece]:
-    if isinstance(message, UserMessage):
-        who, text = "user", content_text(message.content)
-    else:
-        who, text = ("model" if isinstance(message, AssistantMessage) else "system"), str(message)
-    yield "bold", f"\n{who}{number}"
-    yield "", _indent(text)
-
-
-def _format_loss(loss: Loss) -> Piece:
-    return "yellow", f"  lost: {one_line(format_loss(loss), _LINE_LENGTH)}"
+def _result(item: TranscriptItem, name: str) -> tuple[Style, str]:
+    lines = escape_control(item.text).rstrip("\n").split("\n")
+    if len(lines) > _RESULT_LINES:
+        lines[_RESULT_LINES:] = [f"({plural(len(lines) - _RESULT_LINES, 'more line')}: tenuto show --json has them)"]
+    mark = "!" if item.is_error else "<"
+    how = "" if item.outcome in ("done", "failed") else f" [{item.outcome}]"
+    text = "\n".join(f"    {line}" for line in lines)
+    return ("red" if item.is_error else ""), f"  {mark} {name}{how}\n{text}"
 
 
 def _indent(text: str) -> str:

@@ -1,0 +1,214 @@
+"""Read lines and messages from a pipe, a file or a plain terminal, and remember messages."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol, TextIO
+
+from tenuto.errors import TenutoError
+
+PROMPT = "you> "
+CONTINUATION_PROMPT = "...> "
+_FENCE = '"""'
+_MAX_MESSAGES = 1_000
+_MAX_LENGTH = 10_000
+"""The longest message, in characters, that the history stores."""
+_CHUNK = 65536
+
+
+class PromptInterrupted(Exception):
+    """Ctrl-C at the prompt. `empty`: there was no input, as far as is known."""
+
+    def __init__(self, *, empty: bool) -> None:
+        super().__init__()
+        self.empty = empty
+
+
+class NotUtf8(Exception):
+    """The input is not UTF-8."""
+
+
+class Message(NamedTuple):
+    """A message as typed. A literal one, from a block, is never a command."""
+
+    text: str
+    literal: bool = False
+
+
+class Reader(Protocol):
+    """The source of messages."""
+
+    is_interactive: bool
+    can_edit: bool
+    """Whether a text can be offered for editing."""
+
+    async def read(self, offered: str = "") -> Message:
+        """Return the next message. Raise `EOFError`, `PromptInterrupted` or `NotUtf8`."""
+
+
+class LineReader:
+    """Reads lines of a file descriptor. The event loop keeps running, and a canceled read takes no input."""
+
+    def __init__(self, descriptor: int, buffered: bytes = b"") -> None:
+        self._descriptor = descriptor
+        self._buffer = buffered
+
+    async def line(self) -> bytes:
+        """Return the next line with its newline, if it has one; empty at the end of the input."""
+        while b"\n" not in self._buffer:
+            chunk = await _read_chunk(self._descriptor)
+            if not chunk:
+                break
+            self._buffer += chunk
+        line, newline, self._buffer = self._buffer.partition(b"\n")
+        return line + newline
+
+
+async def _read_chunk(descriptor: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[bytes] = loop.create_future()
+
+    def give(chunk: bytes = b"") -> None:
+        if not ready.done():
+            ready.set_result(chunk)
+
+    def read() -> None:
+        chunk = _read_now(descriptor)
+        with suppress(RuntimeError):  # the event loop is closed
+            loop.call_soon_threadsafe(give, chunk)
+
+    try:
+        loop.add_reader(descriptor, give)
+    except NotImplementedError:  # Windows
+        threading.Thread(target=read, daemon=True, name="input").start()
+        return await ready
+    except (PermissionError, ValueError):  # a file never blocks; epoll refuses it
+        return _read_now(descriptor)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+    return _read_now(descriptor)
+
+
+def _read_now(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _CHUNK)
+    except OSError:  # the terminal is gone
+        return b""
+
+
+class PlainReader:
+    """Reads messages line by line; on a terminal, the prompt is written to stderr because stdout may be a file.
+
+    A line that ends with a backslash continues on the next one. Lines between two lines of three double quotes are one
+    literal message.
+    """
+
+    can_edit = False
+
+    def __init__(self) -> None:
+        stdin = sys.stdin
+        is_open = stdin is not None and not stdin.closed
+        self.is_interactive = is_open and stdin.isatty()
+        self._lines = _open_lines(stdin) if is_open else None
+        self._encoding = "utf-8-sig"
+
+    async def read(self, offered: str = "") -> Message:
+        parts = [await self._line(PROMPT)]
+        try:
+            if parts[0].strip() == _FENCE:
+                while (line := await self._line(CONTINUATION_PROMPT)).strip() != _FENCE:
+                    parts.append(line)
+            else:
+                while (len(parts[-1]) - len(parts[-1].rstrip("\\"))) % 2:  # two backslashes are a literal one
+                    parts[-1] = parts[-1][:-1]
+                    parts.append(await self._line(CONTINUATION_PROMPT))
+        except EOFError:  # the message ends with the input
+            pass
+        literal = parts[0].strip() == _FENCE
+        return Message("\n".join(parts[1:] if literal else parts), literal)
+
+    async def _line(self, prompt: str) -> str:
+        if self.is_interactive:
+            write_stderr(prompt)
+        line = await self._lines.line() if self._lines is not None else b""
+        if not line:
+            if self.is_interactive:
+                write_stderr("\n")
+            raise EOFError
+        encoding, self._encoding = self._encoding, "utf-8"
+        try:
+            return line.decode(encoding).removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise NotUtf8 from None
+
+
+def _open_lines(stdin: TextIO) -> LineReader:
+    try:
+        return LineReader(stdin.fileno())
+    except OSError:  # a stream in memory
+        return LineReader(-1, stdin.buffer.read())
+
+
+def write_stderr(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):  # stderr may be closed
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+class History:
+    """The last 1,000 messages, in a file with mode 0600: one per line, with escaped newlines.
+
+    Messages that start with a space, very long ones and repetitions are not stored.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last = ""
+
+    def read(self) -> list[str]:
+        """Return the messages, oldest first; none if the file cannot be read. Cut the file if it has too many."""
+        try:
+            lines = [line for line in self._path.read_bytes().decode("utf-8", "replace").split("\n") if line]
+        except OSError:
+            return []
+        if len(lines) > _MAX_MESSAGES:
+            with suppress(TenutoError, OSError):  # it is only too long
+                lines = self._trim()
+        messages = [_unescape(line) for line in lines[-_MAX_MESSAGES:]]
+        self._last = messages[-1] if messages else ""
+        return messages
+
+    def _trim(self) -> list[str]:
+        """Keep the last messages. Another chat may add one meanwhile, so the file is read again under a lock."""
+        from tenuto.cli.files import file_lock, write_private
+
+        with file_lock(self._path):
+            lines = self._path.read_bytes().decode("utf-8", "replace").split("\n")
+            lines = [line for line in lines if line][-_MAX_MESSAGES:]
+            write_private(self._path, "".join(f"{line}\n" for line in lines))
+        return lines
+
+    def add(self, message: str) -> None:
+        """Append a message. Raise `OSError` if the file cannot be written."""
+        if message.startswith(" ") or not message.strip() or len(message) > _MAX_LENGTH or message == self._last:
+            return
+        self._last = message
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        line = message.replace("\\", "\\\\").replace("\n", "\\n")
+        with os.fdopen(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
+            if sys.platform != "win32":
+                os.fchmod(file.fileno(), 0o600)  # the file may be older
+            file.write(f"{line}\n".encode("utf-8", "replace"))
+
+
+def _unescape(line: str) -> str:
+    return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], line)

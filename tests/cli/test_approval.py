@@ -1,0 +1,397 @@
+"""Approvals: what the question shows, what the answers do, and what is remembered."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.virtual_terminal import VirtualTerminal
+from tenuto.cli.session.approval import parse_answer
+from tenuto.cli.session.approval_store import approvals_file, forget_pattern, remember_pattern, remembered_patterns
+from tenuto.cli.session.call_view import argument_lines, shorten_rows, show_blanks, view_call
+from tenuto.core.messages import ToolCallView
+from tenuto.errors import TenutoError
+from tenuto.testing import call, turn
+
+terminals = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+PLAIN = ("--color", "never")
+ASKED = r"\[v\]iew:\s$"
+DANGER = "rm -rf ~/work"
+TOOLS = '''
+from tenuto import tool
+
+@tool(approval=True)
+def blast(where: str) -> str:
+    """Blast."""
+    return f"{where} is gone"
+
+@tool(approval=True)
+def flood(where: str) -> str:
+    """Flood."""
+    return f"{where} is wet"
+'''
+
+
+def shell(command):
+    return ToolCallView("1", "shell", json.dumps({"command": command}))
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["y", "yes", "ok", "okay", "sure", "yep", "allow", "YES", "yes please", "yes, do it", "ok, please!"],
+)
+def test_words_that_allow(answer):
+    assert parse_answer(answer) == (True, "")
+
+
+@pytest.mark.parametrize(
+    "answer, expected",
+    [
+        ("n", False),
+        ("No", False),
+        ("deny", False),
+        ("n not today", "not today"),
+        ("no, use git", "use git"),
+        ("N: x", "x"),
+    ],
+)
+def test_words_that_deny(answer, expected):
+    assert parse_answer(answer) == (expected, "")
+
+
+@pytest.mark.parametrize("answer", ["", "1", "not on a Sunday", "nothing", "x", "yesterday", "always not"])
+def test_other_answers_are_asked_again(answer):
+    assert parse_answer(answer) == (None, "please answer y, n or a (to refuse with a reason: n REASON)")
+    assert parse_answer(f"yes, but {answer}!")[1] == "answer y to run it as shown, or n REASON"
+
+
+# --- what the question shows ------------------------------------------------------------------------------------------
+
+LONG = "echo a very harmless text; " * 230
+HIDDEN = {
+    "prefix of words": f"{'echo ok; ' * 40}{DANGER}",
+    "prefix of 6,000 characters": f"{LONG[:6000]}{DANGER}",
+    "suffix of 6,000 characters": f"{DANGER}; {LONG[:6000]}",
+    "between 3,000 characters": f"{LONG[:3000]}{DANGER}; {LONG[:3000]}",
+    "one long word": f"echo {'x' * 6000}; {DANGER}",
+    "long path": f"cat /{'a/' * 800}b; {DANGER}",
+    "long variable": f"A={'y' * 2000} B=1; {DANGER}",
+    "comment before": f"true # {'why ' * 300}\n{DANGER}",
+    "100 spaces": f"ls{' ' * 100}; {DANGER}",
+    "3,000 spaces": f"ls{' ' * 3000}; {DANGER}",
+    "60,000 spaces": f"ls{' ' * 60000}; {DANGER}",
+    "500 tabs": f"ls{chr(9) * 500}; {DANGER}",
+    "spaces and tabs": f"ls{(' ' + chr(9)) * 800}; {DANGER}",
+    "spaces of 20": f"ls{(' ' * 20 + 'x') * 5}; {DANGER}",
+    "no-break spaces": f"ls{chr(0xA0) * 2000}; {DANGER}",
+    "em spaces": f"ls{chr(0x2003) * 2000}; {DANGER}",
+    "ideographic spaces": f"ls{chr(0x3000) * 2000}; {DANGER}",
+    "Braille blanks": f"ls{chr(0x2800) * 2000}; {DANGER}",
+    "Hangul fillers": f"ls{chr(0x3164) * 2000}; {DANGER}",
+    "zero-width joiners": f"ls{chr(0x200D) * 2000}; {DANGER}",
+    "zero-width spaces": f"ls{chr(0x200B) * 2000}; {DANGER}",
+    "combining joiners": f"ls{chr(0x34F) * 2000}; {DANGER}",
+    "100 newlines": f"ls{chr(10) * 100}{DANGER}",
+    "3,000 newlines": f"ls{chr(10) * 3000}{DANGER}",
+    "newlines with spaces": f"ls{(chr(10) + '   ') * 500}\n{DANGER}",
+    "newlines with long blanks": f"ls{(chr(10) + ' ' * 90) * 90}\n{DANGER}",
+    "carriage return": f"{DANGER}\rls                                                        ",
+    "carriage returns and newlines": f"ls{chr(13) + chr(10)}" * 60 + DANGER,
+    "200 short lines": "".join(f"echo {number}\n" for number in range(200)) + DANGER,
+    "in the middle of 200 lines": "echo a\n" * 100 + f"{DANGER}\n" + "echo b\n" * 100,
+    "here-document": f"cat <<END > /dev/null\n{'text' + chr(10)}" * 50 + f"END\n{DANGER}",
+    "right-to-left override": f"ls \u202e{DANGER}\u202c",
+    "right-to-left isolate": f"\u2067ls\u2069 {DANGER}",
+    "left-to-right marks": f"ls{chr(0x200E) * 500}; {DANGER}",
+    "clear screen": f"{DANGER}; ls\x1b[2J\x1b[H",
+    "erase line": f"{DANGER}\x1b[2K\x1b[1Gls",
+    "cursor up": f"ls; {DANGER}\n\x1b[1A\x1b[2K",
+    "concealed": f"ls \x1b[8m; {DANGER}\x1b[0m",
+    "backspaces": f"{DANGER}{chr(8) * 20}ls",
+    "title sequence": f"ls \x1b]0;{DANGER}\x07",
+    "C1 control": f"ls \x9b8m; {DANGER}",
+    "tag characters": f"ls {''.join(chr(0xE0000 + ord(letter)) for letter in 'hello' * 90)}; {DANGER}",
+}
+
+
+@pytest.mark.parametrize("columns, rows", [(80, 24), (40, 24)])
+@pytest.mark.parametrize("name", HIDDEN)
+def test_nothing_hides_in_a_command(name, columns, rows):
+    """The dangerous part is on the screen, or the number of hidden characters is, with the key that shows them."""
+    view = view_call(shell(HIDDEN[name]), "/work")
+    shown = [row.text for row in shorten_rows(view, columns - 4, rows - 6, key=": press v to show them")]
+    whole = [row.text for row in shorten_rows(view, columns - 4, sys.maxsize)]
+    screen = VirtualTerminal(columns, rows).feed("".join(f"    {line}\r\n" for line in shown))
+    visible, pattern = "\n".join(screen.visible), r"\s+".join(DANGER.split(" "))
+    note = re.search(
+        r"\.\.\. ([\d,]+) lines, ([\d,]+) characters not shown: press v to show them", " ".join(visible.split())
+    )
+
+    assert len(screen.lines) < rows  # all of it is on the screen
+    assert re.search(pattern, visible) or note
+    assert re.search(pattern, "\n".join(whole))
+    if note:
+        hidden = sum(map(len, whole)) - sum(len(line) for line in shown if line in whole)
+        assert int(note[2].replace(",", "")) >= hidden > 0
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]", "".join(whole))
+
+
+@given(st.text(max_size=300), st.integers(10, 100), st.integers(8, 60))
+def test_a_shortened_text_has_head_and_tail(text, columns, most):
+    rows = view_call(shell(text), "/work")
+    whole, shown = shorten_rows(rows, columns, sys.maxsize), shorten_rows(rows, columns, most)
+
+    assert shown == whole if len(whole) <= most else (shown[0], shown[-1]) == (whole[0], whole[-1])
+
+
+def test_blanks_are_counted():
+    assert show_blanks(f"a{' ' * 20}b{' ' * 21}c") == f"a{' ' * 20}b[21 spaces]c"
+    assert show_blanks("a\n\n\nb\n\n\n\nc") == "a\n\n\nb\n[3 empty lines]\nc"
+
+
+def test_arguments_of_other_tools_cannot_imitate_each_other():
+    view = ToolCallView("1", "send", json.dumps({"to": "a\nbody: b", "body": {"x": [1]}, "n\n": 3}))
+
+    assert list(argument_lines(view)) == ["to: a", "| body: b", 'body: {"x":[1]}', "n: 3"]
+    assert list(argument_lines(ToolCallView("1", "send", "{oops"))) == ["arguments: {oops"]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def lines_of(name, root, **arguments):
+    return [row.text for row in view_call(ToolCallView("1", name, json.dumps(arguments)), str(root))]
+
+
+def test_a_new_file_is_shown(tmp_path):
+    shown = lines_of("write_file", tmp_path, path="notes.md", content="one\ntwo\n")
+
+    assert shown == ["create notes.md (2 lines)", "one", "two"]
+
+
+def test_an_overwritten_file_is_shown_as_a_diff(tmp_path):
+    (tmp_path / "notes.md").write_text("one\ntwo\n")
+    shown = lines_of("write_file", tmp_path, path="notes.md", content="one\n2\nthree\n")
+
+    assert shown == ["overwrite notes.md (8 -> 12 bytes)", "@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"]
+
+
+def test_an_edit_is_shown_as_a_diff_with_context(tmp_path):
+    (tmp_path / "a.py").write_text("".join(f"line {number}\n" for number in range(20)))
+    rows = view_call(
+        ToolCallView("1", "edit_file", json.dumps({"path": "a.py", "old": "line 9\n", "new": "nine\x1b[2J\n"})),
+        str(tmp_path),
+    )
+
+    assert [row.text for row in rows][1:] == [
+        "@@ -7,7 +7,7 @@", " line 6", " line 7", " line 8", "-line 9", "+nine\\x1b[2J", " line 10", " line 11", " line 12",
+    ]  # fmt: skip
+    assert {row.text[0]: row.style for row in rows[1:]} == {"@": "cyan", " ": "", "-": "red", "+": "green"}
+
+
+@pytest.mark.parametrize(
+    "name, arguments",
+    [
+        ("edit_file", {"path": "a.py", "old": "missing", "new": "x"}),
+        ("edit_file", {"path": "../a.py", "old": "x", "new": "y"}),
+        ("edit_file", {"path": "none.py", "old": "x", "new": "y"}),
+        ("write_file", {"path": "/etc/passwd", "content": "x"}),
+    ],
+)
+def test_a_change_that_will_fail_is_shown_with_the_reason(tmp_path, name, arguments):
+    (tmp_path / "a.py").write_text("text\n")
+    first, *rest = lines_of(name, tmp_path, **arguments)
+
+    assert first.startswith("this call fails: ")
+    assert rest == [f"{key}: {value}" for key, value in arguments.items()]
+
+
+# --- remembered approvals ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_patterns_are_remembered_for_a_directory(data):
+    (data / "one").mkdir()
+    (data / "link").symlink_to(data / "one")
+    remember_pattern(str(data / "one"), "shell(git *)")
+    remember_pattern(str(data / "link"), "edit_file")
+    remember_pattern(str(data / "one"), "edit_file")
+
+    assert remembered_patterns(str(data / "link")) == ["shell(git *)", "edit_file"]
+    assert remembered_patterns(str(data)) == []
+    assert forget_pattern(str(data / "one"), "edit_file")
+    assert not forget_pattern(str(data / "one"), "edit_file")
+    assert remembered_patterns(str(data / "one")) == ["shell(git *)"]
+    if sys.platform != "win32":
+        assert stat.S_IMODE(approvals_file().stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": "b"}'])
+def test_a_damaged_file_is_an_error(data, text):
+    approvals_file().parent.mkdir()
+    approvals_file().write_text(text)
+    with pytest.raises(TenutoError, match=r"approvals\.json cannot be read"):
+        remembered_patterns(".")
+
+
+def test_remembered_patterns_are_listed_and_forgotten(here, tmp_path):
+    remember_pattern(str(tmp_path), "shell(git *)")
+    shown, gone = here("config", "show"), here("config", "forget", "shell(git *)")
+    again = here("config", "forget", "shell(git *)")
+
+    assert shown.out.endswith(f"\nallow  shell(git *)  remembered\nin {approvals_file()}\n")
+    assert (gone.code, again.code) == (0, 2)
+    assert "approvals.json" not in here("config", "show").out
+    assert "not remembered for this directory: 'shell(git *)'" in again.err
+
+
+def test_a_project_cannot_grant_approvals(here, tenuto_sim, tmp_path):
+    """Files in the working directory change nothing; the pattern in the data directory does."""
+    for name in ("approvals.json", ".tenuto/approvals.json", ".tenuto/config.toml", "config.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(
+            json.dumps({str(tmp_path): ["shell"]}) if name.endswith("json") else 'allow = ["shell"]\n'
+        )
+    tenuto_sim.script(turn(call("shell", {"command": "echo hi"})), turn("Done."))
+    assert here("run", "Go", "-T", "shell").code == 6
+    remember_pattern(str(tmp_path), "shell(echo *)")
+    done = here("resume")
+
+    assert done[:2] == (0, "Done.\n")
+    assert "< shell: hi" in done.err
+
+
+# --- on a terminal ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tools(tenuto):
+    (tenuto.folder / "tools.py").write_text(TOOLS)
+
+
+@terminals
+def test_each_answer_does_what_it_says(tenuto, tenuto_sim, tools):
+    """The reason of a denial goes to the model; the time at the question is not counted."""
+    tenuto_sim.script(
+        turn(call("blast", {"where": "A"}), call("blast", {"where": "B\n  where: C"}), call("blast", {"where": "D"})),
+        turn(call("flood", {"where": "E"}), call("flood", {"where": "F"}), call("blast", {"where": "G"})),
+        turn("Done."),
+    )
+    running = tenuto.terminal("run", "Go!", "-T", "tools:blast", "-T", "tools:flood", *PLAIN)
+    for asked, answer in (
+        (r"blast in .*\r\n    where: A\r\n", "maybe"),
+        (r"please answer y, n or a .*\r\n", "yes please"),
+        (r"where: B\r\n    \|   where: C\r\n", "n"),
+        (r"where: D\r\n", "n not on a Sunday"),
+        (r"where: E\r\n.*in this run: flood / \[p\]roject", "always"),
+        (r"where: G\r\n", "YES"),
+    ):
+        running.expect(f"{asked}(.|\n)*{ASKED}")
+        running.type(f"{answer}\n")
+    code, seen = running.end()
+
+    assert code == 6  # a call was denied
+    for line in ("< blast: A is gone", "! blast [denied]: blast was not run: it was denied.",
+                 "! blast [denied]: blast was not run: not on a Sunday.", "< flood: E is wet", "< flood: F is wet",
+                 "< blast: G is gone"):  # fmt: skip
+        assert f"\n{line}" in seen
+    assert "where: F" not in seen
+    tenuto_sim.assert_clean()
+
+
+@terminals
+def test_always_and_project_allow_the_shown_pattern(tenuto, tenuto_sim):
+    """`a` holds for this run, `p` for this directory."""
+    commands = ["echo one", "echo two", "echo three; echo four", "printf five"]
+    tenuto_sim.script(*(turn(call("shell", {"command": command})) for command in commands), turn("Done."))
+    tenuto_sim.script(*(turn(call("shell", {"command": each})) for each in ("printf six", "echo 7")), when="Again")
+    running = tenuto.terminal("run", "Go!", "-T", "shell", *PLAIN, columns=120)
+    for asked, answer in (
+        (r"echo one\r\nAllow\? .*in this run: shell\(echo \*\) / \[p\]roject / ", "a"),
+        (r"echo three; echo four\r\nAllow\?", "y"),
+        (r"printf five\r\nAllow\? .*shell\(printf \*\)", "p"),
+    ):
+        running.expect(f"{asked}.*{ASKED}")
+        running.type(f"{answer}\n")
+    code, _ = running.end()
+    done = tenuto.run("run", "Again!", "-T", "shell")
+
+    assert code == 0
+    assert "< shell: six" in done.err
+    assert (done.code, "  shell: echo 7\n" in done.err) == (6, True)
+    assert (
+        f"allow it with: tenuto resume {done.err.partition('tenuto resume ')[2][:12]} --allow 'shell(echo *)'"
+        in done.err
+    )
+    assert json.loads((tenuto.folder / "home" / "approvals.json").read_text()) == {
+        str(tenuto.folder): ["shell(printf *)"]
+    }
+
+
+@terminals
+def test_view_shows_everything(tenuto, tenuto_sim):
+    command = "".join(f"echo line {number}\n" for number in range(60)) + "echo end"
+    tenuto_sim.script(turn(call("shell", {"command": command})), turn("Done."))
+    running = tenuto.terminal("run", "Go!", "-T", "shell", *PLAIN, columns=80, rows=24)
+    running.expect(ASKED)
+    first = running.display().text
+    running.type("v\n")
+    running.expect(f"echo line 30\r\n(.|\n)*{ASKED}")
+    running.type("y\n")
+    code, seen = running.end()
+
+    assert code == 0
+    assert re.search(r"\.\.\. 45 lines, \d{3} characters not shown: press v to show them", first)
+    assert "echo line 30\n" not in first
+    assert "    echo line 30\n" in seen
+
+
+@terminals
+def test_ctrl_c_at_the_question_saves_the_session(tenuto, tenuto_sim, tools):
+    """A later message denies the call."""
+    tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
+    running = tenuto.terminal("run", "Go!", "-T", "tools:blast")
+    running.expect(r"\[v\]iew:")
+    running.type("\x03")
+    code, seen = running.end()
+    done = tenuto.run("resume", "-T", "tools:blast")
+
+    assert (code, "session saved" in seen) == (130, True)
+    assert done[:2] == (0, "Done.\n")
+    assert "is gone" not in seen + done.err
+
+
+@terminals
+def test_ctrl_d_leaves_the_call_waiting(tenuto, tenuto_sim, tools):
+    """The prompt may come from a pipe, and the answer may go to one: the terminal is asked."""
+    tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
+    piped = subprocess.Popen(["echo", "Go!"], stdout=subprocess.PIPE)
+    running = tenuto.terminal("run", "-T", "tools:blast", *PLAIN, stdin=piped.stdout)
+    piped.stdout.close()
+    running.expect(ASKED)
+    running.type("\x04")
+    code, seen = running.end()
+    piped.wait()
+    again = tenuto.terminal("resume", "-T", "tools:blast", *PLAIN, stdout=subprocess.PIPE)
+    again.expect(ASKED)
+    again.type("y\n")
+
+    assert (code, "  blast: where: A\n" in seen) == (6, True)
+    assert "Traceback" not in seen
+    assert (again.end()[0], again.process.stdout.read().decode()) == (0, "Done.\n")
+    again.process.stdout.close()
