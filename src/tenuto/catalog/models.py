@@ -16,8 +16,7 @@ from tenuto.catalog.provider_rows import ROWS
 from tenuto.core.provider import Dialect, ModelTraits
 
 _MAKERS = frozenset(row.name for row in ROWS if not row.hosts_others)
-_FREE = frozenset(row.name for row in ROWS if row.auth == "none")
-"""Local servers: without a key there is no bill."""
+_FREE = frozenset(row.name for row in ROWS if row.auth == "none")  # local servers: without a key there is no bill
 _FREE_PRICE = Price(input=Decimal(0), output=Decimal(0), source="doc", as_of=AS_OF, notes="runs on your machine")
 _OWN_MODULE = ("anthropic", "openai", "google", "sim")
 """Providers whose rows are a module of their own, so that a request loads no other rows."""

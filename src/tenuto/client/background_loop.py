@@ -31,12 +31,9 @@ E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 _POLL = 0.2 if sys.platform == "win32" else None
 """Windows: Ctrl-C does not interrupt a wait without a timeout, so waits are repeated."""
-_CANCEL_GRACE = 5.0
-"""Seconds that a cancelled coroutine may take to close its connection."""
-_CLOSE_GRACE = 1.0
-"""Seconds that a call may take to end by itself when its client is closed."""
-_MAX_AHEAD = 4096
-"""The number of events that may wait for the reader before the loop stops reading."""
+_CANCEL_GRACE = 5.0  # seconds that a cancelled coroutine may take to close its connection
+_CLOSE_GRACE = 1.0  # seconds that a call may take to end by itself when its client is closed
+_MAX_AHEAD = 4096  # the number of events that may wait for the reader before the loop stops reading
 
 
 class Submitted(Generic[T]):

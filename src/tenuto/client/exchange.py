@@ -26,21 +26,15 @@ MAX_STREAM = 256 * 1024 * 1024
 MAX_ERROR = 256 * 1024
 USER_AGENT = "tenuto/0.1"
 
-_MAX_INFLATED = 256 * 1024
-"""The maximum number of bytes that are decompressed at a time."""
-_MAX_MESSAGE = 2000
-"""The maximum number of characters of an error message: a server may respond with a whole page."""
+_MAX_INFLATED = 256 * 1024  # the maximum number of bytes that are decompressed at a time
+_MAX_MESSAGE = 2000  # the maximum number of characters of an error message: a server may respond with a whole page
 _MAX_LOSSES = 5
-_MAX_DETAIL = 100
-"""The number of characters of one loss in a message."""
-_MAX_REMEMBERED = 1000
-"""The number of losses that are remembered in order to report them once."""
-_END_WAIT = 0.25
-"""Seconds to wait for the end of a complete stream, so that its connection can be used again."""
+_MAX_DETAIL = 100  # the number of characters of one loss in a message
+_MAX_REMEMBERED = 1000  # the number of losses that are remembered in order to report them once
+_END_WAIT = 0.25  # seconds to wait for the end of a complete stream, so that its connection can be used again
 _SEPARATORS = str.maketrans(dict.fromkeys(';,="', " "))
 """Characters between the parts of a header's value, besides space."""
-_MIN_SECRET = 8
-"""Shorter parts are not redacted: they would match in any text."""
+_MIN_SECRET = 8  # shorter parts are not redacted: they would match in any text
 
 log = logging.getLogger("tenuto")
 
@@ -127,14 +121,10 @@ class Attempt:
         self.end_left: float | None = None
         """Seconds to wait for the rest of the stream, whatever arrives, after the answer is complete."""
         self.max_size = MAX_REPLY
-        self.status = 0
-        """The status of the response; 0 before it arrives."""
-        self.headers: Mapping[str, str] = {}
-        """The headers of the response without the keys that it quotes."""
-        self.request_id: str | None = None
-        """The provider's id of the request."""
-        self.raw: bytes | None = None
-        """The body of a response that was not streamed."""
+        self.status = 0  # the status of the response; 0 before it arrives
+        self.headers: Mapping[str, str] = {}  # the headers of the response without the keys that it quotes
+        self.request_id: str | None = None  # the provider's id of the request
+        self.raw: bytes | None = None  # the body of a response that was not streamed
 
     async def wait(self, operation: Awaitable[T]) -> T:
         """Await an operation. If a deadline passes, cancel it and raise `TimedOut` or `StreamIdleAfterEnd`."""

@@ -49,8 +49,7 @@ _CLOSED = tuple(
     )
 )
 """Networks that `is_global` accepts, at least in some versions of Python, and that must not be fetched."""
-_ISATAP = 0x00005EFE
-"""The third quarter of an IPv6 address whose last quarter is an IPv4 address."""
+_ISATAP = 0x00005EFE  # the third quarter of an IPv6 address whose last quarter is an IPv4 address
 
 _HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "tenuto"}
 _REDIRECTS = (301, 302, 303, 307, 308)

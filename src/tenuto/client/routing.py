@@ -35,8 +35,7 @@ _HEADERS = {
 }
 """The header for each value of `Provider.auth`."""
 
-_MAX_TARGETS = 1000
-"""The number of model names whose targets are cached."""
+_MAX_TARGETS = 1000  # the number of model names whose targets are cached
 
 _PLACEHOLDER = r"\{(\w+)\}"
 
@@ -79,8 +78,7 @@ class Router:
         self._default = default_provider
         self._keys: dict[str, Key] = {}
         self._custom: dict[str, Provider] = {}
-        self._explicit_urls: set[str] = set()
-        """Names of the providers whose base URL the caller passed."""
+        self._explicit_urls: set[str] = set()  # names of the providers whose base URL the caller passed
         self._simulator_url = ""
         self._simulator: LocalSimulator | None = None
         self._targets: dict[str, Target] = {}

@@ -320,8 +320,7 @@ def _call_id(block: Block) -> str | None:
 
 class _NativeCodec(ReasoningCodec):
     dialect: Dialect
-    field: str
-    """The field of a message that has the native list."""
+    field: str  # the field of a message that has the native list
     read: Callable[[Raw, Callable[[], str]], list[Block]]
     """Read an element of that list. The second argument makes an id for a call without one."""
 

@@ -33,12 +33,9 @@ from tenuto.store.sessions import check_entry_id, check_id, check_name, is_keywo
 T = TypeVar("T")
 Lines: TypeAlias = Iterable[bytes | str]
 
-_BATCH = 8 * 1024 * 1024
-"""The most bytes that are read or written at once, unless one entry has more."""
-_WINDOW = 128
-"""The most entries that are read at once."""
-_CLOCK_SKEW = 24 * 60 * 60 * 1000
-"""Milliseconds by which the clock of an exporting machine may be ahead."""
+_BATCH = 8 * 1024 * 1024  # the most bytes that are read or written at once, unless one entry has more
+_WINDOW = 128  # the most entries that are read at once
+_CLOCK_SKEW = 24 * 60 * 60 * 1000  # milliseconds by which the clock of an exporting machine may be ahead
 _LATEST_VERSION = 255
 """The highest version of an entry that an import accepts: entries of later versions are stored and shown."""
 

@@ -63,8 +63,7 @@ class Leases:
         self._now = now
         self._ttl_ms = ttl_ms
         self._holder = (pid, host)
-        self.held: dict[tuple[str, str], HeldLease] = {}
-        """By session and owner."""
+        self.held: dict[tuple[str, str], HeldLease] = {}  # by session and owner
         self.next_at: float | None = None
         """When the leases are renewed next, by the monotonic clock: two renewals may fail before a lease ends."""
 

@@ -37,10 +37,8 @@ except ImportError as exc:
     raise StoreError(f"Postgres needs psycopg ({exc}): pip install tenuto[postgres]") from exc
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-ESCAPE = "\x1a"
-"""Starts the escape of a character that Postgres does not accept; it is itself escaped, too."""
-UNSUPPORTED = re.compile("[\0\x1a\ud800-\udfff]")
-"""The characters to escape: NUL, the escape, and surrogates."""
+ESCAPE = "\x1a"  # starts the escape of a character that Postgres does not accept; it is itself escaped, too
+UNSUPPORTED = re.compile("[\0\x1a\ud800-\udfff]")  # the characters to escape: NUL, the escape, and surrogates
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 _WORD = 500  # characters; Postgres accepts 2046 bytes
 _WORDS = 900_000  # bytes of words in one text; Postgres accepts 1 MB

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from tenuto.core.journal import SessionMeta
     from tenuto.store.protocol import SessionPage, StoredSession
 
-TTL = 60_000
-"""How long a lease lasts by default, in milliseconds."""
+TTL = 60_000  # how long a lease lasts by default, in milliseconds
 STATUSES = ("new", "running", "waiting", "interrupted", "completed", "cancelled", "failed")
 """The statuses of sessions: `running` if a live process holds the session, otherwise that of its summary."""
-_MOST_TTLS = 10
-"""A lease that ends after more than this many of its times was written before the clock was set back."""
+_MOST_TTLS = 10  # a lease that ends after more than this many of its times was written before the clock was set back
 _LAST = 2**63 - 1
 
 _INSERT = """
@@ -304,8 +302,7 @@ def _read_summary(stored: bytes) -> dict[str, Any] | None:
 # --- ids and names ----------------------------------------------------------------------------------------------------
 
 
-ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
-"""The form of a session id."""
+ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"  # the form of a session id
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u, which are misread or spell words
 _TIME_BITS, _RANDOM_BITS = 48, 80
 _MAX_LENGTH = 200

@@ -25,8 +25,7 @@ from tenuto.store import schema
 from tenuto.store.driver import Arg, Driver, tokenize
 from tenuto.store.locks import FileLock, Locks, rename_new
 
-PATIENCE = 10.0
-"""The number of seconds to wait for other writers."""
+PATIENCE = 10.0  # the number of seconds to wait for other writers
 _NOT_WRITABLE = "the file or its directory cannot be written: change their permissions, or choose another file"
 _MEANINGS = {
     "FULL": "the disk is full; nothing was written: free some space and try again",
@@ -51,10 +50,8 @@ _MEANINGS = {
 }
 ERRORS = (sqlite3.Error, UnicodeEncodeError, OverflowError)
 """The errors of a statement; the last two are for an unpaired surrogate and a number of more than 64 bits."""
-_TURN_PAUSE, _LOCK_PAUSE = 0.002, 0.005
-"""Seconds between two attempts to begin a transaction, and to get a file lock."""
-_LOG_BYTES = 4 * 1024 * 1024
-"""A log of this length is copied into the file."""
+_TURN_PAUSE, _LOCK_PAUSE = 0.002, 0.005  # seconds between two attempts to begin a transaction, and to get a file lock
+_LOG_BYTES = 4 * 1024 * 1024  # a log of this length is copied into the file
 _SEARCH = """
 SELECT words.session, words.seq, words.text FROM found JOIN words ON words.n = found.rowid
 WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?

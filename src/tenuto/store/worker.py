@@ -29,8 +29,7 @@ log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
 _BATCH = 256
 """The most jobs in one transaction: more would not save much waiting for the disk, and the first would wait for long."""
-_PAUSE = 0.5
-"""Seconds after which background work that failed is tried again."""
+_PAUSE = 0.5  # seconds after which background work that failed is tried again
 
 
 class BackgroundTask(Protocol):

@@ -32,8 +32,7 @@ _UNSUPPORTED = {
     inspect.Parameter.VAR_KEYWORD: "takes arguments of any name, but a model needs the names",
 }
 _FORMATS = {dt.datetime: "date-time", dt.time: "time"}
-_MAX_TEXT = 400
-"""Limit for the characters of a schema or of one problem in a message."""
+_MAX_TEXT = 400  # limit for the characters of a schema or of one problem in a message
 
 
 class BadArguments(ValueError):

@@ -23,8 +23,7 @@ from tenuto.tools.execution import Outcome, ToolContext, call_function, failure,
 from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")
-_MAX_LISTED = 100
-"""Limit for the tools that are listed to a model that called an unknown one."""
+_MAX_LISTED = 100  # limit for the tools that are listed to a model that called an unknown one
 
 
 class ToolSource(Protocol):

@@ -61,8 +61,7 @@ class Adapted(msgspec.Struct, frozen=True):
 
     messages: tuple[Message, ...]
     losses: tuple[Loss, ...] = ()
-    sources: tuple[MessageSource, ...] = ()
-    """The source of each message; empty if the messages are the original ones."""
+    sources: tuple[MessageSource, ...] = ()  # the source of each message; empty if the messages are the original ones
 
     def original(self, location: Location, inserted: int = 0) -> Location:
         """Return the location in the original transcript of a location in these messages.
@@ -119,8 +118,7 @@ class _Turn(msgspec.Struct):
 
     message: AssistantMessage
     blocks: list[tuple[int, Block]]
-    is_own: bool
-    """Whether the target issued it."""
+    is_own: bool  # whether the target issued it
 
 
 class _Adapter:

@@ -45,8 +45,7 @@ class MergedFields(UserDict[str, Raw]):
     is large: read a value once, at the end, or the cost of a stream becomes quadratic.
     """
 
-    data: dict[str, Any]
-    """Each value is a `_Value`."""
+    data: dict[str, Any]  # each value is a `_Value`
 
     def __init__(self, fields: Mapping[str, Raw] | None = None) -> None:
         self.data = dict(fields) if fields else {}
@@ -132,10 +131,8 @@ _GROWTH: dict[type[Block], tuple[str, Callable[[str], events.Delta]]] = {
     Image: ("data", events.ImageDelta),
     Audio: ("data", events.AudioDelta),
 }
-GROWS = {kind: field for kind, (field, _) in _GROWTH.items()}
-"""The field that gets a block's pieces."""
-DELTAS = {kind: delta for kind, (_, delta) in _GROWTH.items()}
-"""The delta for a piece of a block."""
+GROWS = {kind: field for kind, (field, _) in _GROWTH.items()}  # the field that gets a block's pieces
+DELTAS = {kind: delta for kind, (_, delta) in _GROWTH.items()}  # the delta for a piece of a block
 
 
 class BlockKey(msgspec.Struct, frozen=True):
@@ -187,13 +184,10 @@ class BlockSlot(msgspec.Struct, eq=False):
 class BlockAssembler(msgspec.Struct, kw_only=True, eq=False):
     """Assemble the blocks of a message."""
 
-    strict: bool = False
-    """Whether to refuse to complete a call that never began."""
+    strict: bool = False  # whether to refuse to complete a call that never began
     slots: list[BlockSlot] = []
-    reasoning: BlockSlot | None = None
-    """The open reasoning of the `on_*` methods."""
-    calls: dict[str, BlockSlot] = {}
-    """The open calls of the `on_*` methods, by id."""
+    reasoning: BlockSlot | None = None  # the open reasoning of the `on_*` methods
+    calls: dict[str, BlockSlot] = {}  # the open calls of the `on_*` methods, by id
 
     def begin(self, block: Block) -> BlockSlot:
         slot = BlockSlot(len(self.slots), block)

@@ -214,11 +214,9 @@ class TurnList:
 
     def __init__(self, builder: BodyBuilder, field: str, write_text: Callable[[str], dict[str, Any]]) -> None:
         self.messages: list[dict[str, Any]] = []
-        self.locations: list[Location] = []
-        """The location of each message: of the last one, if several share it."""
+        self.locations: list[Location] = []  # the location of each message: of the last one, if several share it
         self._builder = builder
-        self._field = field
-        """The field of a message that has its parts."""
+        self._field = field  # the field of a message that has its parts
         self._write_text = write_text
         self.empty_turn: Location | None = None
         """The location of an empty user turn that needs a placeholder if an assistant turn follows, or nothing."""

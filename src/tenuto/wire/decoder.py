@@ -30,8 +30,7 @@ from tenuto.wire.token_scope import prefix_of
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""
 _ERRORS = (LLMError, *_FAULTS)
-MOST_CHOICES = 1_000
-"""Choices that a reply may have beyond the requested ones: a server could send millions."""
+MOST_CHOICES = 1_000  # choices that a reply may have beyond the requested ones: a server could send millions
 _PACK_INTERVAL = 31
 """Frames between two calls of `BlockSlot.pack`: 600 pieces of 20 characters then take 13 KB instead of 53.
 
@@ -68,18 +67,15 @@ class Decoder(ABC):
         """Part of generated ids. Pass the digest of the request, so that two replies never share an id."""
         self.request_body = b""
         """The body of the request. It is needed if the model binds its reasoning to the messages before it."""
-        self.audio_format = audio_format
-        """The requested format, if the reply is speech."""
+        self.audio_format = audio_format  # the requested format, if the reply is speech
         self.most_choices = MOST_CHOICES
         self.id = ""
         self.model = ""
-        self.ended = False
-        """Whether the last event of the dialect was read: the client does not wait for more."""
+        self.ended = False  # whether the last event of the dialect was read: the client does not wait for more
         self.out: list[StreamEvent] = []
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
-        self.frame_count = 0
-        """Frames so far, without comments: a sign of life."""
+        self.frame_count = 0  # frames so far, without comments: a sign of life
         self._reader = self.framing()
         self._closed = False
         self._started = False

@@ -20,10 +20,8 @@ from tenuto.wire.provider_errors import protocol_errors, reply_fields
 from tenuto.wire.rawjson import NULL, Fields, is_text, object_or_empty, read_optional_list
 from tenuto.wire.usage import read_count
 
-UNSTATED = 96
-"""Texts per request if the provider states no limit: most limits are higher."""
-MARKS = 2
-"""Tokens that a tokenizer may put around each text."""
+UNSTATED = 96  # texts per request if the provider states no limit: most limits are higher
+MARKS = 2  # tokens that a tokenizer may put around each text
 
 
 class Batch(NamedTuple):
@@ -34,13 +32,11 @@ class Batch(NamedTuple):
 
 
 class EmbeddingEndpoint(NamedTuple):
-    max_texts: int
-    """The most texts in one request."""
+    max_texts: int  # the most texts in one request
     write: Callable[[BodyBuilder, EmbedRequest, Batch], WireRequest]
     read: Callable[[Fields, Target, int, str], EmbedResponse]
     """Read the fields of a response; the number of its first text and the encoding of packed vectors follow."""
-    extra_body_in_items: bool = False
-    """A request with several texts repeats `extra_body` in each item."""
+    extra_body_in_items: bool = False  # a request with several texts repeats `extra_body` in each item
 
 
 def batches(request: EmbedRequest, target: Target) -> list[Batch]:

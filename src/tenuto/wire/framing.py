@@ -13,12 +13,10 @@ from zlib import crc32
 from tenuto.core import jsonio
 from tenuto.errors import IncompleteResponse, ProtocolError
 
-Frame: TypeAlias = tuple[bytes, bytes]
-"""The name of an event (often empty) and its data."""
+Frame: TypeAlias = tuple[bytes, bytes]  # the name of an event (often empty) and its data
 
 MAX_EVENT = 16 * 1024 * 1024
-_MAX_START = 1024
-"""Number of bytes that an error shows of a frame whose end is unknown."""
+_MAX_START = 1024  # number of bytes that an error shows of a frame whose end is unknown
 
 _STRUCTURE = rb'(?s)\\.|["{}\[\]]'  # compiled for the first array: most processes read none
 _BOM = b"\xef\xbb\xbf"
@@ -34,13 +32,11 @@ class Framing(ABC):
     have been returned, and again by every later call.
     """
 
-    whole = False
-    """Whether the response is one JSON body instead of a stream; `close` returns it as a single frame."""
+    whole = False  # whether the response is one JSON body instead of a stream; `close` returns it as a single frame
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
-        self._pending: list[bytes] = []
-        """The unfinished frame, in chunks: joined once, when its end arrives."""
+        self._pending: list[bytes] = []  # the unfinished frame, in chunks: joined once, when its end arrives
         self._size = 0
         self._error: ProtocolError | None = None
 
@@ -208,8 +204,7 @@ _PRELUDE = struct.Struct(">III")
 _CHECKSUM = struct.Struct(">I")
 _HEADER_VALUE_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """Sizes by type: true, false, byte, short, integer, long, timestamp, UUID."""
-_HEADER_BYTES, _HEADER_STRING = 6, 7
-"""Types whose value starts with its length in two bytes."""
+_HEADER_BYTES, _HEADER_STRING = 6, 7  # types whose value starts with its length in two bytes
 
 
 class EventStreamReader(Framing):

@@ -25,10 +25,8 @@ from tenuto.wire.codec import codec_for
 from tenuto.wire.rawjson import extra_fields_or_empty
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_ID_LENGTH = 29
-"""The length of a generated id, if the target accepts it."""
-Locations = tuple[Location | None, ...]
-"""The original location of each result of a message; None for an added result."""
+_ID_LENGTH = 29  # the length of a generated id, if the target accepts it
+Locations = tuple[Location | None, ...]  # the original location of each result of a message; None for an added result
 UNANSWERED = "No result: the call was interrupted before it gave one."
 
 
@@ -85,14 +83,11 @@ class CallRef(msgspec.Struct):
     turn: int
     place: int
     block: ToolUse
-    name: str = ""
-    """The id that is sent."""
-    dropped_by: str = ""
-    """The kind of loss that drops it; empty: it is sent."""
+    name: str = ""  # the id that is sent
+    dropped_by: str = ""  # the kind of loss that drops it; empty: it is sent
     answer: ToolResult | None = None
     answer_location: Location | None = None
-    late: bool = False
-    """Its result does not directly follow its turn."""
+    late: bool = False  # its result does not directly follow its turn
 
     @property
     def later(self) -> bool:

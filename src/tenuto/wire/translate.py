@@ -70,8 +70,7 @@ LOSS_EFFECTS: dict[str, LossEffect] = {
 }
 """What each kind of loss does to the block or message at its place."""
 
-MAX_TEXT = 200
-"""Characters of a call or a result in a placeholder."""
+MAX_TEXT = 200  # characters of a call or a result in a placeholder
 _READABLE = frozenset(("title", "url", "text", "stdout", "stderr", "output", "logs", "error_code", "content", "result"))
 """Names of the fields of a result whose strings a placeholder contains."""
 _KINDS = {Image: "picture", Audio: "sound", Document: "document"}
@@ -90,8 +89,7 @@ def accepts(block: Block, target: Target) -> bool:
     return codec.accepts(block, target)
 
 
-Translation: TypeAlias = "tuple[Block | str, ...]"
-"""The translation of a block: other blocks, and placeholder texts."""
+Translation: TypeAlias = "tuple[Block | str, ...]"  # the translation of a block: other blocks, and placeholder texts
 
 
 class BlockTranslator:

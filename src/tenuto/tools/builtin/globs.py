@@ -22,8 +22,7 @@ class Glob:
     def __init__(self, pattern: str, *, crosses_slash: bool = False) -> None:
         if len(pattern) > _MAX_LENGTH:
             raise ValueError(f"pattern {pattern[:80]!r} is too long: use at most {_MAX_LENGTH} characters")
-        self._symbols: list[str | _Test] = []
-        """`*`, `**`, `**/`, and the tests for one character."""
+        self._symbols: list[str | _Test] = []  # `*`, `**`, `**/`, and the tests for one character
         for symbol in _symbols(pattern, directories=not crosses_slash):
             if symbol.startswith("*"):
                 self._symbols.append("**" if crosses_slash else symbol)

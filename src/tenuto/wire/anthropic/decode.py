@@ -43,8 +43,7 @@ _BLOCK_TYPES: dict[str, tuple[type[Block], ...]] = {
 }
 """The blocks that accept a delta."""
 _CONSTANT_FIELDS = {"type": Raw(b'"message"'), "role": Raw(b'"assistant"')}
-_SHOWN = 200
-"""How many characters of a frame or field a loss shows."""
+_SHOWN = 200  # how many characters of a frame or field a loss shows
 
 
 class AnthropicDecoder(Decoder):
@@ -56,10 +55,8 @@ class AnthropicDecoder(Decoder):
 
     def _reset(self) -> None:
         self._builder = self.parts()
-        self._open: dict[int, BlockSlot] = {}
-        """The open blocks by `index`."""
-        self._inputs: dict[int, str] = {}
-        """`input` in the start frame of each open call."""
+        self._open: dict[int, BlockSlot] = {}  # the open blocks by `index`
+        self._inputs: dict[int, str] = {}  # `input` in the start frame of each open call
         self._citations: dict[int, list[Citation]] = {}
         """Citations received for open blocks, by slot. Adding each one to its block at once would cost quadratic time."""
         self._started = False
@@ -67,8 +64,7 @@ class AnthropicDecoder(Decoder):
         self._raw_stop_reason: str | None = None
         self._usage_fields: Fields = {}
         self._usage: Usage | None = None
-        self._fields = MergedFields()
-        """Fields of the message that have no typed form."""
+        self._fields = MergedFields()  # fields of the message that have no typed form
         self._wire_names: dict[int, tuple[Block, frozenset[str]]] = {}
 
     def frame(self, name: bytes, data: bytes) -> None:

@@ -18,8 +18,7 @@ from tenuto.wire.rawjson import object_or_empty, raw_object
 
 DEFAULT_MAX_TOKENS = 4096
 MIN_BUDGET = 1024
-ANSWER_RESERVE = 4096
-"""Tokens left for the answer if a thinking budget would use the whole output limit."""
+ANSWER_RESERVE = 4096  # tokens left for the answer if a thinking budget would use the whole output limit
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
 """The thinking budget for each effort, for models that take no effort."""
 INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
@@ -75,8 +74,7 @@ class _MessageWriter:
         self._builder = builder
         self._system: list[tuple[Location, Text]] = []
         self.turns = TurnList(builder, "content", lambda text: {"type": "text", "text": text})
-        self.last_extra = ""
-        """The extra fields of the last assistant message."""
+        self.last_extra = ""  # the extra fields of the last assistant message
 
     def add(self, message: Message, location: Location) -> None:
         match message:

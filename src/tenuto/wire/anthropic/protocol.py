@@ -51,8 +51,7 @@ STOP_REASONS: dict[str, StopReason] = {
     "compaction": "stop",
 }
 
-SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
-"""Block types of calls that the provider runs itself."""
+SERVER_CALLS = ("server_tool_use", "mcp_tool_use")  # block types of calls that the provider runs itself
 
 MARKERS = ("compaction", "fallback", "container_upload", "mcp_tool_listing", "connector_text")
 

@@ -36,8 +36,7 @@ from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, objec
 
 _OBJECT = Raw(b"{}")
 _EMPTY = (b"null", b'""')
-_PAYLOADS = ("function", "custom")
-"""The inner objects of a call. If a host sends both, the `type` of the call decides."""
+_PAYLOADS = ("function", "custom")  # the inner objects of a call. If a host sends both, the `type` of the call decides.
 
 
 def parse_index(raw: Raw | None) -> int | bytes | None:
@@ -52,20 +51,14 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
     """The fields of one call so far; its arguments are in the slot."""
 
     ordinal: int
-    payload: str
-    """The name of the inner object: `function`, `custom` or `function_call`."""
-    slot: BlockSlot | None = None
-    """None until the start event is emitted."""
-    is_waiting: bool = False
-    """Set if the call had to wait for its id or its name."""
+    payload: str  # the name of the inner object: `function`, `custom` or `function_call`
+    slot: BlockSlot | None = None  # None until the start event is emitted
+    is_waiting: bool = False  # set if the call had to wait for its id or its name
     id: str = ""
     name: str = ""
-    args_form: bytes = b""
-    """The first byte of the arguments' JSON; empty if there were none."""
-    fields: MergedFields = msgspec.field(default_factory=MergedFields)
-    """Other fields of the call."""
-    payload_fields: MergedFields = msgspec.field(default_factory=MergedFields)
-    """Other fields of the inner object."""
+    args_form: bytes = b""  # the first byte of the arguments' JSON; empty if there were none
+    fields: MergedFields = msgspec.field(default_factory=MergedFields)  # other fields of the call
+    payload_fields: MergedFields = msgspec.field(default_factory=MergedFields)  # other fields of the inner object
 
     @property
     def kind(self) -> str:
@@ -256,8 +249,7 @@ class ToolCallsBuilder:
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
 _OTHER_FIELDS = ("annotations", "images", *_CALLS, "audio", "refusal")  # annotations: before the end of their text
-_CONTENT = ("content", *_REASONING, *_CALLS, "refusal", "audio", "images")
-"""The fields of a delta that become blocks."""
+_CONTENT = ("content", *_REASONING, *_CALLS, "refusal", "audio", "images")  # the fields of a delta that become blocks
 _LIST = Raw(b"[]")
 _TEXT = Raw(b'""')
 Value: TypeAlias = str | list[Raw] | Raw | UnsetType | None
@@ -294,10 +286,8 @@ class ChoiceDecoder:
         self.text_slot: BlockSlot | None = None
         self.reasoning_slot: BlockSlot | None = None
         self.calls = ToolCallsBuilder(parts, make_id, self._end_text)
-        self.choice_fields = MergedFields()
-        """Fields next to the message."""
-        self.nulls: tuple[object, ...] = ()
-        """`logprobs` and `native_finish_reason` of the last frame: null or unset."""
+        self.choice_fields = MergedFields()  # fields next to the message
+        self.nulls: tuple[object, ...] = ()  # `logprobs` and `native_finish_reason` of the last frame: null or unset
         self.raw_stop: str | None = None
         self.is_finished = False
         self._fields = MergedFields()  # fields of the message

@@ -18,16 +18,12 @@ from tenuto.wire.rawjson import Fields, is_list, is_object, is_text, object_or_e
 
 
 class ContentPart(msgspec.Struct):
-    kind: Literal["text", "thinking", ""]
-    """Empty: neither text nor thinking."""
+    kind: Literal["text", "thinking", ""]  # empty: neither text nor thinking
     text: str = ""
     signature: str = ""
-    fields: Fields = {}
-    """All other fields."""
-    thinking: Raw | None = None
-    """The `thinking` field as received."""
-    thinking_parts: list[str | Raw] = []
-    """The elements of `thinking`: plain texts, and the JSON of every other element."""
+    fields: Fields = {}  # all other fields
+    thinking: Raw | None = None  # the `thinking` field as received
+    thinking_parts: list[str | Raw] = []  # the elements of `thinking`: plain texts, and the JSON of every other element
 
 
 class ContentPartBuilder(msgspec.Struct, eq=False):
@@ -181,8 +177,7 @@ class ThinkTags:
     def __init__(self) -> None:
         self.has_open_tag = False
         self.has_close_tag = False
-        self.is_done = False
-        """All further text is answer."""
+        self.is_done = False  # all further text is answer
         self._blanks: list[str] = []  # whitespace before the opening tag
         self._buffer = ""  # the possible start of a tag
 

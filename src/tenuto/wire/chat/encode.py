@@ -487,8 +487,7 @@ class AssistantWriter:
     def __init__(self, builder: BodyBuilder) -> None:
         self.call_names: dict[str, str] = {}
         """The name of the tool by the id of the call, for the calls whose results need it."""
-        self.function_calls: set[str] = set()
-        """The ids of the calls that are sent as `function_call`."""
+        self.function_calls: set[str] = set()  # the ids of the calls that are sent as `function_call`
         self._builder = builder
         self._switches = switches = builder.target.provider.chat
         self._policy = builder.target.traits.passback or switches.passback

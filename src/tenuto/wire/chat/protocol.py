@@ -65,8 +65,7 @@ class Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
-PADDING = ("obfuscation", "p")
-"""Fields of a frame that are padding against traffic analysis. They are dropped."""
+PADDING = ("obfuscation", "p")  # fields of a frame that are padding against traffic analysis. They are dropped.
 
 _FINISH_REASONS: dict[StopReason, str] = {
     "stop": "stop eos end_turn stop_sequence COMPLETE STOP_SEQUENCE",

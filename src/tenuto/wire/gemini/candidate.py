@@ -28,8 +28,7 @@ from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPE = re.compile(r"\\(.)")
 _KNOWN_FIELDS = ("jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "willContinue")
-MAX_GAP = 1000
-"""How far after its end a list may be written to; the elements between are null."""
+MAX_GAP = 1000  # how far after its end a list may be written to; the elements between are null
 
 Step = str | int
 
@@ -142,8 +141,7 @@ class CandidateDecoder:
 
     def __init__(self, parts: ChoiceBuilder, call_id: Callable[[int], str], *, joins_text: bool) -> None:
         self.index = parts.choice
-        self.slot: BlockSlot | None = None
-        """The open text or reasoning."""
+        self.slot: BlockSlot | None = None  # the open text or reasoning
         self.thought_flag: bool | UnsetType | None = None
         """The `thought` of hot parts that extend `slot`; None: hot parts do not extend it."""
         self.fields = MergedFields()
@@ -153,13 +151,10 @@ class CandidateDecoder:
         self._call_id = call_id
         self._joins_text = joins_text
         self._call_count = 0
-        self._open_call: tuple[BlockSlot, PartialArgs] | None = None
-        """A call whose arguments arrive in several parts."""
+        self._open_call: tuple[BlockSlot, PartialArgs] | None = None  # a call whose arguments arrive in several parts
         self._after_streamed_call = False
-        self._uncited: list[BlockSlot] = []
-        """Closed texts whose `ContentDone` waits for citations."""
-        self._grounding = b"null"
-        """The grounding that was last converted to citations."""
+        self._uncited: list[BlockSlot] = []  # closed texts whose `ContentDone` waits for citations
+        self._grounding = b"null"  # the grounding that was last converted to citations
 
     def add_part(self, raw: Raw) -> None:
         fields = to_camel_case(jsonio.members(raw), PART_FIELDS)

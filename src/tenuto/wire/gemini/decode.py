@@ -30,15 +30,11 @@ class GeminiDecoder(Decoder):
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
         self._candidates: dict[int, CandidateDecoder] = {}
-        self._joins_text = True
-        """The reply streams, so that its text parts are fragments."""
-        self._identity: tuple[str, str] | None = None
-        """The id and the model in the last chunk."""
-        self._usage = b""
-        """The JSON text of the usage object that counts."""
+        self._joins_text = True  # the reply streams, so that its text parts are fragments
+        self._identity: tuple[str, str] | None = None  # the id and the model in the last chunk
+        self._usage = b""  # the JSON text of the usage object that counts
         self._usage_has_total = False
-        self._counts: tuple[Usage | None, list[Loss]] | None = None
-        """The usage as counts, once the reply is complete."""
+        self._counts: tuple[Usage | None, list[Loss]] | None = None  # the usage as counts, once the reply is complete
         self._fields = MergedFields()
         self._is_blocked = False
 

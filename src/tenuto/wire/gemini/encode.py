@@ -34,8 +34,7 @@ Wire = dict[str, Any]
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
 """Thinking tokens for each effort, for models that take a budget instead of a level."""
 LEVELS = ("minimal", "low", "medium", "high")
-MIN_BUDGET = 128
-"""The smallest budget of models that cannot stop thinking."""
+MIN_BUDGET = 128  # the smallest budget of models that cannot stop thinking
 _CONFIG_NAMES = {
     "temperature": "temperature",
     "top_p": "topP",
@@ -82,20 +81,14 @@ class _ContentsBuilder:
     def __init__(self, builder: BodyBuilder) -> None:
         self._builder = builder
         self._turns = TurnList(builder, "parts", lambda text: {"text": text})
-        self.system: list[tuple[Location, SystemMessage]] = []
-        """The system messages that are not empty."""
+        self.system: list[tuple[Location, SystemMessage]] = []  # the system messages that are not empty
         self._issued = issuer_check(builder.target)
-        self._calls: dict[str, tuple[int, ToolUse]] = {}
-        """The latest call of each id, with its number."""
+        self._calls: dict[str, tuple[int, ToolUse]] = {}  # the latest call of each id, with its number
         self._call_count = 0
-        self._own_calls: set[int] = set()
-        """The `id()` of the parts with calls that the target made."""
-        self._results: list[tuple[int, Wire]] = []
-        """Results that are not written yet, each with the number of its call."""
-        self._result_media: list[Wire | Raw] = []
-        """Media of these results that go into a content of their own."""
-        self._result_content: Wire | None = None
-        """The last content with results."""
+        self._own_calls: set[int] = set()  # the `id()` of the parts with calls that the target made
+        self._results: list[tuple[int, Wire]] = []  # results that are not written yet, each with the number of its call
+        self._result_media: list[Wire | Raw] = []  # media of these results that go into a content of their own
+        self._result_content: Wire | None = None  # the last content with results
 
     def add(self, message: Message, location: Location) -> None:
         match message:

@@ -133,8 +133,7 @@ _READERS: dict[str, Callable[[Fields, Callable[[], str]], Block | None]] = {
     ),
     "functionResponse": lambda data, _: None,  # a model does not send results: `Opaque`
 }
-DATA = frozenset(("text", *_READERS))
-"""Names of the data of a part; a part has one of them."""
+DATA = frozenset(("text", *_READERS))  # names of the data of a part; a part has one of them
 
 
 # --- write ------------------------------------------------------------------------------------------------------------

@@ -35,8 +35,7 @@ _DONE_TYPES = {
 _DELTA_FIELDS = frozenset(protocol.DeltaEvent.__struct_fields__)
 _TYPED_FIELDS = ("id", "model", "output", "usage", "status")
 _PENDING = ("queued", "in_progress")
-_MAX_SKIPPED = 1000
-"""How many parts of reasoning an index may skip: each becomes an empty line."""
+_MAX_SKIPPED = 1000  # how many parts of reasoning an index may skip: each becomes an empty line
 
 
 class ResponsesDecoder(Decoder):
@@ -47,19 +46,15 @@ class ResponsesDecoder(Decoder):
         self._parts = self.parts()
         self._output = OutputBuilder(self._parts, lambda index: new_id(self.seed, self.id, 0, index))
         self._items = self._output.items
-        self.model = target.model
-        """The requested model, until the reply names one."""
+        self.model = target.model  # the requested model, until the reply names one
         self._model = ""
-        self._early_items = 0
-        """How many items the events before the last one list."""
-        self._fields = MergedFields()
-        """The other fields of the response object."""
+        self._early_items = 0  # how many items the events before the last one list
+        self._fields = MergedFields()  # the other fields of the response object
         self._usage: Usage | None = None
         self._raw_usage = ""
         self._status: str | None = None
         self._stop: StopReason | None = None
-        self._speech: BlockSlot | None = None
-        """The slot of the speech, which belongs to no item."""
+        self._speech: BlockSlot | None = None  # the slot of the speech, which belongs to no item
         self._transcript: list[str] = []
 
     # --- frames -------------------------------------------------------------------------------------------------------

@@ -334,14 +334,11 @@ class ReplayedTurns:
     """
 
     def __init__(self, builder: BodyBuilder, *, is_stored: bool) -> None:
-        self.call_types: dict[str, str] = {}
-        """The item type of each call, by call id."""
+        self.call_types: dict[str, str] = {}  # the item type of each call, by call id
         self._builder = builder
-        self._is_stored = is_stored
-        """The server stores the conversation, so that an id suffices for reasoning."""
+        self._is_stored = is_stored  # the server stores the conversation, so that an id suffices for reasoning
         self._switches = builder.target.provider.responses
-        self._ids: set[str] = set()
-        """The ids of the turns so far."""
+        self._ids: set[str] = set()  # the ids of the turns so far
 
     def write_turn(self, message: AssistantMessage, place: Location) -> list[_Item]:
         """Write the items of a turn; a block that cannot be replayed is a `Loss`."""

@@ -13,8 +13,7 @@ from tenuto.core.events import ArgumentsDelta, CodeDelta, TextDelta, ThinkingDel
 from tenuto.core.messages import StopReason
 from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 
-MAX_INDEX = 1 << 31
-"""Indices of a response are smaller than this."""
+MAX_INDEX = 1 << 31  # indices of a response are smaller than this
 
 
 class DeltaEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -26,22 +25,17 @@ class DeltaEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     content_index: int = 0
     summary_index: int = 0
     item_id: Raw = Raw()
-    logprobs: Raw = Raw()
-    """Unused: the finished item repeats them."""
-    obfuscation: Raw = Raw()
-    """Padding against length analysis."""
+    logprobs: Raw = Raw()  # unused: the finished item repeats them
+    obfuscation: Raw = Raw()  # padding against length analysis
     sequence_number: int = 0
 
 
 class DeltaTarget(msgspec.Struct, frozen=True):
     """What a type of delta extends."""
 
-    item_type: str
-    """The item to start if no event announced it."""
-    block: Block
-    """The block to start if no event announced its part."""
-    event: type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]
-    """The delta to emit."""
+    item_type: str  # the item to start if no event announced it
+    block: Block  # the block to start if no event announced its part
+    event: type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]  # the delta to emit
     done_field: str = ""
     """The field of the matching `.done` event that repeats the complete text; empty: the event is not read."""
 
