@@ -31,10 +31,7 @@ def model_traits(provider: str, model: str) -> ModelTraits:
 
 
 def traits_for_dialect(traits: ModelTraits, dialect: Dialect) -> ModelTraits:
-    """Return the traits of a model in a dialect that may not be its vendor's.
-
-    Thinking modes that the dialect does not have become an effort if the model accepts one, else nothing.
-    """
+    """Return the traits in a dialect: a thinking mode that it does not have becomes an effort, or nothing."""
     if dialect not in _THINKING_MODES or _THINKING_MODES[dialect] & set(traits.thinking):
         return traits
     if traits.efforts:

@@ -277,10 +277,7 @@ class Attempt:
         return data
 
     def _log_bytes(self, chunk: bytes) -> None:
-        """Log received bytes. An empty chunk is the end.
-
-        One byte less than the longest secret has is held back: the next chunk may have the rest of the secret.
-        """
+        """Log received bytes; empty is the end. Less than a secret is held back: its rest may follow."""
         data = self.redact_bytes(self._unlogged + chunk)
         end = len(data) - (len(self._secrets[0].encode()) - 1 if self._secrets and chunk else 0)
         while 0 < end < len(data) and data[end] & 0xC0 == 0x80:  # do not split a character
@@ -291,10 +288,7 @@ class Attempt:
 
 
 def protect_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the headers with names in lower case and a masked `repr` of their secrets, and the parts of these secrets.
-
-    The parts must not be shown anywhere. The longest is the first.
-    """
+    """Return the headers in lower case with a masked `repr`, and the parts of their secrets, the longest first."""
     protected = {name.lower(): Secret(value) if is_secret(name) else value for name, value in headers.items()}
     secrets = [value.translate(_SEPARATORS) for value in protected.values() if isinstance(value, Secret)]
     parts = {Secret(part) for secret in secrets for part in secret.split() if len(part) >= _MIN_SECRET}

@@ -1,8 +1,8 @@
 """Fetch the content of blocks that name a URL, if the caller asks for it.
 
-By default a URL is sent to the provider, which reads it. Here the client reads it, and the URL may be hostile. So each
-redirect is checked before it is followed, no key or cookie is sent, the number of redirects and bytes is limited, and the
-content must have the type of the block. Only the transport knows which IP address a name has: `is_public` is its guard.
+The URL may be hostile, so each redirect is checked, no key or cookie is sent, the number of redirects and bytes is
+limited, and the content must have the type of the block. The transport knows the IP address of a name: `is_public` is
+its guard.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """The Postgres database of a store, shared by any number of machines.
 
-* One writing transaction at a time: `begin` waits for an advisory lock that ends with the transaction. The store therefore
-  sees what it sees in SQLite, group commits do not lock each other out, and a process that looks for an append whose commit
-  is uncertain looks after that commit has ended.
-* Nothing outlives a transaction on the server: no setting, lock, prepared statement or temporary table. A connection pool
-  may give each transaction another connection.
-* Postgres does not accept NUL and unpaired surrogates in text: they are escaped.
-* A connection that broke before a transaction begins is replaced silently, for `patience` seconds if needed.
+One writing transaction at a time: `begin` waits for an advisory lock that ends with the transaction, so the store sees
+what it sees in SQLite, and a process that looks for an append whose commit is uncertain looks after that commit has
+ended. Nothing outlives a transaction on the server, because a connection pool may give each one another connection.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The tables of a store: one text for both databases, with a version.
+"""The tables of a store: one text for both databases, with a version. A database of another version is refused.
 
-A database of another version is refused, not converted: no version has been released yet. Bodies are bytes and are
-never rewritten; `entries.version` says how to read them.
-
-There is no index on `updated_at` or `head`: each append would have to write it, and a list reads all session rows anyway.
+Bodies are bytes and are never rewritten; `entries.version` says how to read them. There is no index on `updated_at` or
+`head`: each append would have to write it, and a list reads all session rows anyway.
 """
 
 from __future__ import annotations

@@ -149,10 +149,8 @@ def meta_of(stored: bytes) -> SessionMeta:
 
 
 def is_held(row: SessionRow, now: int, engine: Engine) -> bool:
-    """Return whether a live process holds a session.
-
-    If the holder has its lock in the directory that this process uses, the lock decides: a step of the clock does not end a
-    lease. Otherwise the time decides.
+    """Return whether a live process holds a session. Its lock in the directory that this process uses decides, so that
+    a step of the clock does not end a lease; otherwise the time decides.
     """
     if row.owner and row.lock_dir_id and row.lock_dir_id == engine.locks.directory_id():
         return engine.locks.is_locked(row.id)
@@ -163,10 +161,7 @@ def is_held(row: SessionRow, now: int, engine: Engine) -> bool:
 
 
 def matching_rows(driver: Driver, engine: Engine, now: int, query: ListQuery) -> Iterator[tuple[SessionRow, bool]]:
-    """Yield the rows that a list shows, newest first, each with whether a live process holds the session.
-
-    Stop after as many as needed: `query.limit` is only the number of rows that are read at once.
-    """
+    """Yield the rows that a list shows, newest first, and whether a live process holds each."""
     limit, status, agent, archived = max(query.limit, 1), query.status or "", query.agent, query.archived
     filters = (int(agent is not None), clean(agent or ""), int(archived is not None), int(bool(archived)))
     sql = _LIST.format(columns=_COLUMNS, order="updated_at" if query.order == "updated" else "created_at")

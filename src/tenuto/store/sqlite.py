@@ -1,10 +1,8 @@
-"""The SQLite database of a store: one file.
+"""The SQLite database of a store: one file, not on a network directory (NFS, SMB), because its users share memory.
 
-The file is in WAL mode and every commit waits for the disk (`synchronous=FULL`): acknowledged entries survive a killed
-process, a crash of the system and a power failure. The file is created under another name and then renamed, so that it is
-never incomplete. A file that is not a store is not changed.
-
-Do not put the file on a network directory (NFS, SMB): its users must share memory.
+It is in WAL mode and every commit waits for the disk (`synchronous=FULL`): acknowledged entries survive a power
+failure. It is created under another name and then renamed, so that it is never incomplete. A file that is not a store
+is not changed.
 """
 
 from __future__ import annotations
@@ -125,10 +123,8 @@ class SqliteDriver:
         self._connect()
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction. If the connection is broken or the file was replaced, connect again.
-
-        SQLite waits up to 0.1 s between two attempts, so a process may wait long while others write without a pause. Short
-        waits give every process its turn.
+        """Begin a transaction; connect again if the connection is broken or the file was replaced. Short waits give
+        every process its turn: SQLite waits up to 0.1 s between two attempts.
         """
         try:
             if write and not self._guard.lock(exclusive=False):

@@ -98,10 +98,7 @@ def _log_late_error(task: asyncio.Task[Any]) -> None:
 
 
 async def call_function(function: Callable[[], Any], context: ToolContext) -> Any:
-    """Call a function of any kind and return its result.
-
-    Text that a generator yields is progress. Its result is the value it returns, or else the last value it yielded.
-    """
+    """Call a function of any kind. Text that a generator yields is progress; its result is its return or last value."""
     try:
         value = function() if is_async(function) else await _call_in_thread(function, context)
         if isinstance(value, Awaitable):

@@ -56,10 +56,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
     """The names of those that receive the `ToolContext`."""
 
     def schema(self, tool: str, descriptions: Mapping[str, str]) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments, with the descriptions of the docstring.
-
-        Raise `TypeError`, with the name of the parameter, for a type that has no JSON Schema.
-        """
+        """Return the JSON Schema of the arguments. Raise `TypeError` for a parameter whose type has none."""
         for parameter in self.parameters:
             try:
                 schemas_from_types([parameter.type])
@@ -211,10 +208,7 @@ def _with_format(annotation: Any) -> Any:
 
 
 def _to_property(schema: dict[str, Any], parameter: Parameter, description: str) -> dict[str, Any]:
-    """Add the description, unless the schema has one, and the default, if it can be written as JSON.
-
-    A string inside `Annotated` has priority over the docstring.
-    """
+    """Add the description, unless `Annotated` has one in the schema, and the default, if it can be written as JSON."""
     extras = typing.get_args(parameter.type)[1:] if typing.get_origin(parameter.type) is Annotated else ()
     description = next((extra for extra in extras if isinstance(extra, str)), "") or description
     written = {"description": description, **schema} if description else dict(schema)

@@ -92,10 +92,7 @@ class BodyBuilder:
             self.place(location, new, field)
 
     def accepted_parts(self, parts: Iterable[Content], location: Location) -> Iterator[tuple[Location, Content]]:
-        """Yield the parts of a message or tool result that the model accepts, with their locations.
-
-        The text of a refused document is sent instead of the document.
-        """
+        """Yield the parts that the model accepts, with their locations; for a refused document its text."""
         traits = self.target.traits
         media = ((Image, traits.images_in), (Audio, traits.audio_in), (Document, traits.documents_in))
         refused = tuple(kind for kind, is_accepted in media if traits.known and not is_accepted)
@@ -148,10 +145,7 @@ class BodyBuilder:
         self._list_headers.setdefault(name, []).append(value)
 
     def finish(self, path: str, without_numbers: object = None) -> WireRequest:
-        """Merge what the caller adds for this provider, and write the bytes.
-
-        `without_numbers` is a long part of the body that has no numbers: see `jsonio.encode`.
-        """
+        """Merge what the caller adds, and write the bytes. For `without_numbers` see `jsonio.encode`."""
         request, provider = self.request, self.target.provider
         if request.metadata:
             by_provider = {name: fields for name, fields in request.metadata.items() if isinstance(fields, dict)}
@@ -207,10 +201,7 @@ class BodyBuilder:
 
 
 class TurnList:
-    """The messages of dialects whose roles alternate: neighbors of one role share a message.
-
-    An empty user turn between two assistant turns becomes a placeholder, so that they are not merged.
-    """
+    """Messages with alternating roles: neighbors of one role share a message, an empty user turn is filled."""
 
     def __init__(self, builder: BodyBuilder, field: str, write_text: Callable[[str], dict[str, Any]]) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -261,11 +252,7 @@ def model_resource(model: str) -> str:
 
 @lru_cache(maxsize=256)
 def model_path(model: str) -> str:
-    """Return the path of a model below the base URL.
-
-    Raise `UnsupportedModel` for a name that would lead elsewhere: with `.`, `..` or nothing between two slashes, or with
-    a control character.
-    """
+    """Return the path of a model below the base URL. Raise `UnsupportedModel` for a name that would lead elsewhere."""
     if re.search(_CONTROL, model):
         raise UnsupportedModel(model, "a model name with a control character cannot be part of a URL")
     if any(step in ("", ".", "..") for step in model.split("/")):

@@ -69,10 +69,7 @@ class _RequestFitter:
         self.request = msgspec.structs.replace(self.request, **changes)
 
     def fit_tools(self) -> None:
-        """Drop tools that the model does not accept.
-
-        Chat Completions rejects function tools with reasoning: on some models unless it is off, on some always.
-        """
+        """Drop tools that the model does not accept, in Chat Completions also those that it rejects with reasoning."""
         traits, request = self._traits, self.request
         if request.tools and not traits.tools:
             names = ", ".join(getattr(tool, "name", "") or getattr(tool, "kind", "") for tool in request.tools)

@@ -1,10 +1,8 @@
 """Decode one reply: bytes in, events out.
 
-`feed` takes the bytes of a stream, `feed_body` a whole body; a body takes the same path as the frames of a stream.
-`finish` ends the reply.
-
-Errors keep their position: `feed` returns the events before an error, then an `ErrorEvent`, and stores the exception in
-`error`; `finish` raises it. So no event is lost to an error in the same chunk.
+`feed` takes the bytes of a stream, `feed_body` a whole body; `finish` ends the reply. Errors keep their position:
+`feed` returns the events before an error, then an `ErrorEvent`, and stores the exception in `error`; `finish` raises
+it.
 """
 
 import hashlib
@@ -132,10 +130,7 @@ class Decoder(ABC):
         return self.drain()
 
     def drain(self) -> list[StreamEvent]:
-        """Read the frame that was open when the bytes ended, and return its events.
-
-        Call it before `finish`, which raises if the reply is incomplete, and then returns no events.
-        """
+        """Return the events of the frame that was open when the bytes ended. Call it before `finish`."""
         if not self._closed and self.error is None:
             data = b""
             try:
@@ -157,10 +152,7 @@ class Decoder(ABC):
         return events
 
     def finish(self) -> list[StreamEvent]:
-        """End the reply and return the last events, of which the last one is `MessageDone`.
-
-        Raise the error of the stream, or `IncompleteResponse` if the last event of the dialect is missing.
-        """
+        """Return the last events, up to `MessageDone`. Raise the error of the stream, or `IncompleteResponse`."""
         events = self.drain()
         if self.error is None:
             try:
@@ -177,10 +169,7 @@ class Decoder(ABC):
         return events
 
     def partial(self) -> ChatResponse:
-        """Return the reply so far: at least one message, and each one incomplete.
-
-        If it cannot be assembled, the reply is empty, and a `Loss` has the reason.
-        """
+        """Return the reply so far, with incomplete messages; an empty one with a `Loss` if it cannot be read."""
         nothing = (Choice(AssistantMessage((), incomplete=True)),)
         try:
             response = self.response(partial=True)
@@ -223,10 +212,7 @@ class Decoder(ABC):
             self.out.append(ErrorEvent(str(error), error.raw))
 
     def parts(self, choice: int = 0) -> ChoiceBuilder:
-        """Make the builder of a choice, in place of an earlier one.
-
-        Raise `ProtocolError` for more than `most_choices`.
-        """
+        """Make the builder of a choice, in place of an earlier one. Raise `ProtocolError` for too many choices."""
         if len(self._choices) >= self.most_choices and choice not in self._choices:
             raise ProtocolError(f"the reply has more than {self.most_choices:,} choices")
         self._choices[choice] = builder = ChoiceBuilder(self.out, self.losses, choice)
@@ -263,10 +249,7 @@ class Decoder(ABC):
             return None
 
     def origin(self) -> Origin:
-        """Return the issuer of the reply's tokens: the requested model, or the one that replied if none was requested.
-
-        If the model binds its reasoning to the messages before it, the origin has their digest.
-        """
+        """Return the issuer of the reply's tokens, with the digest of the messages it is bound to, if any."""
         target, prefix = self.target, ""
         if self.request_body and target.traits.prefix_bound:
             slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)

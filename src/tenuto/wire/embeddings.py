@@ -40,10 +40,9 @@ class EmbeddingEndpoint(NamedTuple):
 
 
 def batches(request: EmbedRequest, target: Target) -> list[Batch]:
-    """Split the texts into requests that keep to the provider's limits, in order.
-
-    A token has at least one byte, so bytes are counted against a limit of tokens. A text over the limit is sent alone, so
-    that the provider decides. Raise `UnsupportedModel` if there are no embeddings.
+    """Split the texts into requests that keep to the provider's limits. A token has at least one byte, so bytes are
+    counted against a limit of tokens; a text over the limit is sent alone. Raise `UnsupportedModel` if there are no
+    embeddings.
     """
     max_texts, max_tokens = _endpoint(target).max_texts, target.provider.embeddings.tokens
     result: list[Batch] = []
@@ -60,10 +59,7 @@ def batches(request: EmbedRequest, target: Target) -> list[Batch]:
 
 
 def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
-    """Write the request for one batch. An option that the provider does not have is a `Loss`.
-
-    Raise `UnsupportedModel` if there are no embeddings, `TranscriptError` for a value that JSON cannot express.
-    """
+    """Write the request for one batch; an unknown option is a `Loss`. Raise `UnsupportedModel` or `TranscriptError`."""
     endpoint = _endpoint(target)
     in_items = endpoint.extra_body_in_items and len(batch.texts) > 1
     extra_body, headers = {} if in_items else request.extra_body, request.extra_headers
@@ -75,10 +71,7 @@ def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
 
 
 def decode(body: bytes, request: EmbedRequest, target: Target, batch: Batch) -> EmbedResponse:
-    """Read the response to one batch: one vector for each text, in the order of the texts.
-
-    Raise the provider's error if the response contains one, `ProtocolError` if it cannot be read or lacks vectors.
-    """
+    """Read one vector for each text, in order. Raise the provider's error, or `ProtocolError`."""
     provider = target.provider
     with protocol_errors("the embeddings", body, provider.name):
         format = str(request.extra_body.get("encoding_format") or "")

@@ -79,9 +79,8 @@ _MESSAGE_PATTERNS: tuple[tuple[type[LLMError], tuple[type[LLMError], ...], str],
     (AuthenticationFailed, (BadRequest,), r"\Aincorrect api key provided"),
     (NotFound, (BadRequest,), _UNKNOWN_MODEL_PATTERN),
 )
-"""Error classes that the message selects: the class, the classes that it replaces, and the pattern of the message.
-
-A pattern that could match a value quoted in the message starts with `\\A`.
+"""Error classes that the message selects: the class, the classes that it replaces, and the pattern of the message. A
+pattern that could match a value quoted in the message starts with `\\A`.
 """
 _GENERAL = (BadRequest, RateLimited, Unavailable)
 _MORE_SPECIFIC: dict[type[LLMError], tuple[type[LLMError], ...]] = {

@@ -1,12 +1,8 @@
 """Give calls ids that a target accepts, and pair tool results with their calls.
 
-Ids that the target issued or accepts do not change. Any other id is replaced by a digest of the index of its message
-and the old id. Ids are assigned in the order of the calls, so that the ids of earlier messages never change when the
-conversation continues. No two calls share an id.
-
-A result answers the nearest earlier call with its id that is still open; of two such calls in one turn, the first.
-Results directly follow their calls, in the order of the calls. If the provider allows results in a later turn, a call
-may stay open, and its result keeps its position.
+An id that the target neither issued nor accepts becomes a digest of the index of its message and the old id, so the ids
+of earlier messages never change. A result answers the nearest earlier open call with its id, and directly follows it.
+If the provider allows results in a later turn, a call may stay open, and its result keeps its position.
 """
 
 import hashlib

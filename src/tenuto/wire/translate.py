@@ -1,10 +1,8 @@
 """Translate the blocks of a turn for a target that did not issue them.
 
-A turn that the target issued passes unchanged, and so do blocks that no provider issued, if the target accepts their
-token and their form. Any other block is sent without its token and without the fields that only its own dialect knows.
-`_TRANSLATORS` has the rest: a block is dropped, or written in the target's dialect, or replaced by a placeholder. Each
-change is a `Loss`. A placeholder describes the block in one short line: a long tool output would fill the context
-window, and the model would take it for its own text.
+Blocks that no provider issued pass unchanged if the target accepts them. Any other block loses its token and the fields
+of its dialect and is dropped, written in the target's dialect, or replaced by a placeholder of one short line: a long
+tool output would fill the context window, and the model would take it for its own text. Each change is a `Loss`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -93,10 +91,7 @@ Translation: TypeAlias = "tuple[Block | str, ...]"  # the translation of a block
 
 
 class BlockTranslator:
-    """Translate the blocks of turns for one target. Losses are appended to `losses`.
-
-    With `inline`, the readable reasoning of other models is sent as text.
-    """
+    """Translate the blocks of turns for one target; with `inline`, readable reasoning is sent as text."""
 
     def __init__(self, target: Target, losses: list[Loss], *, inline: bool = False) -> None:
         self.notes: list[str] | None = None
@@ -107,10 +102,7 @@ class BlockTranslator:
         self._codec = codec_for(target.dialect)
 
     def blocks(self, blocks: list[tuple[int, Block]], turn: int, *, by_hand: bool) -> list[tuple[int, Block]]:
-        """Translate the blocks of a turn; each has its index in the turn, before and after.
-
-        `by_hand`: no provider issued the turn.
-        """
+        """Translate the blocks of a turn, each with its index before. `by_hand`: no provider issued the turn."""
         places: list[int] = []
         result: list[Block | str] = []
         for index, block in blocks:
@@ -246,10 +238,7 @@ def _separate_placeholders(blocks: list[Block | str]) -> Iterator[Block]:
 
 
 def _annotation(page: UrlCitation, text: str) -> UrlCitation:
-    """Write a citation as an annotation of the Responses dialect.
-
-    It covers the whole text: providers count positions differently.
-    """
+    """Write a citation as a Responses annotation of the whole text: providers count positions differently."""
     title, end = page.title or "", len(text)
     fields = {"type": "url_citation", "url": page.url, "title": title, "start_index": 0, "end_index": end}
     raw = jsonio.as_text(jsonio.encode(fields))

@@ -22,12 +22,10 @@ _NOTHING = Usage()
 
 
 def count_paths(**names: str) -> Paths:
-    """Return the paths of counts. Of several names, the first one with a count is read.
+    """Return the paths of counts: of several names, the first one with a count is read; `input.` and `output.` are the
+    details.
 
-    `input.` and `output.` names are fields of the details objects.
-
-    Counts: `input`, `output`, `total`, `cache_read`, `cache_write`, `reasoning`, `audio_input`, `audio_output` and
-    `tool_input`, which are input tokens of built-in tools that `input` does not include.
+    `tool_input` are input tokens of built-in tools that `input` does not include.
     """
     split = ((count, *path.rpartition(".")) for count, path in names.items() for path in path.split())
     return tuple((count, ("", "input", "output").index(section), field) for count, section, _, field in split)

@@ -1,16 +1,10 @@
 """Model rows: what each model accepts and what it costs. A new model is one call in a module of this package.
 
-    claude_5 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=1_000_000, ...)
-    claude_5("Claude Opus 5.5", "claude-opus-5-5", effort_default="medium", usd=(4, 20, 0.2, 5))
-
-The first row of a provider that matches a whole model id describes the model. So exceptions precede families, and the
-rows for future models come last; those allow less.
-
-`source` lists where the values are from: `sdk` the vendor's SDK (anthropic 2.8.0, openai 3.49.0, google-genai 3.1.0,
-mistralai 3.7.0, ...), `doc` the vendor's documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the
-Vercel provider packages, `gp` genai-prices 0.2.1, `inf` inferred. `confidence` is `high` if current sources agree or
-the API was probed, `medium` for one current source or a settled conflict, `low` for an assumption. Refusals are
-better founded than permissions: for a host, "ok" often means only that no refusal is known.
+The first row of a provider that matches a whole model id describes the model: exceptions precede families, and the rows
+for future models, which allow less, come last. `source` lists where the values are from: `sdk` the vendor's SDK, `doc`
+its documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the Vercel packages, `gp` genai-prices 0.2.1,
+`inf` inferred. `confidence`: `high` if sources agree or the API was probed, `medium` for one current source, `low` for
+an assumption. Refusals are better founded than permissions: for a host, "ok" often means only that no refusal is known.
 """
 
 import re

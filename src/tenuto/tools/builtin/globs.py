@@ -93,10 +93,7 @@ def _set_test(members: str, *, crosses_slash: bool) -> _Test:
 
 
 def path_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that matches paths with a glob; a glob without a slash is matched with the file name.
-
-    Raise `ValueError` for a pattern that `Glob` does not accept.
-    """
+    """Return a function that matches paths, or names if the glob has no slash. Raise `ValueError` as `Glob` does."""
     pattern = pattern.removeprefix("./")
     if "/" in pattern:
         return Glob(pattern).matches

@@ -350,10 +350,7 @@ def _write_budget(builder: BodyBuilder, display: dict[str, Any]) -> None:
 
 
 def _drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[str, Any]]:
-    """Drop server calls without a result, thinking at the end of a turn, and turns with only blank text.
-
-    The tool results of a user message move to its beginning. User messages that become adjacent are merged.
-    """
+    """Drop unanswered server calls, final thinking and blank turns; put results first; merge user messages."""
     messages = turns.messages
     result: list[dict[str, Any]] = []
     for message, place in zip(messages, turns.locations, strict=True):
@@ -415,10 +412,7 @@ def _drop_open_server_calls(content: list[Any], place: Location, builder: BodyBu
 
 
 def _disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], builder: BodyBuilder) -> None:
-    """Remove a thinking budget if the current run of tool calls did not begin with thinking.
-
-    Such calls come from another provider, or were made with thinking disabled.
-    """
+    """Remove a thinking budget if the current run of tool calls did not begin with thinking."""
     if builder.body["thinking"].get("type") != "enabled":
         return
     first: Any = ""

@@ -1,11 +1,9 @@
-"""Decode one choice of a reply into blocks, in the order of their arrival.
+"""Decode one choice of a reply into blocks, in the order of their arrival; inside one frame: reasoning, text, calls,
+audio, refusal.
 
-Inside one frame, and in a body that was not streamed, the order is reasoning, text, calls, audio, refusal. A block ends
-when a block of another kind begins. Calls, and reasoning with details, stay open until the choice ends, because more
-fragments of them may come.
-
-Fields that belong to no block stay in `_fields` (of the message) or `choice_fields` (next to the message). Fields that
-were null or empty stay there too, so that the message can be written exactly as it was received.
+A block ends when a block of another kind begins; calls, and reasoning with details, when the choice ends. Fields that
+belong to no block, and fields that are null or empty, stay in `_fields` (of the message) or `choice_fields` (next to
+it).
 """
 
 from collections import deque
@@ -95,14 +93,12 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
 
 
 class ToolCallsBuilder:
-    """Collect the calls of one choice, in the order in which they began.
+    """Collect the calls of one choice, in the order in which they began. A call stays open until its choice ends.
 
-    The `index` of a piece names its call. Hosts differ: some repeat the id and the name with every piece, omit the index,
-    give every call the index 0, send whole calls, or send arguments as an object or as null. A call stays open until its
-    choice ends, whatever the finish reason is.
-
-    The start event of a call is emitted when its id and name are known, or with the first piece of its arguments. An id
-    or a name that comes later is only in the finished block.
+    The `index` of a piece names its call. Hosts differ: some repeat the id and the name with every piece, omit the
+    index, give every call the index 0, send whole calls, or send arguments as an object or as null. A call starts when
+    its id and name are known, or with its first arguments; an id or a name that comes later is only in the finished
+    block.
     """
 
     def __init__(self, parts: ChoiceBuilder, make_id: Callable[[int], str], end_text: Callable[[], None]) -> None:

@@ -1,6 +1,4 @@
-"""Read and write parts of a message: elements of a content list, images, citations,
-reasoning in think tags and in `reasoning_details`.
-"""
+"""Read and write the parts of content lists, images, citations, think tags and `reasoning_details`."""
 
 import itertools
 from collections.abc import Iterable, Mapping

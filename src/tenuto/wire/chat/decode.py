@@ -222,10 +222,7 @@ class ChatDecoder(Decoder):
 
 
 def _take_delta(choice: Fields, *, whole: bool) -> Fields:
-    """Take the delta of a frame, or the message of a `whole` body, out of a choice.
-
-    Some hosts repeat each delta as `message` and `text`. Of the message, only fields that the delta lacks are used.
-    """
+    """Take the delta of a frame, or the message of a `whole` body. Of a repeated delta, only new fields are used."""
     first, second = ("message", "delta") if whole else ("delta", "message")
     if not is_object(choice.get(first)):
         return jsonio.members(choice.pop(second)) if is_object(choice.get(second)) else {}

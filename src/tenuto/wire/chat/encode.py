@@ -385,10 +385,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
 
 
 def _write_part(block: Block, form: bytes) -> str | Fields | Raw | None:
-    """Write a block of the content as text or as an element of a list; None for a block of another field.
-
-    `form` is `[]` or `{}` if the content was received as a list or an object.
-    """
+    """Write a block of the content (received in the form `[]`, `{}` or text); None for a block of another field."""
     if isinstance(block, Text):
         if not block.extra and form != b"[]":
             return block.text
@@ -428,10 +425,7 @@ class _FunctionCall(msgspec.Struct, gc=False):
 
 
 def _write_call(block: ToolUse, written: Fields, calls: list[Any], *, exact: bool) -> None:
-    """Add a call to `calls`: `exact` as received, otherwise with an id and with arguments that are a string.
-
-    The older `function_call` is a field of the message, `written`.
-    """
+    """Add a call to `calls`, the older form to `written`: `exact` as received, else with id and text arguments."""
     if not block.extra and not exact and block.kind == "function":  # most calls
         function = _Function(block.name, "{}" if block.args_missing else block.args)
         calls.append(_FunctionCall(block.id, "function", function))
@@ -456,10 +450,7 @@ def _write_call(block: ToolUse, written: Fields, calls: list[Any], *, exact: boo
 
 
 def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bool) -> Fields:
-    """Write the inner object of a call.
-
-    In `extra`, null as arguments means that they were null, any other value that they were an object.
-    """
+    """Write the inner object of a call. In `extra`, arguments that are null were null, any other were an object."""
     rest: Fields = dict(object_or_empty(extra)) if extra is not None else {}
     args_field = "input" if payload == "custom" else "arguments"
     args_form = rest.pop(args_field, None)
@@ -478,10 +469,8 @@ def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bo
 
 
 class AssistantWriter:
-    """Write the assistant messages of one request.
-
-    A policy applies: tokens are always sent, readable reasoning if the model's rule wants it, calls in the form that every
-    host accepts, and of the fields outside the blocks only those that the provider row lists.
+    """Write the assistant messages of one request: all tokens, readable reasoning if the model's rule wants it, calls
+    in the form that every host accepts, and of the fields outside the blocks those that the provider row lists.
     """
 
     def __init__(self, builder: BodyBuilder) -> None:
@@ -564,10 +553,7 @@ class AssistantWriter:
         return written
 
     def _sent_form(self, block: Block, place: Location, *, sends_reasoning: bool) -> Block | None:
-        """Return the form in which a block other than a call is sent. If it is not sent, record the loss.
-
-        Reasoning without a field gets the provider's own. Without refusals, a refusal becomes text.
-        """
+        """Return the form in which a block other than a call is sent; None, with a loss, if it is not sent."""
         if isinstance(block, Text | Refusal):
             if isinstance(block, Refusal) and not self._switches.refusals:
                 block = Text(block.text)

@@ -137,10 +137,7 @@ class _ContentsBuilder:
         self._turns.append(role, parts, location, joins=joins)
 
     def _skip_signatures(self, *, only_foreign: bool) -> None:
-        """Set `SKIP_SIGNATURE` on the unsigned first call of each content since the last user text.
-
-        `only_foreign`: not on calls that the target made.
-        """
+        """Sign the unsigned first call of each content since the last user text; if `only_foreign`, no own ones."""
         contents = self._turns.messages
         start = len(contents)
         while start and not _has_user_text(contents[start - 1]):

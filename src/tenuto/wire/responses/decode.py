@@ -1,12 +1,9 @@
 """Decode a Responses reply.
 
-State is indexed by `output_index`: an item's id may change from event to event, and indices may skip. The finished item
-(`response.output_item.done`) is authoritative. An item without that event is read from the last event, which repeats the
-whole output; no item is counted twice. Blocks have the order of the output, whatever arrived first.
-
-A reply ends with `response.completed` or `response.incomplete`; `response.failed` and `error` raise. A body with the
-status `queued` or `in_progress` (background mode) is not an error: its message is marked incomplete and has no stop
-reason. A compacted history (`response.compaction`) has no status, so no raw stop reason.
+State is indexed by `output_index`: an item's id may change from event to event. The finished item
+(`response.output_item.done`) is authoritative; an item without that event is read from the last event, which repeats
+the whole output. A body with the status `queued` or `in_progress` is an incomplete message; a compacted history
+(`response.compaction`) has no status.
 """
 
 import msgspec
@@ -129,10 +126,7 @@ class ResponsesDecoder(Decoder):
         self.record_once(("field", place), "unknown-field", place, jsonio.as_text(value)[:200])
 
     def _find_index(self, event: Fields, item: Fields | None = None) -> int:
-        """Return the index of the item that an event names, or contains as `item`.
-
-        Without one, it is the index of the last item; for an `item`, the next free one.
-        """
+        """Return the index of the item that an event names, or has as `item`: else the last, or the next free one."""
         index = _read_index(event.get("output_index"))
         if index is None:
             index = self._output.find_index(event.get("item_id") if item is None else item.get("id"))

@@ -427,10 +427,7 @@ class ReplayedTurns:
     def _drop_unpaired(
         self, placed_items: list[tuple[Location, _Item]], reasoning_count: int
     ) -> list[tuple[Location, _Item]]:
-        """Omit reasoning that the server would refuse; if any is missing, omit all ids.
-
-        `reasoning_count` includes reasoning that was omitted earlier.
-        """
+        """Omit reasoning that the server would refuse; if any of `reasoning_count` is missing, omit all ids."""
         reasoning = {i for i, (_, item) in enumerate(placed_items) if _text(item, "type") == "reasoning"}
         last = max(set(range(len(placed_items))) - reasoning, default=-1)
         sendable: list[tuple[Location, _Item]] = []

@@ -1,7 +1,5 @@
-"""The output list of a reply while it streams.
-
-An item is finished once: by its own event, or by the list that the last event repeats. The finished form counts. Where
-its deltas differ from it, a `Loss` says so.
+"""The output list of a reply while it streams. An item is finished once: by its own event, or by the list that the last
+event repeats. The finished form counts; where its deltas differ from it, a `Loss` says so.
 """
 
 import bisect

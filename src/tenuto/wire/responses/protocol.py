@@ -1,7 +1,4 @@
-"""The Responses wire format: the delta events, and tables of event and item types.
-
-A reply is a list of items. A message item contains parts, each of which becomes a block; every other item is one block.
-"""
+"""The delta events of Responses, and tables of event and item types. Each part of a message item becomes a block."""
 
 from typing import Annotated
 
@@ -104,9 +101,8 @@ CLIENT_CALLS: dict[str, tuple[str, str]] = {
     "mcp_approval_request": ("arguments", "text"),
     "tool_search_call": ("arguments", "json"),
 }
-"""Calls that the caller runs: the field that holds the input, and whether that is a string or another JSON value.
-
-A shell or a tool search may also run at the provider: a field of the item decides.
+"""Calls that the caller runs: the field with the input, and whether it is a string or another JSON value. A shell or a
+tool search may also run at the provider: a field of the item decides.
 """
 
 INPUTS = CLIENT_CALLS | {
