@@ -161,8 +161,6 @@ class Attempt:
             return TimedOut(f"no data for {timeouts.read:g} s")
         return TimedOut(f"no {'event' if self.status else 'response'} within {timeouts.event:g} s")
 
-    # --- the head -----------------------------------------------------------------------------------------------------
-
     async def send(self, endpoint: Endpoint, wire: WireRequest) -> None:
         """Send a request and wait for the head of the response."""
         content_type = {"content-type": "application/json"} if wire.body else {}
@@ -212,8 +210,6 @@ class Attempt:
             error.add_note(f"the body of the error is longer than {MAX_ERROR} bytes; the rest was not read")
         raise error
 
-    # --- the body -----------------------------------------------------------------------------------------------------
-
     async def read(self) -> bytes:
         """Return the next bytes of the body; empty at the end. Raise `ProtocolError` beyond `max_size`."""
         reply = self._reply
@@ -253,8 +249,6 @@ class Attempt:
             reply.close()
             if self._unlogged:
                 self._log_bytes(b"")
-
-    # --- secrets ------------------------------------------------------------------------------------------------------
 
     def annotate(self, error: LLMError) -> None:
         """Add provider and request id to an error, and redact the keys that it quotes."""

@@ -172,9 +172,6 @@ class _Fetcher(msgspec.Struct):
         raise _refuse(url, f"it is larger than {LIMIT} bytes")
 
 
-# --- URLs -------------------------------------------------------------------------------------------------------------
-
-
 def _refuse(url: str, reason: str) -> FetchRefused:
     return FetchRefused(f"{safe_url(url)[:200]}: {reason}")
 
@@ -205,9 +202,6 @@ def _check_url(url: str) -> str:
         raise _refuse(url, f"{bare} is not a public address: it is not fetched")
     netloc = (f"[{host}]" if ":" in host else host) + (f":{port}" if port is not None else "")
     return parts._replace(netloc=netloc, fragment="").geturl()
-
-
-# --- content ----------------------------------------------------------------------------------------------------------
 
 
 def _fill(block: Media, data: bytes, content_type: str) -> Media:

@@ -112,9 +112,6 @@ def build_request(model: str, messages: MessageInput, parameters: Mapping[str, o
     return msgspec.structs.replace(ChatRequest(model=model, messages=whole), **values)
 
 
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-
 def to_messages(messages: MessageInput) -> tuple[Message, ...]:
     """Return messages in any form, adjacent tool results as one. Raise `TranscriptError` or `TypeError`."""
     if isinstance(messages, str):
@@ -186,9 +183,6 @@ def check_newest(transcript: Sequence[Message]) -> None:
         raise TranscriptError("the newest message is empty: give a text, an image or another content")
 
 
-# --- tools ------------------------------------------------------------------------------------------------------------
-
-
 def to_tools(tools: Tools | None) -> tuple[ToolDefinition | ServerTool, ...]:
     """Return tools in any form as definitions. Raise `TypeError`, or `ValueError` for an invalid or duplicate one."""
     if tools is None:
@@ -239,9 +233,6 @@ def _parse_tool(document: Mapping[str, Any], path: str) -> ToolDefinition:
         return msgspec.convert({**known, "kind": kind, "options": options}, ToolDefinition)
     except msgspec.ValidationError as exc:
         raise ValueError(f"{path}: {exc}") from None
-
-
-# --- parameters -------------------------------------------------------------------------------------------------------
 
 
 def _suggestion(name: str) -> str:

@@ -85,9 +85,6 @@ def _non_empty(**fields: Any) -> JsonObject:
     return {key: value for key, value in fields.items() if value}
 
 
-# --- parts ------------------------------------------------------------------------------------------------------------
-
-
 def camel_case(name: str) -> str:
     """Return a name in camelCase: `start_index` is `startIndex`."""
     first, *others = name.split("_")

@@ -315,9 +315,6 @@ def _call_id(block: Block) -> str | None:
     return block.id if isinstance(block, ToolUse) else None
 
 
-# --- codecs -----------------------------------------------------------------------------------------------------------
-
-
 class _NativeCodec(ReasoningCodec):
     dialect: Dialect
     field: str  # the field of a message that has the native list

@@ -139,9 +139,6 @@ def _check_stored(
     return msgspec.structs.replace(lease, head=head)
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 def read(driver: Driver, row: SessionRow, after: int, upto: int) -> list[Entry]:
     """Return the entries after `after`, up to `upto`. Raise `StoreCorrupt` or, for an earlier version, `StoreError`."""
     rows = list(rows_of(driver, row, after, upto))

@@ -385,9 +385,6 @@ class PostgresDriver:
         """Do nothing: the server does it."""
 
 
-# --- URLs -------------------------------------------------------------------------------------------------------------
-
-
 def _parse_url(url: str) -> tuple[str, dict[str, str]]:
     """Return the schema and the connection parameters of a URL. A URL has a secret, which errors must not contain."""
     address, _, query = url.partition("?")

@@ -145,9 +145,6 @@ def meta_of(stored: bytes) -> SessionMeta:
         raise StoreCorrupt(f"the summary of a session cannot be read: {exc}; restore a backup") from exc
 
 
-# --- the holder -------------------------------------------------------------------------------------------------------
-
-
 def is_held(row: SessionRow, now: int, engine: Engine) -> bool:
     """Return whether a live process holds a session. Its lock in the directory that this process uses decides, so that
     a step of the clock does not end a lease; otherwise the time decides.

@@ -173,9 +173,6 @@ async def _call_in_thread(function: Callable[[], Any], context: ToolContext) -> 
     return value
 
 
-# --- outcomes ---------------------------------------------------------------------------------------------------------
-
-
 Detail: TypeAlias = Literal[
     "", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled", "hook"
 ]

@@ -77,9 +77,6 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
         }
 
 
-# --- docstrings -------------------------------------------------------------------------------------------------------
-
-
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     """Return the description of the function and those of its parameters (Google, NumPy or Sphinx style)."""
     lines = inspect.cleandoc(text or "").splitlines()
@@ -140,9 +137,6 @@ def _sphinx_items(lines: list[str]) -> Iterator[tuple[str, str]]:
             yield name, field[3]
         elif line.strip():
             yield name, line
-
-
-# --- signatures -------------------------------------------------------------------------------------------------------
 
 
 def type_origin(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -216,9 +210,6 @@ def _to_property(schema: dict[str, Any], parameter: Parameter, description: str)
         with contextlib.suppress(TypeError, jsonio.JsonError):
             written["default"] = jsonio.parse(jsonio.encode(parameter.default))
     return written
-
-
-# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def parse_arguments(signature: Signature, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:

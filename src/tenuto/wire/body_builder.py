@@ -239,9 +239,6 @@ class TurnList:
         self.empty_turn = None
 
 
-# --- URLs -------------------------------------------------------------------------------------------------------------
-
-
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"  # compiled on first use: most dialects have no model names in URLs
 
 

@@ -135,8 +135,7 @@ class _RequestFitter:
                 self._change("parameter-refused", name, repr(value), "leave it out", **{name: None})
         names = [name for name in self._traits.exclusive if getattr(self.request, name, None) is not None]
         for name in names[1:]:
-            detail, remedy = f"not together with {names[0]}", "set one of them"
-            self._change("parameter-refused", name, detail, remedy, **{name: None})
+            self._change("parameter-refused", name, f"not together with {names[0]}", "set one of them", **{name: None})
 
     def fit_tool_choice(self) -> None:
         request, traits = self.request, self._traits

@@ -102,8 +102,6 @@ class Decoder(ABC):
         """Whether every choice has ended, and only the usage may still follow."""
         return self.ended
 
-    # --- for the client ---------------------------------------------------------------------------------------------------
-
     def feed(self, chunk: bytes) -> list[StreamEvent]:
         """Read the next bytes and return the events that they complete. After an `ErrorEvent` nothing is read."""
         if self.error is None:

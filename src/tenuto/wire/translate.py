@@ -40,32 +40,15 @@ from tenuto.wire.rawjson import NULL, extra_fields_or_empty, is_null, is_object,
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
 _RETURNS = "it is sent again when the session returns to its issuer"
 
-LOSS_EFFECTS: dict[str, LossEffect] = {
-    # blocks that the target did not issue
-    "foreign-token": "stripped",
-    "foreign-fields": "stripped",
-    "foreign-citations": "translated",
-    "citations-translated": "translated",
-    "foreign-reasoning": "dropped",
-    "reasoning-noted": "translated",
-    "reasoning-inlined": "translated",
-    "custom-tool": "translated",
-    "foreign-call": "translated",
-    "code-translated": "translated",
-    "stand-in": "translated",
-    "foreign-block": "dropped",
-    # messages and calls (`adapt`)
-    "call-id-mapped": "translated",
-    "open-call": "translated",
-    "orphan-result": "dropped",
-    "incomplete-turn": "dropped",
-    "left-out": "dropped",
-    "item-id": "stripped",
-    "calls-last": "translated",
-    "first-turn": "translated",
-    "bridged-turn": "translated",
-    "prefill-refused": "dropped",
+_EFFECTS: dict[LossEffect, str] = {
+    "stripped": "foreign-token foreign-fields item-id",
+    "translated": """
+        foreign-citations citations-translated reasoning-noted reasoning-inlined custom-tool foreign-call code-translated
+        stand-in call-id-mapped open-call calls-last first-turn bridged-turn
+    """,
+    "dropped": "foreign-reasoning foreign-block orphan-result incomplete-turn left-out prefill-refused",
 }
+LOSS_EFFECTS = {kind: effect for effect, kinds in _EFFECTS.items() for kind in kinds.split()}
 """What each kind of loss does to the block or message at its place."""
 
 MAX_TEXT = 200  # characters of a call or a result in a placeholder

@@ -183,9 +183,6 @@ def _error_name(error: Exception) -> str:
     return type(error).__name__ + (f" ({status})" if status else "")
 
 
-# --- deadline ---------------------------------------------------------------------------------------------------------
-
-
 @handles(*ALL_OPERATIONS)
 class Timeout(msgspec.Struct, frozen=True):
     """Wait at most `seconds` for a complete reply, then raise `TimedOut`.

@@ -101,8 +101,6 @@ class AnthropicDecoder(Decoder):
         usage = self._usage if self.ended else protocol.USAGE_TABLE.read(self._usage_fields)[0]
         return self.make_response([Choice(message)], usage, jsonio.object_text(self._usage_fields))
 
-    # --- frames -------------------------------------------------------------------------------------------------------
-
     def _read_frame(self, name: bytes, data: bytes) -> None:
         if data.strip() in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some gateways add it
             return
@@ -150,8 +148,6 @@ class AnthropicDecoder(Decoder):
         for field, value in unknown:
             self.record_once((kind, field), "unknown-field", kind, f"{field}: {jsonio.as_text(value)[:_SHOWN]}")
 
-    # --- the message --------------------------------------------------------------------------------------------------
-
     def _start_message(self, message: Fields) -> None:
         if self._started:
             self.record_loss("restarted", "stream", f"the provider started the reply again: {self.id} is discarded")
@@ -193,8 +189,6 @@ class AnthropicDecoder(Decoder):
                 if value != NULL or name not in self._usage_fields:
                     self._usage_fields[name] = value
 
-    # --- blocks -------------------------------------------------------------------------------------------------------
-
     def _start_block(self, index: int, block: Block) -> None:
         if isinstance(block, Text | Reasoning) and block.text:
             slot = self._builder.start(msgspec.structs.replace(block, text=""))
@@ -229,8 +223,6 @@ class AnthropicDecoder(Decoder):
             assert isinstance(slot.block, Text)
             slot.extra().pop("citations", None)  # the empty list or null of the start frame
             slot.block = msgspec.structs.replace(slot.block, citations=(*slot.block.citations, *citations))
-
-    # --- deltas -------------------------------------------------------------------------------------------------------
 
     def _read_delta(self, index: int, raw: Raw) -> None:
         """Apply a delta to its block. A delta for another type of block is a loss: as an extra field it would be refused."""

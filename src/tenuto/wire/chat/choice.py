@@ -188,8 +188,7 @@ class ToolCallsBuilder:
         merge_fields(call.payload_fields, payload.items())
         name = jsonio.text_of(raw_name)
         if call.name and name not in ("", call.name):
-            place = f"choices[{self._parts.choice}]"
-            self._parts.record_loss("renamed-call", place, f"{call.name} became {name}")
+            self._parts.record_loss("renamed-call", f"choices[{self._parts.choice}]", f"{call.name} became {name}")
         elif name:
             call.name = name
             call.payload_fields.pop("name", None)
@@ -345,8 +344,6 @@ class ChoiceDecoder:
     def _record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
         self.parts.record_loss(kind, f"choices[{self.parts.choice}].{place}", detail, remedy)
 
-    # --- reasoning ----------------------------------------------------------------------------------------------------
-
     def read_reasoning(self, reasoning_content: Value, reasoning: Value, details: Value) -> None:
         """Read the reasoning of a delta. If two fields have the same text, show one and store the other."""
         slot, text = self.reasoning_slot, reasoning_content
@@ -423,8 +420,6 @@ class ChoiceDecoder:
         self._reasoning_field = ""
         extra = extra or thinking.extra()
         self.parts.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
-
-    # --- content ------------------------------------------------------------------------------------------------------
 
     def read_content(self, content: Value) -> None:
         """Read content: a text, a list of elements, or an object, which is structured output."""
@@ -529,8 +524,6 @@ class ChoiceDecoder:
         self._annotations_used = len(self._annotations)
         return (*read_annotations(annotations), *sources)
 
-    # --- other fields -------------------------------------------------------------------------------------------------
-
     def _read_field(self, name: str, raw: Raw) -> bool:
         """Read one of `_OTHER_FIELDS`; return whether a block holds it."""
         value = _parse(raw)
@@ -587,8 +580,6 @@ class ChoiceDecoder:
                 self._logprobs.setdefault(name, []).extend(jsonio.elements(fields.pop(name)))
             raw = Raw(jsonio.encode(fields))
         merge_fields(self.choice_fields, (("logprobs", raw),))
-
-    # --- the end ------------------------------------------------------------------------------------------------------
 
     def finish(self, raw: Raw) -> None:
         """Read the finish reason. A later one replaces an earlier one."""

@@ -117,9 +117,6 @@ def write_image(block: Image) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}
 
 
-# --- citations --------------------------------------------------------------------------------------------------------
-
-
 def read_annotations(annotations: Iterable[Raw]) -> list[UrlCitation]:
     """Read the `url_citation` annotations of a message; skip the others."""
     citations = []

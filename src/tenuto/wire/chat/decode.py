@@ -144,8 +144,6 @@ class ChatDecoder(Decoder):
         raw_usage = jsonio.as_text(self._raw_usage) if self._raw_usage is not None else ""
         return self.make_response(choices, self._usage, raw_usage, self._fields.text(), self._usage_losses)
 
-    # --- a frame, field by field --------------------------------------------------------------------------------------
-
     def _read_fields(self, fields: Fields, error: LLMError | None, *, whole: bool) -> None:
         """Read the fields of a frame, or of a `whole` body; then raise the error that the frame contains."""
         raw_choices = fields.pop("choices", NULL)

@@ -224,8 +224,7 @@ class _MessageListBuilder:
             if isinstance(part, Text | Document) and part.text:
                 texts.append(part.text)
             elif not isinstance(part, Text):
-                remedy = "describe it in a text"
-                self._builder.record_loss("unsupported-content", where, _describe(part), remedy)
+                self._builder.record_loss("unsupported-content", where, _describe(part), "describe it in a text")
         return "\n".join(texts)
 
     def _join_leading_system(self, messages: list[Fields]) -> list[Fields]:
@@ -256,8 +255,6 @@ class _MessageListBuilder:
             before |= {**message, "content": joined}
             self._builder.replace_node(message, before)
         return result
-
-    # --- parts --------------------------------------------------------------------------------------------------------
 
     def _record_unsent_fields(self, parts: Iterable[tuple[Location, Content]], *, sends_hints: bool = True) -> None:
         """Record the cache hints and the fields of documents that the request cannot contain."""
@@ -408,9 +405,6 @@ def _join_parts(parts: list[Any], form: bytes) -> str | Raw | list[Any]:
     return "".join(texts)
 
 
-# --- calls ------------------------------------------------------------------------------------------------------------
-
-
 class _Function(msgspec.Struct, gc=False):
     name: str
     arguments: str
@@ -533,15 +527,14 @@ class AssistantWriter:
         content = _join_parts(parts, form) if parts else None
         written["content"] = content or (None if self._switches.null_content else "")
         needs_field = self._switches.empty_reasoning and self._reasoning_field != "content"
-        if needs_field and sends_reasoning and message.has_tool_calls():
-            has_reasoning = not written.keys().isdisjoint(_REASONING_FIELDS)
-            written |= {} if has_reasoning else {self._reasoning_field: ""}
-        if function_call:
-            written |= function_call
-        if calls:
-            written["tool_calls"] = calls
-        if others:
-            written |= others
+        if (
+            needs_field
+            and sends_reasoning
+            and message.has_tool_calls()
+            and written.keys().isdisjoint(_REASONING_FIELDS)
+        ):
+            written[self._reasoning_field] = ""
+        written |= {**function_call, **({"tool_calls": calls} if calls else {}), **others}
         if len(written) == 2 and not content:
             self._builder.record_loss("empty-message", place, "an assistant message with nothing to send")
             return None

@@ -51,8 +51,7 @@ def set_thinking(builder: BodyBuilder, switches: ChatSwitches) -> None:
     if effort == "none" and toggle and "none" not in (traits.efforts or ()):
         is_on, effort = False, None
     elif effort not in (None, "none") and not effort_field and toggle:
-        detail = f"{effort} became on: this model has no degrees of effort"
-        builder.record_loss("effort-degree", "effort", detail)
+        builder.record_loss("effort-degree", "effort", f"{effort} became on: this model has no degrees of effort")
         is_on, effort = True, None
     elif is_on is False and effort is None and not toggle and effort_field and has_none:
         is_on, effort = None, "none"

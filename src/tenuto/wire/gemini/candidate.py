@@ -119,9 +119,6 @@ def _join_strings(value: Any) -> Any:
     return value
 
 
-# --- call arguments that arrive value by value ------------------------------------------------------------------------
-
-
 Json = dict[str, Any]
 # a stored document has no URI, only the name of its store
 _URI_FIELDS = ("uri", "sourceUri", "source_uri", "imageUri", "documentName", "fileSearchStore", "file_search_store")

@@ -295,9 +295,6 @@ def _drop_from(fields: Wire, prefix: str) -> Wire:
     }
 
 
-# --- parameters -------------------------------------------------------------------------------------------------------
-
-
 def write_options(builder: BodyBuilder) -> None:
     """Write all parameters; one that Gemini does not have becomes a `Loss`."""
     request = builder.request
@@ -317,8 +314,7 @@ def write_options(builder: BodyBuilder) -> None:
         remedy = "name a `cachedContent` in `extra_body`; Gemini caches prefixes by itself"
         builder.record_unsupported("cache", remedy=remedy)
     if request.parallel_tool_calls is False:
-        remedy = "answer the first call and send the request again"
-        builder.record_unsupported("parallel_tool_calls", remedy=remedy)
+        builder.record_unsupported("parallel_tool_calls", remedy="answer the first call and send the request again")
 
 
 def _sampling(request: ChatRequest) -> Wire:

@@ -54,8 +54,6 @@ class ResponsesDecoder(Decoder):
         self._speech: BlockSlot | None = None  # the slot of the speech, which belongs to no item
         self._transcript: list[str] = []
 
-    # --- frames -------------------------------------------------------------------------------------------------------
-
     def frame(self, name: bytes, data: bytes) -> None:
         try:
             event = _decode_delta(data)
@@ -134,8 +132,6 @@ class ResponsesDecoder(Decoder):
             index = next(reversed(self._items), 0) if item is None else len(self._items)
         return index
 
-    # --- content ------------------------------------------------------------------------------------------------------
-
     def _read_delta(self, type: str, fields: Fields, text_field: str) -> protocol.DeltaEvent:
         for name in sorted(fields.keys() - _DELTA_FIELDS - {text_field, "name"}):
             self._record_unknown_field(name, fields[name])
@@ -199,8 +195,6 @@ class ResponsesDecoder(Decoder):
         else:
             self._transcript.append(delta)
             self._parts.emit(self._speech, TranscriptDelta(delta))
-
-    # --- the response object ------------------------------------------------------------------------------------------
 
     def body(self, data: bytes) -> None:
         """Read a body without streaming: the response object that ends a stream."""
@@ -271,8 +265,6 @@ class ResponsesDecoder(Decoder):
         if Refusal in types:
             return "content_filter"
         return "tool_calls" if ToolUse in types else "stop"
-
-    # --- the reply ----------------------------------------------------------------------------------------------------
 
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply. Of the other fields, the message has `incomplete_details`."""

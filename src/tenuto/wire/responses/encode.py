@@ -23,19 +23,10 @@ from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, w
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
 _Item = dict[str, Any]
-_PARAMETERS = {
-    "max_tokens": "max_output_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_logprobs": "top_logprobs",
-    "user": "safety_identifier",
-    "service_tier": "service_tier",
-}
-"""Parameters of a request, and their names in this dialect."""
+_PARAMETERS = ("max_tokens", "temperature", "top_p", "top_logprobs", "user", "service_tier")
+_RENAMED = {"max_tokens": "max_output_tokens", "user": "safety_identifier"}
 _SERVER_TOOLS = {"code_execution": "code_interpreter"}
-_UNSUPPORTED_TOOLS = frozenset(
-    {"web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor"}
-)
+_UNSUPPORTED_TOOLS = ("web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor")
 
 
 def verbatim(message: AssistantMessage) -> list[dict[str, Any]]:
@@ -61,7 +52,7 @@ def encode(builder: BodyBuilder) -> WireRequest:
         body["reasoning"] = reasoning
     if text := _write_text_options(request):
         body["text"] = text
-    body.update({_PARAMETERS[name]: value for name, value in set_parameters(request, _PARAMETERS)})
+    body.update({_RENAMED.get(name, name): value for name, value in set_parameters(request, _PARAMETERS)})
     if request.stream:
         body["stream"] = True
     _record_unsupported(builder)
@@ -264,37 +255,34 @@ def write_result(
     The output of a function has no error flag: the text of a failed call begins with "Error:". Outputs that can express a
     failure (the status of a patch, the exit code of a shell, an approval) receive `is_error`.
     """
-    call_type = call_types.get(result.tool_use_id, "")
-    item: dict[str, Any]
-    if call_type == "computer_call":
-        item = {"type": "computer_call_output", "output": _write_screenshot(builder, result, place)}
-    elif call_type == "local_shell_call":
-        item = {"type": "local_shell_call_output", "output": _text_only(builder, result, place)}
-    elif call_type == "shell_call":
-        text = _text_only(builder, result, place)
-        outcome = {"type": "exit", "exit_code": int(result.is_error)}
-        output: list[Any] = raw_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
-        item = {"type": "shell_call_output", "output": output}
-    elif call_type == "apply_patch_call":
-        status = "failed" if result.is_error else "completed"
-        item = {"type": "apply_patch_call_output", "status": status, "output": _text_only(builder, result, place)}
-    elif call_type == "tool_search_call":
-        tools = raw_list(_text_only(builder, result, place))
-        if tools is None:
-            detail = "the result of a tool search must be a list of tools"
-            builder.record_loss("unsupported-content", place, detail, "return a JSON array")
-        item = {"type": "tool_search_output", "execution": "client", "status": "completed", "tools": tools or []}
-    elif call_type == "mcp_approval_request":
-        item = {"type": "mcp_approval_response", "approve": not result.is_error}
+    call_type = call_types.get(result.tool_use_id, "function_call")
+    if call_type == "mcp_approval_request":
+        item: dict[str, Any] = {"type": "mcp_approval_response", "approve": not result.is_error}
         if reason := _text_only(builder, result, place):
             item["reason"] = reason
         return {**item, **extra_fields(result.extra), "approval_request_id": result.tool_use_id}
-    else:
+    item = {"type": f"{call_type}_output"}
+    if call_type == "computer_call":
+        item["output"] = _write_screenshot(builder, result, place)
+    elif call_type in ("function_call", "custom_tool_call"):
         content = result.content
         if result.is_error:
             content = error_text(content) if isinstance(content, str) else (Text("Error:"), *content)
-        type = "custom_tool_call_output" if call_type == "custom_tool_call" else "function_call_output"
-        item = {"type": type, "output": _write_content(builder, content, place)}
+        item["output"] = _write_content(builder, content, place)
+    else:
+        text = _text_only(builder, result, place)
+        if call_type == "apply_patch_call":
+            item["status"] = "failed" if result.is_error else "completed"
+        item["output"] = text
+        if call_type == "shell_call":
+            outcome = {"type": "exit", "exit_code": int(result.is_error)}
+            item["output"] = raw_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
+        elif call_type == "tool_search_call":
+            tools = raw_list(text)
+            if tools is None:
+                detail = "the result of a tool search must be a list of tools"
+                builder.record_loss("unsupported-content", place, detail, "return a JSON array")
+            item = {"type": "tool_search_output", "execution": "client", "status": "completed", "tools": tools or []}
     item |= {**extra_fields(result.extra), "call_id": result.tool_use_id}
     if call_type == "local_shell_call":
         item["id"] = result.tool_use_id
@@ -361,10 +349,9 @@ class ReplayedTurns:
         items = [item for _, item in placed_items]
         if self._switches.calls_last:
             calls = [item for item in items if _text(item, "type") in CLIENT_CALLS]
-            ordered = [item for item in items if _text(item, "type") not in CLIENT_CALLS] + calls
+            ordered = sorted(items, key=lambda item: _text(item, "type") in CLIENT_CALLS)
             if ordered != items:
-                detail = f"{len(calls)} calls moved to the end of their turn"
-                self._builder.record_loss("calls-last", place, detail)
+                self._builder.record_loss("calls-last", place, f"{len(calls)} calls moved to the end of their turn")
             return ordered
         return items
 

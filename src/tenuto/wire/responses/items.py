@@ -197,9 +197,6 @@ def _read_server_call(type: str, fields: Fields, meta: OpenAiMeta) -> ServerTool
     return ServerToolUse(id, name, args, kind=type, meta=meta, extra=jsonio.object_text(fields))
 
 
-# --- to the wire ------------------------------------------------------------------------------------------------------
-
-
 def group_by_item(blocks: Iterable[Block]) -> list[list[Block]]:
     groups: list[list[Block]] = []
     for block in blocks:
