@@ -237,7 +237,12 @@ class Decoder(ABC):
             self.record_once(("changed", name), "changed-field", name, f"{old} became {new} within one reply")
 
     def parse_object(self, data: bytes, *, ended: bool) -> FrameFields | None:
-        """Read the object in a frame. An unreadable frame is an error, or a loss after the reply has `ended`."""
+        """Read the object in a frame; None for an empty frame, and for `[DONE]`, which some hosts add to any dialect.
+
+        An unreadable frame is an error, or a loss after the reply has `ended`.
+        """
+        if data.strip() in (b"", b"[DONE]"):
+            return None
         try:
             return FrameFields(jsonio.members(data))
         except jsonio.JsonError as exc:

@@ -102,8 +102,6 @@ class AnthropicDecoder(Decoder):
         return self.make_response([Choice(message)], usage, jsonio.object_text(self._usage_fields))
 
     def _read_frame(self, name: bytes, data: bytes) -> None:
-        if data.strip() in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some gateways add it
-            return
         fields = self.parse_object(data, ended=self.ended)
         if fields is None:
             return

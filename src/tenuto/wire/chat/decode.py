@@ -93,12 +93,8 @@ class ChatDecoder(Decoder):
     def _read_frame(self, name: bytes, data: bytes, envelope: tuple[object, ...] | None) -> None:
         """Read a frame field by field: the first, the last, or one with rare fields."""
         self._envelope = envelope
-        text = data.strip()
-        if text == b"[DONE]":
+        if data.strip() == b"[DONE]":
             self.ended = True
-            return
-        if not text:
-            return
         fields = self.parse_object(data, ended=self.only_usage_missing)
         if fields is None:
             return

@@ -487,7 +487,8 @@ class AssistantWriter:
         calls: list[Any] = []
         function_call: Fields = {}
         others: Fields = {}
-        sent: list[tuple[int, Block]] = []
+        placed: list[tuple[int, object, str]] = []  # the index of each block, and the object or field that has it
+        in_content: list[int] = []
         withheld_count = 0
         for index, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
@@ -495,32 +496,37 @@ class AssistantWriter:
                     self.call_names[block.id] = block.name
                 if block.extra and "function_call" in extra_fields(block.extra):
                     self.function_calls.add(block.id)
+                count = len(calls)
                 _write_call(block, function_call, calls, exact=False)
-                if self._builder.trace:
-                    sent.append((index, block))
+                placed.append((index, calls[-1], "") if len(calls) > count else (index, written, "function_call"))
                 continue
             other = self._sent_form(block, Location(place.message, index), sends_reasoning=sends_reasoning)
             if other is None:
                 withheld_count += isinstance(block, Reasoning) and bool(block.text)
                 continue
-            sent.append((index, other))
             if isinstance(other, Opaque) and _list_of(other) == "tool_calls":
                 calls.append(to_raw(other.raw))
+                placed.append((index, calls[-1], ""))
             elif isinstance(other, Refusal):
                 others["refusal"] = others.get("refusal", "") + other.text
+                placed.append((index, written, "refusal"))
             elif isinstance(other, Audio):
+                placed.append((index, written, "audio"))
                 if "audio" in others:
                     detail, remedy = f"audio {other.id}", "a message can refer to one audio reply"
                     self._builder.record_loss("unsupported-content", place, detail, remedy)
                 others.setdefault("audio", {"id": other.id})
             elif (part := _write_part(other, form)) is not None:
                 parts.append(part)
+                in_content.append(index)
             if isinstance(other, Reasoning):  # with details, its text is a copy, and is not sent
                 field = _field_of(other)
                 if details := _details(other):
                     written.setdefault("reasoning_details", []).extend(details)
+                    placed.append((index, details[0], ""))
                 elif field not in ("think", "content") and sends_reasoning:
                     written[field] = written.get(field, "") + other.text
+                    placed.append((index, written, field))
         if withheld_count:
             detail, remedy = f"{withheld_count} blocks", "the model does not take reasoning in this turn"
             self._builder.record_loss("reasoning-withheld", place, detail, remedy)
@@ -542,7 +548,11 @@ class AssistantWriter:
             if name in extra:
                 written.setdefault(name, extra[name])
         if self._builder.trace:
-            self._place_blocks(written, sent, place)
+            nodes = content if isinstance(content, list) else [written] * len(parts)
+            field = "" if isinstance(content, list) else "content"
+            placed += ((index, node, field) for index, node in zip(in_content, nodes, strict=True))
+            for index, node, field in placed:
+                self._builder.place(Location(place.message, index), node, field)
         return written
 
     def _sent_form(self, block: Block, place: Location, *, sends_reasoning: bool) -> Block | None:
@@ -567,27 +577,3 @@ class AssistantWriter:
         remedy = "this dialect cannot send such a block back"
         self._builder.record_loss("unsupported-block", place, type(block).__name__, remedy)
         return None
-
-    def _place_blocks(self, written: Fields, sent: list[tuple[int, Block]], place: Location) -> None:
-        """Note where each block is: in a list of the message, or in one of its fields."""
-        content = written["content"]
-        parts = iter(content if isinstance(content, list) else ())
-        calls = iter(written.get("tool_calls", ()))
-        for at, block in sent:
-            node: object = written
-            field = ""
-            if isinstance(block, ToolUse) and "function_call" in extra_fields(block.extra):
-                field = "function_call"
-            elif isinstance(block, ToolUse) or (isinstance(block, Opaque) and _list_of(block) == "tool_calls"):
-                node = next(calls)
-            elif isinstance(block, Audio | Refusal):
-                field = "audio" if isinstance(block, Audio) else "refusal"
-            elif isinstance(block, Reasoning) and (details := _details(block)):
-                node = next(raw for raw in written["reasoning_details"] if raw == details[0])
-            elif isinstance(block, Reasoning) and _field_of(block) not in ("think", "content"):
-                field = _field_of(block)
-            elif isinstance(content, list):
-                node = next(parts)
-            else:
-                field = "content"
-            self._builder.place(Location(place.message, at), node, field)

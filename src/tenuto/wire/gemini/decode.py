@@ -104,9 +104,7 @@ class GeminiDecoder(Decoder):
     def _on_chunk(self, data: bytes) -> None:
         """Read any chunk, or an array of chunks."""
         data = data.strip()
-        if data in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some hosts add it
-            return
-        if data[:1] == b"[":
+        if data[:1] == b"[" and data != b"[DONE]":
             for item in jsonio.elements(data):
                 self._on_chunk(bytes(item))
             return

@@ -72,8 +72,6 @@ class ResponsesDecoder(Decoder):
 
     def _on_event(self, name: bytes, data: bytes) -> None:
         """Read any event. Deltas come here if they have unknown fields, lone surrogates, or no index."""
-        if data.strip() in (b"", b"[DONE]"):
-            return
         fields = self.parse_object(data, ended=self.ended)
         if fields is None:
             return
