@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from msgspec import Raw, Struct
 
 from tenuto.core import jsonio
@@ -17,7 +18,7 @@ from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.loss import Location, Loss, Placement
 from tenuto.core.messages import AssistantMessage, Content
 from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
 from tenuto.errors import UnsupportedModel
 
 T = TypeVar("T")
@@ -115,6 +116,17 @@ class BodyBuilder:
         """Record the `Loss` of an assistant message that has no content, and so is not sent."""
         if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
             self.record_loss("empty-message", location, "an assistant message without content is left out")
+
+    @staticmethod
+    def tool_fields(tool: ToolDefinition) -> dict[str, Any]:
+        """Return the name of a tool, and its description if it has one."""
+        return {"name": tool.name, **({"description": tool.description} if tool.description else {})}
+
+    @staticmethod
+    def schema_fields(output: JsonSchema) -> dict[str, Any]:
+        """Return the name and the schema of a response format, and its other fields that are set."""
+        fields = {**msgspec.structs.asdict(output), "description": output.description or None}
+        return {name: fields[name] for name in ("name", "schema", "strict", "description") if fields[name] is not None}
 
     def schema_of(self, tool: ToolDefinition) -> dict[str, Any] | None:
         """Return the schema of the arguments for a dialect without free text input, which is a `Loss`."""

@@ -13,7 +13,6 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.wire.decoder import Decoder
-from tenuto.wire.framing import Framing
 from tenuto.wire.rawjson import Fields
 
 if TYPE_CHECKING:
@@ -96,11 +95,6 @@ class Codec(msgspec.Struct, frozen=True, kw_only=True):
     """The format of this dialect's reasoning in `reasoning_details`; empty: the reply names it."""
     encrypts_reasoning: bool = False
     """Reasoning can be continued only in this dialect, not in the provider's chat dialect."""
-
-    @property
-    def framing(self) -> type[Framing]:
-        """The reader that splits the bytes of a response into frames."""
-        return self.decoder.framing
 
 
 _MODULES: dict[str, str] = {

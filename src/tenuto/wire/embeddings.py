@@ -209,10 +209,8 @@ def _write_contents(builder: BodyBuilder, request: EmbedRequest, batch: Batch) -
         builder.body["content"] = {"role": "user", "parts": [{"text": batch.texts[0]}]}
         builder.set_if_given(embedContentConfig=options or None)
         return builder.finish(f"{model_path(target.model)}:embedContent")
-    contents = [
-        {"model": model_resource(target.model), "content": {"parts": [{"text": text}]}, **options}
-        for text in batch.texts
-    ]
+    model = model_resource(target.model)
+    contents = [{"model": model, "content": {"parts": [{"text": text}]}, **options} for text in batch.texts]
     if len(contents) == 1:
         builder.body.update(contents[0])
         return builder.finish(f"{model_path(target.model)}:embedContent")
@@ -238,10 +236,8 @@ def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> E
 
 
 def _read_predict(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-    entries = [
-        object_or_empty(jsonio.members(entry).get("embeddings"))
-        for entry in read_optional_list(fields.get("predictions"))
-    ]
+    predictions = read_optional_list(fields.get("predictions"))
+    entries = [object_or_empty(jsonio.members(entry).get("embeddings")) for entry in predictions]
     statistics = [object_or_empty(entry.get("statistics")) for entry in entries]
     tokens = sum_counts([read_count(item.get("token_count")) for item in statistics])
     vectors = tuple(read_vector(entry.get("values"), packed) for entry in entries)

@@ -43,8 +43,8 @@ _RETURNS = "it is sent again when the session returns to its issuer"
 _EFFECTS: dict[LossEffect, str] = {
     "stripped": "foreign-token foreign-fields item-id",
     "translated": """
-        foreign-citations citations-translated reasoning-noted reasoning-inlined custom-tool foreign-call code-translated
-        stand-in call-id-mapped open-call calls-last first-turn bridged-turn
+        foreign-citations citations-translated reasoning-noted reasoning-inlined custom-tool foreign-call
+        code-translated stand-in call-id-mapped open-call calls-last first-turn bridged-turn
     """,
     "dropped": "foreign-reasoning foreign-block orphan-result incomplete-turn left-out prefill-refused",
 }
@@ -239,13 +239,10 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
     if isinstance(block, ServerToolUse):
         if block.name not in _CODE:
             return ()
-        code = (
-            block.args if block.kind.endswith("_call") else text_or_empty(extra_fields_or_empty(block.args).get("code"))
-        )
-        outputs = _outputs(block)
-        logs = (
-            text_or_empty(jsonio.members(output).get("logs")) for output in list_or_empty(outputs) if is_object(output)
-        )
+        is_plain, outputs = block.kind.endswith("_call"), _outputs(block)
+        code = block.args if is_plain else text_or_empty(extra_fields_or_empty(block.args).get("code"))
+        objects = filter(is_object, list_or_empty(outputs))
+        logs = (text_or_empty(jsonio.members(output).get("logs")) for output in objects)
         result = () if outputs is None else (CodeResult("OUTCOME_OK", "\n".join(logs)),)
         return (CodeExecution(code, "PYTHON"), *result) if code else ()
     fields = extra_fields_or_empty(block.content) if block.kind == "code_execution_tool_result" else {}

@@ -77,9 +77,7 @@ def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict
         remedy = "set `type` and `options` to this provider's own names"
         builder.record_loss("unsupported-tool", "tools", tool.kind, remedy)
         return None
-    fields: dict[str, Any] = {"name": tool.name}
-    if tool.description:
-        fields["description"] = tool.description
+    fields = builder.tool_fields(tool)
     if tool.kind == "function":
         fields["parameters"] = tool.parameters if tool.parameters is not None else _NO_PARAMETERS
         if tool.strict is not None and builder.target.provider.chat.strict_tools:
@@ -170,10 +168,9 @@ class _MessageListBuilder:
             content = message.content
         else:
             content = parts = self._write_parts(list(self._builder.accepted_parts(message.content, place)))
-            if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
-                text = parts[0]["text"]
-                if isinstance(text, str):  # not one that the caller set in the extra fields
-                    content = text
+            only = parts[0] if len(parts) == 1 and isinstance(parts[0], dict) else {}
+            if only.keys() == {"type", "text"} and isinstance(only["text"], str):  # else a caller's own extra field
+                content = only["text"]
         if isinstance(content, str):
             is_empty = not content
             if self._builder.trace:
@@ -196,11 +193,7 @@ class _MessageListBuilder:
         fields: Fields = {"role": "tool", "tool_call_id": id}
         if id in self._assistant.function_calls:
             fields = {"role": "function", "name": names[id]}
-        content: str | list[Any]
-        if isinstance(result.content, str):
-            content = result.content
-        else:
-            content = self._result_content(result.content, Location(place.message, index), is_error=result.is_error)
+        content = self._result_content(result.content, Location(place.message, index), is_error=result.is_error)
         fields["content"] = error_text(content) if result.is_error and isinstance(content, str) else content
         if self._switches.name_on_tool_message and id in names:
             fields.setdefault("name", names[id])
@@ -210,8 +203,12 @@ class _MessageListBuilder:
             self._builder.place(Location(place.message, index), fields)
         return fields
 
-    def _result_content(self, content: tuple[Content, ...], place: Location, *, is_error: bool) -> str | list[Any]:
-        """Write the parts of a tool result: a text, or parts if the provider takes images there."""
+    def _result_content(
+        self, content: str | tuple[Content, ...], place: Location, *, is_error: bool
+    ) -> str | list[Any]:
+        """Write the content of a tool result: a text, or parts if the provider takes images there."""
+        if isinstance(content, str):
+            return content
         parts = list(self._builder.accepted_parts(content, place))
         if self._switches.images_in_results and any(isinstance(part, Image) for _, part in parts):
             if is_error:
@@ -532,13 +529,8 @@ class AssistantWriter:
             self._builder.record_loss("reasoning-withheld", place, detail, remedy)
         content = _join_parts(parts, form) if parts else None
         written["content"] = content or (None if self._switches.null_content else "")
-        needs_field = self._switches.empty_reasoning and self._reasoning_field != "content"
-        if (
-            needs_field
-            and sends_reasoning
-            and message.has_tool_calls()
-            and written.keys().isdisjoint(_REASONING_FIELDS)
-        ):
+        needs_field = self._switches.empty_reasoning and self._reasoning_field != "content" and sends_reasoning
+        if needs_field and message.has_tool_calls() and written.keys().isdisjoint(_REASONING_FIELDS):
             written[self._reasoning_field] = ""
         written |= {**function_call, **({"tool_calls": calls} if calls else {}), **others}
         if len(written) == 2 and not content:

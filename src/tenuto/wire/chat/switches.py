@@ -154,10 +154,7 @@ def set_response_format(builder: BodyBuilder, output: ResponseFormat, switches: 
         builder.body["response_format"] = {"type": "json_object"}
         builder.record_loss("dropped-schema", "response_format", output.name, "describe the JSON in the prompt")
     else:
-        schema: Fields = {"name": output.name, "schema": output.schema, "strict": output.strict}
-        schema["description"] = output.description or None
-        schema = {name: value for name, value in schema.items() if value is not None}
-        builder.body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        builder.body["response_format"] = {"type": "json_schema", "json_schema": builder.schema_fields(output)}
 
 
 def make_cache_control(cache: str) -> dict[str, str]:

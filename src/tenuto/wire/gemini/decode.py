@@ -114,9 +114,8 @@ class GeminiDecoder(Decoder):
         fields = protocol.to_camel_case(members, protocol.CHUNK_FIELDS)
         if not is_null(fields.get("error")):
             raise classify_error(data)
-        self._set_identity(
-            jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None))
-        )
+        id, model = (jsonio.text_of(fields.pop(name, None)) for name in ("responseId", "modelVersion"))
+        self._set_identity(id, model)
         self._set_usage(bytes(fields.pop("usageMetadata", NULL)))
         for item in read_optional_list(fields.pop("candidates", None)):
             self._on_candidate(protocol.to_camel_case(jsonio.members(item), protocol.CANDIDATE_FIELDS))

@@ -105,10 +105,8 @@ class _ContentsBuilder:
             case AssistantMessage():
                 self._flush_results()
                 is_own = message.origin is not None and self._issued(message.origin)
-                parts = self._builder.write_all(
-                    with_locations(message.blocks, location),
-                    lambda block, place: self._write_block(block, place, is_own=is_own),
-                )
+                blocks = with_locations(message.blocks, location)
+                parts = self._builder.write_all(blocks, lambda *block: self._write_block(*block, is_own=is_own))
                 if is_own:
                     self._own_calls |= {id(part) for part in parts if isinstance(part, dict) and "functionCall" in part}
                 if not parts:
@@ -398,9 +396,7 @@ def _write_tools(builder: BodyBuilder) -> None:
 
 def _function(builder: BodyBuilder, tool: ToolDefinition) -> Wire:
     place = f"tools[{tool.name}]"
-    function: Wire = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
+    function = builder.tool_fields(tool)
     schema = builder.schema_of(tool)
     if schema is not None and builder.target.provider.gemini.json_schema:
         function["parametersJsonSchema"] = schema

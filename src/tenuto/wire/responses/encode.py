@@ -50,7 +50,7 @@ def encode(builder: BodyBuilder) -> WireRequest:
     _set_tools(builder)
     if reasoning := _write_reasoning(builder):
         body["reasoning"] = reasoning
-    if text := _write_text_options(request):
+    if text := _write_text_options(builder):
         body["text"] = text
     body.update({_RENAMED.get(name, name): value for name, value in set_parameters(request, _PARAMETERS)})
     if request.stream:
@@ -99,15 +99,11 @@ def _write_reasoning(builder: BodyBuilder) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _write_text_options(request: ChatRequest) -> dict[str, Any]:
-    format = request.response_format
+def _write_text_options(builder: BodyBuilder) -> dict[str, Any]:
+    request, format = builder.request, builder.request.response_format
     fields: dict[str, Any] = {}
     if isinstance(format, JsonSchema):
-        fields["format"] = {"type": "json_schema", "name": format.name, "schema": format.schema}
-        if format.strict is not None:
-            fields["format"]["strict"] = format.strict
-        if format.description:
-            fields["format"]["description"] = format.description
+        fields["format"] = {"type": "json_schema", **builder.schema_fields(format)}
     elif format is not None:
         fields["format"] = {"type": format}
     if request.verbosity is not None:
@@ -120,7 +116,7 @@ def _set_tools(builder: BodyBuilder) -> None:
     tools: list[dict[str, Any]] = []
     for i, tool in enumerate(request.tools):
         if isinstance(tool, ToolDefinition):
-            tools.append(_write_tool(tool))
+            tools.append(_write_tool(builder, tool))
         elif fields := _write_server_tool(builder, tool, f"tools[{i}]"):
             tools.append(fields)
     if tools:
@@ -133,10 +129,8 @@ def _set_tools(builder: BodyBuilder) -> None:
         builder.record_unsupported("container", remedy="add the tool code_execution")
 
 
-def _write_tool(tool: ToolDefinition) -> dict[str, Any]:
-    fields: dict[str, Any] = {"type": tool.kind, "name": tool.name}
-    if tool.description:
-        fields["description"] = tool.description
+def _write_tool(builder: BodyBuilder, tool: ToolDefinition) -> dict[str, Any]:
+    fields = {"type": tool.kind, **builder.tool_fields(tool)}
     if tool.kind == "function":
         fields["parameters"] = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
         fields["strict"] = bool(tool.strict)  # the server's default is true
