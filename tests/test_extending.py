@@ -180,8 +180,8 @@ CODEC = Codec(name=DIALECT, decoder=ToyDecoder, encode=_encode, verbatim=lambda 
 
 
 def test_codec_has_framing_of_its_decoder():
-    assert CODEC.framing is NdjsonReader
-    assert codecs.codec_for("gemini").framing is FrameReader
+    assert CODEC.decoder.framing is NdjsonReader
+    assert codecs.codec_for("gemini").decoder.framing is FrameReader
 
 
 @pytest.fixture

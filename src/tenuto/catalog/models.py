@@ -16,8 +16,7 @@ from tenuto.catalog.provider_rows import ROWS
 from tenuto.core.provider import Dialect, ModelTraits
 
 _MAKERS = frozenset(row.name for row in ROWS if not row.hosts_others)
-_FREE = frozenset(row.name for row in ROWS if row.auth == "none")
-"""Local servers: without a key there is no bill."""
+_FREE = frozenset(row.name for row in ROWS if row.auth == "none")  # local servers: without a key there is no bill
 _FREE_PRICE = Price(input=Decimal(0), output=Decimal(0), source="doc", as_of=AS_OF, notes="runs on your machine")
 _OWN_MODULE = ("anthropic", "openai", "google", "sim")
 """Providers whose rows are a module of their own, so that a request loads no other rows."""
@@ -32,10 +31,7 @@ def model_traits(provider: str, model: str) -> ModelTraits:
 
 
 def traits_for_dialect(traits: ModelTraits, dialect: Dialect) -> ModelTraits:
-    """Return the traits of a model in a dialect that may not be its vendor's.
-
-    Thinking modes that the dialect does not have become an effort if the model accepts one, else nothing.
-    """
+    """Return the traits in a dialect: a thinking mode that it does not have becomes an effort, or nothing."""
     if dialect not in _THINKING_MODES or _THINKING_MODES[dialect] & set(traits.thinking):
         return traits
     if traits.efforts:

@@ -6,8 +6,7 @@ import msgspec
 
 from tenuto.catalog.providers import PROVIDERS
 
-_TABLE = ("name", "dialect", "base_url", "retired", "key_env", "bearer_env")
-"""The fields that the table shows."""
+_TABLE = ("name", "dialect", "base_url", "retired", "key_env", "bearer_env")  # the fields that the table shows
 _INTRODUCTION = """\
 # Providers
 

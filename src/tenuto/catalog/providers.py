@@ -163,10 +163,7 @@ def base_url(target: Target) -> str:
 
 
 def fingerprint(row: Provider | str, base_url: str, key: str) -> str:
-    """Return 16 hex digits that identify an account without revealing its key or URL.
-
-    Tokens of a simulator are valid at any URL, so its providers take the place of the URL.
-    """
+    """Return 16 hex digits that identify an account without revealing its key or URL; a simulator counts at any URL."""
     name = row if isinstance(row, str) else row.name
     if isinstance(row, Provider) and row.plays:
         base_url = ",".join(row.plays)

@@ -31,12 +31,9 @@ E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 _POLL = 0.2 if sys.platform == "win32" else None
 """Windows: Ctrl-C does not interrupt a wait without a timeout, so waits are repeated."""
-_CANCEL_GRACE = 5.0
-"""Seconds that a cancelled coroutine may take to close its connection."""
-_CLOSE_GRACE = 1.0
-"""Seconds that a call may take to end by itself when its client is closed."""
-_MAX_AHEAD = 4096
-"""The number of events that may wait for the reader before the loop stops reading."""
+_CANCEL_GRACE = 5.0  # seconds that a cancelled coroutine may take to close its connection
+_CLOSE_GRACE = 1.0  # seconds that a call may take to end by itself when its client is closed
+_MAX_AHEAD = 4096  # the number of events that may wait for the reader before the loop stops reading
 
 
 class Submitted(Generic[T]):
@@ -116,10 +113,7 @@ class BackgroundLoop:
         self.closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result.
-
-        An interrupt cancels the coroutine and is raised after it has ended; a second interrupt is raised at once.
-        """
+        """Run a coroutine to its end. An interrupt cancels it and is raised after its end, a second one at once."""
         submitted = self.submit(coroutine)
         while True:
             try:
@@ -163,10 +157,7 @@ class BackgroundLoop:
         return ConnectionFailed(f"the {self._owner.lower()} was closed", retryable=False)
 
     def close(self) -> None:
-        """Close the owner, stop the loop and wait for its thread. Running calls fail.
-
-        Raise the error of the close.
-        """
+        """Close the owner, stop the loop, wait for its thread and raise the error of the close. Running calls fail."""
         with self._lock:
             self.closed = True
         if self._loop is not None and self._finalizer is not None and self._finalizer.detach() is not None:

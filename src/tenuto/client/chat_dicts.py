@@ -122,10 +122,7 @@ def parse_message(document: Mapping[str, Any], index: int, calls: dict[str, Tool
 
 
 def _parse_result(fields: _Fields, calls: dict[str, ToolUse], *, has_id: bool) -> ToolResult:
-    """Read a tool result. A `name` that repeats the name of the call is dropped.
-
-    A result of the role `function` has no id: it belongs to the first call of the last reply with its name.
-    """
+    """Read a tool result. The role `function` has no id: it is for the first call of its name in the last reply."""
     id = fields.take("tool_call_id")
     if has_id:
         if not id:

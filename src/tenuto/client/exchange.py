@@ -26,21 +26,15 @@ MAX_STREAM = 256 * 1024 * 1024
 MAX_ERROR = 256 * 1024
 USER_AGENT = "tenuto/0.1"
 
-_MAX_INFLATED = 256 * 1024
-"""The maximum number of bytes that are decompressed at a time."""
-_MAX_MESSAGE = 2000
-"""The maximum number of characters of an error message: a server may respond with a whole page."""
+_MAX_INFLATED = 256 * 1024  # the maximum number of bytes that are decompressed at a time
+_MAX_MESSAGE = 2000  # the maximum number of characters of an error message: a server may respond with a whole page
 _MAX_LOSSES = 5
-_MAX_DETAIL = 100
-"""The number of characters of one loss in a message."""
-_MAX_REMEMBERED = 1000
-"""The number of losses that are remembered in order to report them once."""
-_END_WAIT = 0.25
-"""Seconds to wait for the end of a complete stream, so that its connection can be used again."""
+_MAX_DETAIL = 100  # the number of characters of one loss in a message
+_MAX_REMEMBERED = 1000  # the number of losses that are remembered in order to report them once
+_END_WAIT = 0.25  # seconds to wait for the end of a complete stream, so that its connection can be used again
 _SEPARATORS = str.maketrans(dict.fromkeys(';,="', " "))
 """Characters between the parts of a header's value, besides space."""
-_MIN_SECRET = 8
-"""Shorter parts are not redacted: they would match in any text."""
+_MIN_SECRET = 8  # shorter parts are not redacted: they would match in any text
 
 log = logging.getLogger("tenuto")
 
@@ -127,14 +121,10 @@ class Attempt:
         self.end_left: float | None = None
         """Seconds to wait for the rest of the stream, whatever arrives, after the answer is complete."""
         self.max_size = MAX_REPLY
-        self.status = 0
-        """The status of the response; 0 before it arrives."""
-        self.headers: Mapping[str, str] = {}
-        """The headers of the response without the keys that it quotes."""
-        self.request_id: str | None = None
-        """The provider's id of the request."""
-        self.raw: bytes | None = None
-        """The body of a response that was not streamed."""
+        self.status = 0  # the status of the response; 0 before it arrives
+        self.headers: Mapping[str, str] = {}  # the headers of the response without the keys that it quotes
+        self.request_id: str | None = None  # the provider's id of the request
+        self.raw: bytes | None = None  # the body of a response that was not streamed
 
     async def wait(self, operation: Awaitable[T]) -> T:
         """Await an operation. If a deadline passes, cancel it and raise `TimedOut` or `StreamIdleAfterEnd`."""
@@ -170,8 +160,6 @@ class Attempt:
         if limit == "read":
             return TimedOut(f"no data for {timeouts.read:g} s")
         return TimedOut(f"no {'event' if self.status else 'response'} within {timeouts.event:g} s")
-
-    # --- the head -----------------------------------------------------------------------------------------------------
 
     async def send(self, endpoint: Endpoint, wire: WireRequest) -> None:
         """Send a request and wait for the head of the response."""
@@ -222,8 +210,6 @@ class Attempt:
             error.add_note(f"the body of the error is longer than {MAX_ERROR} bytes; the rest was not read")
         raise error
 
-    # --- the body -----------------------------------------------------------------------------------------------------
-
     async def read(self) -> bytes:
         """Return the next bytes of the body; empty at the end. Raise `ProtocolError` beyond `max_size`."""
         reply = self._reply
@@ -264,8 +250,6 @@ class Attempt:
             if self._unlogged:
                 self._log_bytes(b"")
 
-    # --- secrets ------------------------------------------------------------------------------------------------------
-
     def annotate(self, error: LLMError) -> None:
         """Add provider and request id to an error, and redact the keys that it quotes."""
         error.provider = error.provider or self._provider
@@ -287,10 +271,7 @@ class Attempt:
         return data
 
     def _log_bytes(self, chunk: bytes) -> None:
-        """Log received bytes. An empty chunk is the end.
-
-        One byte less than the longest secret has is held back: the next chunk may have the rest of the secret.
-        """
+        """Log received bytes; empty is the end. Less than a secret is held back: its rest may follow."""
         data = self.redact_bytes(self._unlogged + chunk)
         end = len(data) - (len(self._secrets[0].encode()) - 1 if self._secrets and chunk else 0)
         while 0 < end < len(data) and data[end] & 0xC0 == 0x80:  # do not split a character
@@ -301,10 +282,7 @@ class Attempt:
 
 
 def protect_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the headers with names in lower case and a masked `repr` of their secrets, and the parts of these secrets.
-
-    The parts must not be shown anywhere. The longest is the first.
-    """
+    """Return the headers in lower case with a masked `repr`, and the parts of their secrets, the longest first."""
     protected = {name.lower(): Secret(value) if is_secret(name) else value for name, value in headers.items()}
     secrets = [value.translate(_SEPARATORS) for value in protected.values() if isinstance(value, Secret)]
     parts = {Secret(part) for secret in secrets for part in secret.split() if len(part) >= _MIN_SECRET}

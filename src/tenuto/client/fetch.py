@@ -1,8 +1,8 @@
 """Fetch the content of blocks that name a URL, if the caller asks for it.
 
-By default a URL is sent to the provider, which reads it. Here the client reads it, and the URL may be hostile. So each
-redirect is checked before it is followed, no key or cookie is sent, the number of redirects and bytes is limited, and the
-content must have the type of the block. Only the transport knows which IP address a name has: `is_public` is its guard.
+The URL may be hostile, so each redirect is checked, no key or cookie is sent, the number of redirects and bytes is
+limited, and the content must have the type of the block. The transport knows the IP address of a name: `is_public` is
+its guard.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ _CLOSED = tuple(
     )
 )
 """Networks that `is_global` accepts, at least in some versions of Python, and that must not be fetched."""
-_ISATAP = 0x00005EFE
-"""The third quarter of an IPv6 address whose last quarter is an IPv4 address."""
+_ISATAP = 0x00005EFE  # the third quarter of an IPv6 address whose last quarter is an IPv4 address
 
 _HEADERS = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "tenuto"}
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -173,9 +172,6 @@ class _Fetcher(msgspec.Struct):
         raise _refuse(url, f"it is larger than {LIMIT} bytes")
 
 
-# --- URLs -------------------------------------------------------------------------------------------------------------
-
-
 def _refuse(url: str, reason: str) -> FetchRefused:
     return FetchRefused(f"{safe_url(url)[:200]}: {reason}")
 
@@ -206,9 +202,6 @@ def _check_url(url: str) -> str:
         raise _refuse(url, f"{bare} is not a public address: it is not fetched")
     netloc = (f"[{host}]" if ":" in host else host) + (f":{port}" if port is not None else "")
     return parts._replace(netloc=netloc, fragment="").geturl()
-
-
-# --- content ----------------------------------------------------------------------------------------------------------
 
 
 def _fill(block: Media, data: bytes, content_type: str) -> Media:

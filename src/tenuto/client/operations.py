@@ -1,7 +1,4 @@
-"""Operations other than chat: embeddings in batches, token counts, lists of models in pages.
-
-The caller passes `run`, which sends one `OperationCall` through the middleware and returns its result.
-"""
+"""Embeddings in batches, token counts, lists of models in pages. `run` sends one call through the middleware."""
 
 from __future__ import annotations
 

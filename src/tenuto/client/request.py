@@ -89,10 +89,7 @@ def build_checked_request(
 
 
 def build_request(model: str, messages: MessageInput, parameters: Mapping[str, object] | ChatParameters) -> ChatRequest:
-    """Return a request. Parameters that are None count as absent.
-
-    Raise `TypeError` for an unknown parameter, with the name that was probably meant, and `ValueError` for a wrong value.
-    """
+    """Return a request; None means absent. Raise `TypeError` for an unknown name, `ValueError` for a wrong value."""
     if not isinstance(model, str):
         raise TypeError(f"model: expected provider/model, a string, got {type(model).__name__}")
     given = {name: value for name, value in parameters.items() if value is not None}
@@ -115,14 +112,8 @@ def build_request(model: str, messages: MessageInput, parameters: Mapping[str, o
     return msgspec.structs.replace(ChatRequest(model=model, messages=whole), **values)
 
 
-# --- messages ---------------------------------------------------------------------------------------------------------
-
-
 def to_messages(messages: MessageInput) -> tuple[Message, ...]:
-    """Return messages in any form as a tuple. Adjacent tool results become one message.
-
-    Raise `TranscriptError` for an invalid dictionary, with its path, and `TypeError` for a value of another type.
-    """
+    """Return messages in any form, adjacent tool results as one. Raise `TranscriptError` or `TypeError`."""
     if isinstance(messages, str):
         return (UserMessage(messages),)
     if isinstance(messages, Transcript):
@@ -167,10 +158,7 @@ def _wrong_type(item: object) -> str:
 
 
 def check_open_calls(messages: Iterable[Message]) -> None:
-    """Raise `TranscriptError` if tool calls have no result.
-
-    Calls of an incomplete reply do not count, nor calls that the provider allows to be answered in a later turn.
-    """
+    """Raise `TranscriptError` if tool calls of a complete reply have no result, unless a later turn may answer them."""
     complete = tuple(m for m in messages if not (isinstance(m, AssistantMessage) and m.incomplete))
     calls = Transcript(complete).open_calls()
     if not calls:
@@ -195,14 +183,8 @@ def check_newest(transcript: Sequence[Message]) -> None:
         raise TranscriptError("the newest message is empty: give a text, an image or another content")
 
 
-# --- tools ------------------------------------------------------------------------------------------------------------
-
-
 def to_tools(tools: Tools | None) -> tuple[ToolDefinition | ServerTool, ...]:
-    """Return tools in any form as definitions.
-
-    Raise `TypeError` for a value that is not a tool, and `ValueError` for an invalid dictionary or a duplicate name.
-    """
+    """Return tools in any form as definitions. Raise `TypeError`, or `ValueError` for an invalid or duplicate one."""
     if tools is None:
         return ()
     if isinstance(tools, str | bytes | Mapping) or not (isinstance(tools, Iterable) or hasattr(tools, "definitions")):
@@ -251,9 +233,6 @@ def _parse_tool(document: Mapping[str, Any], path: str) -> ToolDefinition:
         return msgspec.convert({**known, "kind": kind, "options": options}, ToolDefinition)
     except msgspec.ValidationError as exc:
         raise ValueError(f"{path}: {exc}") from None
-
-
-# --- parameters -------------------------------------------------------------------------------------------------------
 
 
 def _suggestion(name: str) -> str:

@@ -35,8 +35,7 @@ _HEADERS = {
 }
 """The header for each value of `Provider.auth`."""
 
-_MAX_TARGETS = 1000
-"""The number of model names whose targets are cached."""
+_MAX_TARGETS = 1000  # the number of model names whose targets are cached
 
 _PLACEHOLDER = r"\{(\w+)\}"
 
@@ -79,8 +78,7 @@ class Router:
         self._default = default_provider
         self._keys: dict[str, Key] = {}
         self._custom: dict[str, Provider] = {}
-        self._explicit_urls: set[str] = set()
-        """Names of the providers whose base URL the caller passed."""
+        self._explicit_urls: set[str] = set()  # names of the providers whose base URL the caller passed
         self._simulator_url = ""
         self._simulator: LocalSimulator | None = None
         self._targets: dict[str, Target] = {}
@@ -130,10 +128,7 @@ class Router:
             await self.endpoint(target, {name.lower() for name in headers})
 
     async def endpoint(self, target: Target, header_names: Collection[str]) -> Endpoint:
-        """Return the endpoint of a target. `header_names` are the caller's headers: one of them may contain the key.
-
-        Raise `MissingKey`, which names the variable, `TenutoError` for an incomplete URL, or `NetworkForbidden`.
-        """
+        """Return the endpoint. Raise `MissingKey` (unless `header_names` has it), `NetworkForbidden`, `TenutoError`."""
         from urllib.parse import quote, urlsplit
 
         from tenuto.catalog import fingerprint
@@ -214,10 +209,7 @@ class Router:
     # --- keys ---------------------------------------------------------------------------------------------------------
 
     async def _key(self, row: Provider, written_url: str, *, simulated: bool) -> tuple[str, str]:
-        """Return the key, empty without one, and the name of its header.
-
-        A simulator gets the key that was passed as a string, else one that is made up.
-        """
+        """Return the key, empty without one, and the name of its header. A simulator gets a key that is made up."""
         key, header = self._keys.get(row.name, ""), _HEADERS[row.auth]
         if simulated:
             key = key if isinstance(key, str) and key else "made-up" if row.auth != "none" else ""
@@ -383,10 +375,7 @@ def _host(url: str) -> str:
 
 
 class LocalSimulator:
-    """Find the simulator: at the URL that was passed, of an override, at `TENUTO_SIM_URL`, or in a thread.
-
-    `greeting` is for the simulator in this process (see `Simulator`).
-    """
+    """Find the simulator: at the passed URL, of an override, at `TENUTO_SIM_URL`, or in a thread (`greeting`)."""
 
     def __init__(self, url: str = "", greeting: str = "") -> None:
         self._url = url

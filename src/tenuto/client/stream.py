@@ -45,10 +45,7 @@ _SLICE = 16 * 1024
 
 
 class ClientCall(msgspec.Struct, eq=False):
-    """One call with all of its attempts: a chat, or another operation, which `handler` sends.
-
-    `calls` contains it while it runs. The last event is `MessageDone`, or `OperationDone` of another operation.
-    """
+    """One call with all of its attempts: a chat, or an operation that `handler` sends. `calls` has it while it runs."""
 
     sender: Sender
     _request: AnyRequest

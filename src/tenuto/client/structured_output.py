@@ -96,10 +96,7 @@ def takes_schemas(target: Target) -> bool:
 
 
 def output_request(output_type: Any, *, native: bool) -> tuple[JsonSchema | None, str]:
-    """Return the `response_format` for a type, or None and a system prompt.
-
-    Raise `TypeError` for a type without a schema.
-    """
+    """Return the `response_format`, or None and a system prompt. Raise `TypeError` for a type without schema."""
     request = _OutputParser(output_type, native=native).add_to(ChatRequest(model="", messages=()))
     form = request.response_format
     return (form if isinstance(form, JsonSchema) else None), "".join(map(str, request.transcript))

@@ -1,6 +1,5 @@
-"""The synchronous client: `AsyncClient` on an event loop in a background thread.
+"""The synchronous client: each method runs the coroutine of `AsyncClient` on an event loop in a background thread.
 
-Each method runs the coroutine of the same name. Any thread may call, also one with a running event loop (a notebook).
 Ctrl-C cancels the request and is raised when its connection is closed.
 """
 

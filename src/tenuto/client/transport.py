@@ -24,8 +24,7 @@ from tenuto.client.routing import check_network
 from tenuto.errors import ConnectionFailed, FetchRefused, LLMError, ProtocolError, TimedOut
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-_MAX_BYTES_BODY = 1 << 20
-"""A larger body is passed to aiohttp as a file: aiohttp warns about large bytes."""
+_MAX_BYTES_BODY = 1 << 20  # a larger body is passed to aiohttp as a file: aiohttp warns about large bytes
 
 _TRANSPORTS: weakref.WeakSet[AiohttpTransport] = weakref.WeakSet()
 _INHERITED: list[object] = []

@@ -1,7 +1,4 @@
-"""Read the content of image, audio and document blocks from files and bytes.
-
-The type that the bytes show wins over the file name, so that an image with a wrong extension is sent with its real type.
-"""
+"""Read the content of media blocks from files and bytes. The type that the bytes show wins over the file name."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
 """Read and write JSON without changing the text that a provider wrote.
 
-msgspec does the work; the standard library takes over for documents that msgspec cannot read (lone surrogates, numbers
-beyond a double), so that everything that can be received can be stored and read back identical.
-
-* A value that we do not interpret stays JSON text (`str` or `msgspec.Raw`), so `1.10` stays `1.10`.
-* Lone surrogates survive as escapes; two adjacent halves become one character.
-* An unreadable document and a value that JSON cannot express raise `JsonError`.
-* Nesting deeper than `MAX_DEPTH` raises `JsonError` before it can exhaust the stack.
+msgspec does the work; the standard library takes over for lone surrogates and numbers beyond a double, so that
+everything that can be received can be stored and read back identical. A value that we do not interpret stays JSON text
+(`str` or `msgspec.Raw`): `1.10` stays `1.10`. Lone surrogates survive as escapes. Any failure, and nesting deeper than
+`MAX_DEPTH`, raises `JsonError`.
 """
 
 import json
@@ -57,10 +54,7 @@ _plain = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_finite, 
 
 
 def check_depth(data: bytes | str | Raw) -> bytes:
-    """Return the text as bytes; raise `JsonError` if it nests deeper than `MAX_DEPTH`.
-
-    Shorter texts than `MAX_DEPTH` need no check.
-    """
+    """Return the text as bytes; raise `JsonError` if it nests deeper than `MAX_DEPTH`, as no shorter text can."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return raw

@@ -1,7 +1,4 @@
-"""Messages of a conversation, the origin of their tokens, and usage.
-
-An assistant message has no usage: usage is part of the response.
-"""
+"""Messages of a conversation, the origin of their tokens, and usage, which is part of the response."""
 
 from __future__ import annotations
 

@@ -62,10 +62,7 @@ class NextRequest:
         return next((seq for seq, reply in self._replies.items() if reply is message), 0)
 
     def request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
-        """Build the request, with the tools of the configuration unless `tools` is passed.
-
-        Raise `ConfigurationError` for a session without configuration, or with an unknown parameter.
-        """
+        """Build the request. Raise `ConfigurationError` without configuration, or for an unknown parameter."""
         config = self.configured
         if config is None:
             raise ConfigurationError("the session has no configuration: no request was made in it")

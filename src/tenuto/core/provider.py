@@ -9,6 +9,10 @@ from tenuto.core.loss import Loss, Placement
 Dialect: TypeAlias = Literal["anthropic-messages", "openai-responses", "openai-chat", "gemini"]
 Passback: TypeAlias = Literal["never", "tool_turns", "always"]
 """The assistant messages whose reasoning is sent back as text: none, those with tool calls, all."""
+ThinkingMode: TypeAlias = Literal[
+    "adaptive", "budget", "disabled", "between_tools", "effort", "level", "toggle", "always", "none"
+]
+EffortName: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
 
 
 class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -228,12 +232,11 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The maximum number of tokens of input and output together."""
     max_output: int | None = None
     """The maximum number of output tokens."""
-    thinking: tuple[str, ...] = ()
-    """The thinking modes: `adaptive`, `budget`, `disabled`, `between_tools`, `effort`, `level`, `toggle`, `always`,
-    `none`. Empty: unknown."""
-    efforts: tuple[str, ...] | None = None
+    thinking: tuple[ThinkingMode, ...] = ()
+    """The thinking modes; empty: unknown."""
+    efforts: tuple[EffortName, ...] | None = None
     """The efforts that the model accepts; None: unknown."""
-    effort_default: str = ""
+    effort_default: EffortName | Literal[""] = ""
     """The effort that the server assumes."""
     thinking_default: Literal["no", "yes", "always", ""] = ""
     """Whether the model thinks if the request does not say."""
@@ -271,7 +274,7 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The field for the limit of output tokens; empty: as the provider's row says."""
     budget: tuple[int, int] | None = None
     """The bounds of the number of thinking tokens; 0 may turn thinking off, too."""
-    effort_when_off: str = ""
+    effort_when_off: EffortName | Literal[""] = ""
     """The highest effort that is accepted with thinking turned off."""
     refuses: tuple[str, ...] = ()
     """Request parameters that the model refuses or ignores."""
@@ -327,7 +330,7 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """URLs of the documentation."""
     as_of: str = ""
     """The day (ISO) on which the row was last checked."""
-    confidence: str = ""
+    confidence: Literal["high", "medium", "low", ""] = ""
     """How sure the row is, such as `high` or `low`."""
     notes: str = ""
     """Remarks for a reader of the row."""

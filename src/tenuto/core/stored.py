@@ -1,17 +1,11 @@
 """The stored JSON form of values. An earlier version writes back all fields that a later version has added.
 
-Blocks are tagged `block_type`, tokens `provider`, messages `role`, citations `type`; fields with their default value are
-left out. A document with exactly our own fields is read by one typed decode. Any other is read member by member:
-
-* a block of an unknown type, or with invalid fields, becomes `Opaque` without a dialect; a token `OpaqueMeta`; a citation
-  `OtherCitation`; a journal payload `UnknownPayload`; an inbox item `UnknownItem`;
-* an unknown field, or an optional field with an invalid value, goes into `unknown_fields` of its value.
-
-All of them are written back where they were. A block may also have its fields inside `data`, a call its arguments as JSON
-instead of text, and a token another spelling of its tag; they are written in one form.
-
-Each value reads back identical after writing. A document that cannot be read, and an `unknown_fields` made by hand that
-would read back differently, raise `JsonError`.
+Blocks are tagged `block_type`, tokens `provider`, messages `role`, citations `type`. A document with exactly our own
+fields is read by one typed decode, any other member by member: an unknown or invalid block becomes `Opaque` without a
+dialect, a token `OpaqueMeta`, a citation `OtherCitation`, a payload `UnknownPayload`, an inbox item `UnknownItem`;
+other fields go into `unknown_fields`. All are written back where they were. A block may also have its fields inside
+`data`, a call its arguments as JSON, and a token another spelling of its tag. What cannot be read, or would read back
+differently, raises `JsonError`.
 """
 
 import functools

@@ -1,7 +1,4 @@
-"""The transcript: the messages of a conversation as a value.
-
-`transcript + "..."` makes a new transcript; two are equal if their content is.
-"""
+"""A conversation as a value: `transcript + "..."` makes a new one; two are equal if their content is."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The tool calls of a reply as rows, one JSON object each; the first row has the thinking that led to them.
+"""The tool calls of a reply as rows, one JSON object each, for databases with one row per tool call.
 
-A projection for databases with one row per tool call: `tool_call_id`, `tool_name`, `tool_args`, and in the first row
-`thinking` (`text`, `signature`) and `redacted_thinking` (`data`), each an object, or a list if there are several. Any other
-token is in `meta`, in its stored form. Rows have neither text nor the position of thinking between the calls: they are
-read as thinking, redacted thinking, calls. The stored message is the record.
+A row has `tool_call_id`, `tool_name`, `tool_args`, and the first also `thinking` (`text`, `signature`) and
+`redacted_thinking` (`data`), each an object, or a list of several. Any other token is in `meta`. Rows have neither text
+nor the position of thinking between the calls. The stored message is the record.
 """
 
 from collections.abc import Iterable, Mapping

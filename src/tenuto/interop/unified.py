@@ -1,17 +1,11 @@
 """The unified response document of the universal-client specification, and back.
 
-Its keys are those of the specification: `content` is a list of parts, `arguments` of a call is text, `finishReason` is one
-of five words, `promptTokens` counts the whole input and `completionTokens` the whole output. `providerMetadata` has the
-provider's other fields in camelCase, without technical ones.
-
-What the specification has no key for is in further keys, so that `from_unified(to_unified(response)) == response`: any other
-field has its own name in camelCase, unless it has its default; `document`, `marker` and `opaque` parts are types that the
-specification does not list. Unknown is null, never 0.
-
-If the specification requires a value that is less exact than the block's, the part has both: `arguments` and
-`argumentsText` of a server tool call, `content` and `contentText` of its result, `outcome` and `rawOutcome`, `language`
-and `rawLanguage`. A citation of content blocks has their indices twice, as `startBlockIndex` and, as specified, as
-`startCharIndex`; then `charIndexUnit` is `block`.
+Its keys are those of the specification. What it has no key for is in further keys, so that
+`from_unified(to_unified(response)) == response`: any other field has its own name in camelCase, unless it has its
+default; `document`, `marker` and `opaque` parts are further types. Unknown is null, never 0. If the specification
+requires a less exact value, the part has both: `arguments` and `argumentsText`, `content` and `contentText`, `outcome`
+and `rawOutcome`, `language` and `rawLanguage`. A citation of content blocks has its indices also as `startCharIndex`;
+then `charIndexUnit` is `block`.
 """
 
 import contextlib
@@ -89,9 +83,6 @@ def _read_choice(document: Mapping[str, Any]) -> Choice:
 
 def _non_empty(**fields: Any) -> JsonObject:
     return {key: value for key, value in fields.items() if value}
-
-
-# --- parts ------------------------------------------------------------------------------------------------------------
 
 
 def camel_case(name: str) -> str:

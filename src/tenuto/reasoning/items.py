@@ -226,10 +226,7 @@ def _any(value: Raw) -> Any:
 def contract_for(
     items: Iterable[ReasoningItem | ReasoningFormat], override: ReplayContract | None = None
 ) -> ReplayContract:
-    """Return the strictest contract of the items' formats and of the model (`override`).
-
-    Without items the result is `override`, or `STATELESS`.
-    """
+    """Return the strictest contract of the items' formats and of the model (`override`, else `STATELESS`)."""
     formats = (item if isinstance(item, ReasoningFormat) else item.format for item in items)
     contracts = {override or ReplayContract.STATELESS, *(format.replay_contract() for format in formats)}
     return max(contracts, key=tuple(ReplayContract).index)

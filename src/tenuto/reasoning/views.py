@@ -315,13 +315,9 @@ def _call_id(block: Block) -> str | None:
     return block.id if isinstance(block, ToolUse) else None
 
 
-# --- codecs -----------------------------------------------------------------------------------------------------------
-
-
 class _NativeCodec(ReasoningCodec):
     dialect: Dialect
-    field: str
-    """The field of a message that has the native list."""
+    field: str  # the field of a message that has the native list
     read: Callable[[Raw, Callable[[], str]], list[Block]]
     """Read an element of that list. The second argument makes an id for a call without one."""
 

@@ -24,10 +24,7 @@ MAX_NODES = 5000
 
 
 def to_openapi(schema: Schema, *, path: str = "schema") -> tuple[Schema, tuple[Loss, ...]]:
-    """Convert a schema to the OpenAPI form; return it with its losses.
-
-    `path` is the location of the schema in the request; the losses start with it.
-    """
+    """Convert a schema to the OpenAPI form; return it with its losses, whose locations start with `path`."""
     converter = _OpenApiConverter(schema)
     return converter.convert(schema, path, ()), tuple(converter.losses)
 
@@ -118,10 +115,7 @@ class _OpenApiConverter:
         return converted
 
     def _resolve(self, node: Any, path: str, open_refs: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]] | None:
-        """Replace a `$ref` by its target and merge the parts of `allOf`; None if that is impossible.
-
-        Keywords next to `$ref` or `allOf` override the others; properties and required names of `allOf` add up.
-        """
+        """Replace a `$ref` by its target and merge `allOf`; other keywords override. None if that is impossible."""
         if not isinstance(node, dict):
             self._lose(path, f"{node!r} is not a schema")
             return None

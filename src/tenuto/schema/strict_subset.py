@@ -1,11 +1,8 @@
 """Convert JSON Schemas to the subset that every provider's structured output mode accepts.
 
-Each provider supports a different part of JSON Schema. This subset is common to all: objects list all their properties,
-references are replaced by their target, choices are `anyOf`, and every value has a type. Limits on values (`minimum`,
-`pattern`, ...) become part of the description, so the caller has to validate the answer against the original schema.
-
-A value that matches the converted schema and respects the limits matches the original one. A schema with open objects,
-values of any type, or recursion cannot be converted.
+Objects list all their properties, references are replaced by their target, choices are `anyOf`, and every value has a
+type. Limits on values become part of the description, so the caller has to validate the answer against the original
+schema. A schema with open objects, values of any type, or recursion cannot be converted.
 """
 
 import json

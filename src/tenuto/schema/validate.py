@@ -1,11 +1,9 @@
 """Validate JSON values against a JSON Schema; a model can correct its answer from the problems.
 
-Supported: the validation keywords of draft 2020-12, with references inside the schema. Ignored: `format` and
-`content...` (annotations by default in the draft), `unevaluated...`, `$dynamicRef` and unknown keywords. The older list
-form of `items` counts as `prefixItems`. Patterns use Python's syntax.
-
-An invalid schema (unresolved reference, invalid pattern, reference loop) is a problem like any other. Work and depth are
-limited, so that neither the schema nor the value can crash the validator or keep it busy.
+Supported are the validation keywords of draft 2020-12 with references inside the schema, and the list form of `items`;
+`format`, `content...`, `unevaluated...`, `$dynamicRef` and unknown keywords are ignored. Patterns use Python's syntax.
+An invalid schema is a problem like any other. Work and depth are limited, so that neither schema nor value can crash
+the validator or keep it busy.
 """
 
 from __future__ import annotations
@@ -33,10 +31,7 @@ _JSON_TYPES = {bool: "boolean", str: "string", int: "number", float: "number", d
 
 
 def find_problems(value: Any, schema: Schema | bool) -> tuple[str, ...]:
-    """Return the problems of a plain JSON value, each with its JSON pointer; empty if the value is valid.
-
-    List at most `MAX_PROBLEMS`, and one more line with the number of the others.
-    """
+    """Return the problems of a value with JSON pointers: at most `MAX_PROBLEMS`, and the number of others."""
     try:
         problems = list(dict.fromkeys(map(str, _Validator(schema).check(value, schema, ""))))
     except _LimitExceeded as exc:
@@ -48,10 +43,7 @@ def find_problems(value: Any, schema: Schema | bool) -> tuple[str, ...]:
 
 
 def resolve_ref(root: Any, reference: Any) -> Schema | bool | None:
-    """Return the part of the schema `root` that a `$ref` points to; None if there is no such part.
-
-    Only JSON pointers into the same document are supported (`#`, `#/$defs/name`).
-    """
+    """Return the part of the schema `root` that a `$ref` (`#`, `#/$defs/name`) points to, if there is one."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     pointer = unquote(reference[1:])

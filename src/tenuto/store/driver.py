@@ -1,7 +1,4 @@
-"""The interface between the store and a database. The logic of the store is written once; SQLite and Postgres are drivers.
-
-SQL has `?` for arguments and uses what both databases understand. Where they differ, a driver has a method.
-"""
+"""The interface of the store to a database. SQL has `?` for arguments; where databases differ, a method."""
 
 from __future__ import annotations
 
@@ -29,10 +26,7 @@ class ConnectionLost(StoreError):
 
 
 class Driver(Protocol):
-    """One connection, used by one thread. Every method may raise `StoreError`; `StoreCorrupt` for damage.
-
-    `commit` may raise `CommitUnknown`, and all statements of a transaction `ConnectionLost`.
-    """
+    """One connection of one thread. Methods raise `StoreError`, `commit` also `CommitUnknown`, all `ConnectionLost`."""
 
     now: int
     """The time of the database when the transaction began: milliseconds since 1970."""

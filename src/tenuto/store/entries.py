@@ -73,10 +73,7 @@ def append(
     unless_posted: bool = False,
     budget: BudgetChange | None = None,
 ) -> Lease:
-    """Append as `Store.append` describes, in the transaction that is open.
-
-    The database checks head, fence and owner. Entries that are stored already were stored with all that belongs to them.
-    """
+    """Append as `Store.append` describes, in the open transaction. The database checks head, fence and owner."""
     held = leases.get(lease)
     if held is None:
         return _check_stored(driver, leases, lease, drafts, release=release)
@@ -142,14 +139,8 @@ def _check_stored(
     return msgspec.structs.replace(lease, head=head)
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 def read(driver: Driver, row: SessionRow, after: int, upto: int) -> list[Entry]:
-    """Return the entries after `after`, up to and including `upto`.
-
-    Raise `StoreCorrupt` if one is missing or damaged, `StoreError` for one of an earlier version.
-    """
+    """Return the entries after `after`, up to `upto`. Raise `StoreCorrupt` or, for an earlier version, `StoreError`."""
     rows = list(rows_of(driver, row, after, upto))
     after = max(after, 0)
     if [values[0] for values in rows] != list(range(after + 1, max(min(upto, row.head), after) + 1)):

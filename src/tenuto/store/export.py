@@ -1,10 +1,8 @@
 """Sessions as text (JSON lines): a line for the session, one for each entry, then one for each pending inbox item.
 
-The bytes of an entry are in its line under `body`; where that would change a byte or break the line, they are base64 under
-`body64`. Each line has the digest of the bytes. An imported session has the same numbers, ids, times, kinds, versions, bytes
-and digests. Fences are not imported: they count the holders of one store.
-
-A text may have several sessions. Lines are read twice, to check them and to write them, and only some are in memory.
+The bytes of an entry are under `body`, or as base64 under `body64`, with their digest. An imported session has the same
+numbers, ids, times, kinds, versions, bytes and digests, but no fences: they count the holders of one store. Lines are
+read twice, to check them and to write them, and only some are in memory.
 """
 
 from __future__ import annotations
@@ -33,12 +31,9 @@ from tenuto.store.sessions import check_entry_id, check_id, check_name, is_keywo
 T = TypeVar("T")
 Lines: TypeAlias = Iterable[bytes | str]
 
-_BATCH = 8 * 1024 * 1024
-"""The most bytes that are read or written at once, unless one entry has more."""
-_WINDOW = 128
-"""The most entries that are read at once."""
-_CLOCK_SKEW = 24 * 60 * 60 * 1000
-"""Milliseconds by which the clock of an exporting machine may be ahead."""
+_BATCH = 8 * 1024 * 1024  # the most bytes that are read or written at once, unless one entry has more
+_WINDOW = 128  # the most entries that are read at once
+_CLOCK_SKEW = 24 * 60 * 60 * 1000  # milliseconds by which the clock of an exporting machine may be ahead
 _LATEST_VERSION = 255
 """The highest version of an entry that an import accepts: entries of later versions are stored and shown."""
 

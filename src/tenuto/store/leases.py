@@ -1,11 +1,9 @@
 """The leases of a store, and the budgets that depend on them.
 
-A session is free if it has no holder or a dead one (`sessions.is_held`). The fence grows with every holder, and every write
-names it. Every append renews its lease; the writing thread renews the others.
-
-A budget is in the row of the root session of a family: what each member has spent and reserved. A change is part of the
-transaction that appends entries. Its values are absolute, so it can be sent again. A reservation counts as long as the lease
-under which it was made is held: that of a dead member ends with its lease.
+The fence grows with every holder, and every write names it. Every append renews its lease; the writing thread renews
+the others. A budget is in the row of the root session of a family and changes in the transaction that appends entries;
+its values are absolute, so it can be sent again. A reservation counts as long as the lease is held under which it was
+made.
 """
 
 from __future__ import annotations
@@ -63,8 +61,7 @@ class Leases:
         self._now = now
         self._ttl_ms = ttl_ms
         self._holder = (pid, host)
-        self.held: dict[tuple[str, str], HeldLease] = {}
-        """By session and owner."""
+        self.held: dict[tuple[str, str], HeldLease] = {}  # by session and owner
         self.next_at: float | None = None
         """When the leases are renewed next, by the monotonic clock: two renewals may fail before a lease ends."""
 

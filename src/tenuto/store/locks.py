@@ -1,9 +1,8 @@
 """File locks that the operating system releases when their process ends, for whatever reason.
 
-A session lock is `flock` on its own file, named by the digest of the session id; the file contains `pid@host`. A directory
-of locks has a random id in the file `place`: processes that read the same id see the same locks, whatever their machines
-and containers are called. Without `flock` (Windows) nothing is locked, and only the time of a lease shows whether its
-holder lives.
+A session lock is `flock` on its own file, named by the digest of the session id; the file contains `pid@host`.
+Processes that read the same random id in the file `place` of a directory see the same locks. Without `flock` (Windows)
+nothing is locked, and only the time of a lease shows whether its holder lives.
 """
 
 from __future__ import annotations

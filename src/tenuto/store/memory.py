@@ -29,10 +29,8 @@ class Memory:
 
     def __init__(self) -> None:
         self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self.turn = threading.Lock()
-        """Held during each transaction: all stores share one connection."""
-        self.locks: dict[tuple[str, str], _MemoryLock] = {}
-        """The session locks by host and session."""
+        self.turn = threading.Lock()  # held during each transaction: all stores share one connection
+        self.locks: dict[tuple[str, str], _MemoryLock] = {}  # the session locks by host and session
         weakref.finalize(self, self.db.close).atexit = False  # an agent that is closed at the exit writes to it
         create_store(self.db, _MemoryDriver(self.db))
 

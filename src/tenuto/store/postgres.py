@@ -1,12 +1,8 @@
 """The Postgres database of a store, shared by any number of machines.
 
-* One writing transaction at a time: `begin` waits for an advisory lock that ends with the transaction. The store therefore
-  sees what it sees in SQLite, group commits do not lock each other out, and a process that looks for an append whose commit
-  is uncertain looks after that commit has ended.
-* Nothing outlives a transaction on the server: no setting, lock, prepared statement or temporary table. A connection pool
-  may give each transaction another connection.
-* Postgres does not accept NUL and unpaired surrogates in text: they are escaped.
-* A connection that broke before a transaction begins is replaced silently, for `patience` seconds if needed.
+One writing transaction at a time: `begin` waits for an advisory lock that ends with the transaction, so the store sees
+what it sees in SQLite, and a process that looks for an append whose commit is uncertain looks after that commit has
+ended. Nothing outlives a transaction on the server, because a connection pool may give each one another connection.
 """
 
 from __future__ import annotations
@@ -37,10 +33,8 @@ except ImportError as exc:
     raise StoreError(f"Postgres needs psycopg ({exc}): pip install tenuto[postgres]") from exc
 
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-ESCAPE = "\x1a"
-"""Starts the escape of a character that Postgres does not accept; it is itself escaped, too."""
-UNSUPPORTED = re.compile("[\0\x1a\ud800-\udfff]")
-"""The characters to escape: NUL, the escape, and surrogates."""
+ESCAPE = "\x1a"  # starts the escape of a character that Postgres does not accept; it is itself escaped, too
+UNSUPPORTED = re.compile("[\0\x1a\ud800-\udfff]")  # the characters to escape: NUL, the escape, and surrogates
 _ESCAPED = re.compile("\x1a([0-9a-f]{4})")
 _WORD = 500  # characters; Postgres accepts 2046 bytes
 _WORDS = 900_000  # bytes of words in one text; Postgres accepts 1 MB
@@ -389,9 +383,6 @@ class PostgresDriver:
 
     def checkpoint(self) -> None:
         """Do nothing: the server does it."""
-
-
-# --- URLs -------------------------------------------------------------------------------------------------------------
 
 
 def _parse_url(url: str) -> tuple[str, dict[str, str]]:

@@ -27,8 +27,7 @@ from tenuto.core.journal import Entry, EntryDraft, SessionMeta
 ProgressCallback: TypeAlias = Callable[[int, int], object]
 """Receives how many of the items are done, and how many there are."""
 
-BLOB = 64 * 1024
-"""Larger bodies (in bytes) are stored in their own table, once for each content."""
+BLOB = 64 * 1024  # larger bodies (in bytes) are stored in their own table, once for each content
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,7 @@
-"""The tables of a store: one text for both databases, with a version.
+"""The tables of a store: one text for both databases, with a version. A database of another version is refused.
 
-A database of another version is refused, not converted: no version has been released yet. Bodies are bytes and are
-never rewritten; `entries.version` says how to read them.
-
-There is no index on `updated_at` or `head`: each append would have to write it, and a list reads all session rows anyway.
+Bodies are bytes and are never rewritten; `entries.version` says how to read them. There is no index on `updated_at` or
+`head`: each append would have to write it, and a list reads all session rows anyway.
 """
 
 from __future__ import annotations
@@ -14,14 +12,10 @@ from tenuto.errors import StoreError
 from tenuto.store.driver import Driver
 
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
-VERSION = 6
-"""The version of the tables that this library reads and writes."""
-EXPORT_FORMAT = 4
-"""The version of the text of an exported session. Raise it with the version of the entries."""
-MARKER = "tenuto"
-"""The value of `store` in the table `meta`: it identifies a database as ours."""
-APPLICATION = 0x74_65_6E_75
-"""The application id in the header of a SQLite file."""
+VERSION = 6  # the version of the tables that this library reads and writes
+EXPORT_FORMAT = 4  # the version of the text of an exported session. Raise it with the version of the entries.
+MARKER = "tenuto"  # the value of `store` in the table `meta`: it identifies a database as ours
+APPLICATION = 0x74_65_6E_75  # the application id in the header of a SQLite file
 
 # `entries.rowid_key` is the session's number and the entry's number in one integer (`rowid_key`). In SQLite it is the rowid:
 # the entries of a session are next to each other, and no index is needed to read them in order.

@@ -20,21 +20,16 @@ from tenuto.store.entries import rows_of
 from tenuto.store.protocol import SearchHit
 from tenuto.store.sessions import row_of
 
-LONGEST = 256 * 1024
-"""The number of characters of an entry that are indexed."""
-_SNIPPET = 60
-"""The number of characters of a snippet before the first word."""
+LONGEST = 256 * 1024  # the number of characters of an entry that are indexed
+_SNIPPET = 60  # the number of characters of a snippet before the first word
 _UNINDEXED = "SELECT id FROM sessions WHERE indexed < head LIMIT ?"
 _CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
 COUNT = "SELECT count(*) FROM words"
-_PIECE = 64
-"""The number of entries that are indexed in one transaction: an append waits for no more."""
+_PIECE = 64  # the number of entries that are indexed in one transaction: an append waits for no more
 _PIECES = 16
 """The number of pieces in one transaction of a store that is closed: fewer, larger parts of the index cost less."""
-_KNOWN = 1024
-"""The number of pending sessions that are remembered. If there are more, they are looked up."""
-_QUIET = 0.5
-"""Seconds without an append before the index is updated."""
+_KNOWN = 1024  # the number of pending sessions that are remembered. If there are more, they are looked up.
+_QUIET = 0.5  # seconds without an append before the index is updated
 
 
 def snippet_of(text: str, words: list[str]) -> str:
@@ -93,8 +88,7 @@ class SearchIndex:
     def __init__(self) -> None:
         self.pending: dict[str, None] = {}
         self._more = False
-        self.next_at: float | None = None
-        """When the index is updated, by the monotonic clock; None: nothing is pending."""
+        self.next_at: float | None = None  # when the index is updated, by the monotonic clock; None: nothing is pending
 
     def mark(self, session: str) -> None:
         """Note that a session has new entries."""

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from tenuto.core.journal import SessionMeta
     from tenuto.store.protocol import SessionPage, StoredSession
 
-TTL = 60_000
-"""How long a lease lasts by default, in milliseconds."""
+TTL = 60_000  # how long a lease lasts by default, in milliseconds
 STATUSES = ("new", "running", "waiting", "interrupted", "completed", "cancelled", "failed")
 """The statuses of sessions: `running` if a live process holds the session, otherwise that of its summary."""
-_MOST_TTLS = 10
-"""A lease that ends after more than this many of its times was written before the clock was set back."""
+_MOST_TTLS = 10  # a lease that ends after more than this many of its times was written before the clock was set back
 _LAST = 2**63 - 1
 
 _INSERT = """
@@ -147,14 +145,9 @@ def meta_of(stored: bytes) -> SessionMeta:
         raise StoreCorrupt(f"the summary of a session cannot be read: {exc}; restore a backup") from exc
 
 
-# --- the holder -------------------------------------------------------------------------------------------------------
-
-
 def is_held(row: SessionRow, now: int, engine: Engine) -> bool:
-    """Return whether a live process holds a session.
-
-    If the holder has its lock in the directory that this process uses, the lock decides: a step of the clock does not end a
-    lease. Otherwise the time decides.
+    """Return whether a live process holds a session. Its lock in the directory that this process uses decides, so that
+    a step of the clock does not end a lease; otherwise the time decides.
     """
     if row.owner and row.lock_dir_id and row.lock_dir_id == engine.locks.directory_id():
         return engine.locks.is_locked(row.id)
@@ -165,10 +158,7 @@ def is_held(row: SessionRow, now: int, engine: Engine) -> bool:
 
 
 def matching_rows(driver: Driver, engine: Engine, now: int, query: ListQuery) -> Iterator[tuple[SessionRow, bool]]:
-    """Yield the rows that a list shows, newest first, each with whether a live process holds the session.
-
-    Stop after as many as needed: `query.limit` is only the number of rows that are read at once.
-    """
+    """Yield the rows that a list shows, newest first, and whether a live process holds each."""
     limit, status, agent, archived = max(query.limit, 1), query.status or "", query.agent, query.archived
     filters = (int(agent is not None), clean(agent or ""), int(archived is not None), int(bool(archived)))
     sql = _LIST.format(columns=_COLUMNS, order="updated_at" if query.order == "updated" else "created_at")
@@ -304,8 +294,7 @@ def _read_summary(stored: bytes) -> dict[str, Any] | None:
 # --- ids and names ----------------------------------------------------------------------------------------------------
 
 
-ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
-"""The form of a session id."""
+ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"  # the form of a session id
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u, which are misread or spell words
 _TIME_BITS, _RANDOM_BITS = 48, 80
 _MAX_LENGTH = 200

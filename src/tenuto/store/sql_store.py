@@ -31,8 +31,7 @@ from tenuto.store.worker import Work, Worker
 
 T = TypeVar("T")
 log = logging.getLogger("tenuto")
-_RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
-"""Seconds to wait before a job is tried again after the connection broke."""
+_RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)  # seconds to wait before a job is tried again after the connection broke
 _INHERITED: list[_ProcessState] = []
 """The threads and connections of the parent process. A forked child neither uses nor closes them."""
 

@@ -1,10 +1,8 @@
-"""The SQLite database of a store: one file.
+"""The SQLite database of a store: one file, not on a network directory (NFS, SMB), because its users share memory.
 
-The file is in WAL mode and every commit waits for the disk (`synchronous=FULL`): acknowledged entries survive a killed
-process, a crash of the system and a power failure. The file is created under another name and then renamed, so that it is
-never incomplete. A file that is not a store is not changed.
-
-Do not put the file on a network directory (NFS, SMB): its users must share memory.
+It is in WAL mode and every commit waits for the disk (`synchronous=FULL`): acknowledged entries survive a power
+failure. It is created under another name and then renamed, so that it is never incomplete. A file that is not a store
+is not changed.
 """
 
 from __future__ import annotations
@@ -25,8 +23,7 @@ from tenuto.store import schema
 from tenuto.store.driver import Arg, Driver, tokenize
 from tenuto.store.locks import FileLock, Locks, rename_new
 
-PATIENCE = 10.0
-"""The number of seconds to wait for other writers."""
+PATIENCE = 10.0  # the number of seconds to wait for other writers
 _NOT_WRITABLE = "the file or its directory cannot be written: change their permissions, or choose another file"
 _MEANINGS = {
     "FULL": "the disk is full; nothing was written: free some space and try again",
@@ -51,10 +48,8 @@ _MEANINGS = {
 }
 ERRORS = (sqlite3.Error, UnicodeEncodeError, OverflowError)
 """The errors of a statement; the last two are for an unpaired surrogate and a number of more than 64 bits."""
-_TURN_PAUSE, _LOCK_PAUSE = 0.002, 0.005
-"""Seconds between two attempts to begin a transaction, and to get a file lock."""
-_LOG_BYTES = 4 * 1024 * 1024
-"""A log of this length is copied into the file."""
+_TURN_PAUSE, _LOCK_PAUSE = 0.002, 0.005  # seconds between two attempts to begin a transaction, and to get a file lock
+_LOG_BYTES = 4 * 1024 * 1024  # a log of this length is copied into the file
 _SEARCH = """
 SELECT words.session, words.seq, words.text FROM found JOIN words ON words.n = found.rowid
 WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?
@@ -128,10 +123,8 @@ class SqliteDriver:
         self._connect()
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction. If the connection is broken or the file was replaced, connect again.
-
-        SQLite waits up to 0.1 s between two attempts, so a process may wait long while others write without a pause. Short
-        waits give every process its turn.
+        """Begin a transaction; connect again if the connection is broken or the file was replaced. Short waits give
+        every process its turn: SQLite waits up to 0.1 s between two attempts.
         """
         try:
             if write and not self._guard.lock(exclusive=False):

@@ -1,10 +1,8 @@
 """A thread that owns one connection and runs jobs in the order in which they were submitted.
 
-Group commit: all jobs that wait when the thread is free share one transaction, each after a savepoint of its own. The
-transaction is committed once, so callers that write at the same time share one wait for the disk. A job that fails is
-rolled back alone. No caller gets its result before the commit.
-
-A caller awaits a future. If the caller is cancelled, the job still runs, or was never started: no transaction is torn.
+Group commit: all jobs that wait when the thread is free share one transaction, each after a savepoint of its own, so
+callers share one wait for the disk. A job that fails is rolled back alone. A job whose caller is cancelled still runs,
+or never starts.
 """
 
 from __future__ import annotations
@@ -29,8 +27,7 @@ log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
 _BATCH = 256
 """The most jobs in one transaction: more would not save much waiting for the disk, and the first would wait for long."""
-_PAUSE = 0.5
-"""Seconds after which background work that failed is tried again."""
+_PAUSE = 0.5  # seconds after which background work that failed is tried again
 
 
 class BackgroundTask(Protocol):

@@ -153,10 +153,7 @@ class Tool:
         return other
 
     def _parse(self, text: str) -> Mapping[str, Any]:
-        """Read and check the arguments. Omit a null for an optional property that cannot be null.
-
-        Providers that enforce a strict schema make the model write null for a value that it omits.
-        """
+        """Read and check the arguments, without nulls that a strict schema made the model write."""
         arguments: Mapping[str, Any] = {name: jsonio.parse(raw) for name, raw in read_members(text).items()}
         if self.check is not None:
             return self.check(arguments)

@@ -22,8 +22,7 @@ from tenuto.core import files, jsonio, media_types
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, ToolCallView, ToolResult
 
-GRACE = 1.0
-"""Seconds that an `async` tool has for cleaning up when it is cancelled."""
+GRACE = 1.0  # seconds that an `async` tool has for cleaning up when it is cancelled
 
 log = logging.getLogger("tenuto")
 _stopping: set[asyncio.Task[Any]] = set()  # asyncio has only weak references to tasks
@@ -99,10 +98,7 @@ def _log_late_error(task: asyncio.Task[Any]) -> None:
 
 
 async def call_function(function: Callable[[], Any], context: ToolContext) -> Any:
-    """Call a function of any kind and return its result.
-
-    Text that a generator yields is progress. Its result is the value it returns, or else the last value it yielded.
-    """
+    """Call a function of any kind. Text that a generator yields is progress; its result is its return or last value."""
     try:
         value = function() if is_async(function) else await _call_in_thread(function, context)
         if isinstance(value, Awaitable):
@@ -177,9 +173,6 @@ async def _call_in_thread(function: Callable[[], Any], context: ToolContext) -> 
     return value
 
 
-# --- outcomes ---------------------------------------------------------------------------------------------------------
-
-
 Detail: TypeAlias = Literal[
     "", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled", "hook"
 ]
@@ -190,10 +183,8 @@ result is longer than the limit; text is cut. `result`: its result cannot be sen
 `CancelledError`. `hook`: a hook around it raised.
 """
 
-MAX_ATTACHED = 20_000_000
-"""Limit for the bytes of media in one result: providers do not accept more."""
-NO_OUTPUT = "(no output)"
-"""Replaces an empty result: some providers refuse an empty message."""
+MAX_ATTACHED = 20_000_000  # limit for the bytes of media in one result: providers do not accept more
+NO_OUTPUT = "(no output)"  # replaces an empty result: some providers refuse an empty message
 
 _MAX_ERROR = 2000
 _PARTS = (Text, Image, Audio, Document, Opaque)

@@ -32,8 +32,7 @@ _UNSUPPORTED = {
     inspect.Parameter.VAR_KEYWORD: "takes arguments of any name, but a model needs the names",
 }
 _FORMATS = {dt.datetime: "date-time", dt.time: "time"}
-_MAX_TEXT = 400
-"""Limit for the characters of a schema or of one problem in a message."""
+_MAX_TEXT = 400  # limit for the characters of a schema or of one problem in a message
 
 
 class BadArguments(ValueError):
@@ -57,10 +56,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
     """The names of those that receive the `ToolContext`."""
 
     def schema(self, tool: str, descriptions: Mapping[str, str]) -> dict[str, Any]:
-        """Return the JSON Schema of the arguments, with the descriptions of the docstring.
-
-        Raise `TypeError`, with the name of the parameter, for a type that has no JSON Schema.
-        """
+        """Return the JSON Schema of the arguments. Raise `TypeError` for a parameter whose type has none."""
         for parameter in self.parameters:
             try:
                 schemas_from_types([parameter.type])
@@ -79,9 +75,6 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             "additionalProperties": False,
             **select_definitions(definitions, schemas),
         }
-
-
-# --- docstrings -------------------------------------------------------------------------------------------------------
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
@@ -144,9 +137,6 @@ def _sphinx_items(lines: list[str]) -> Iterator[tuple[str, str]]:
             yield name, field[3]
         elif line.strip():
             yield name, line
-
-
-# --- signatures -------------------------------------------------------------------------------------------------------
 
 
 def type_origin(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -212,10 +202,7 @@ def _with_format(annotation: Any) -> Any:
 
 
 def _to_property(schema: dict[str, Any], parameter: Parameter, description: str) -> dict[str, Any]:
-    """Add the description, unless the schema has one, and the default, if it can be written as JSON.
-
-    A string inside `Annotated` has priority over the docstring.
-    """
+    """Add the description, unless `Annotated` has one in the schema, and the default, if it can be written as JSON."""
     extras = typing.get_args(parameter.type)[1:] if typing.get_origin(parameter.type) is Annotated else ()
     description = next((extra for extra in extras if isinstance(extra, str)), "") or description
     written = {"description": description, **schema} if description else dict(schema)
@@ -223,9 +210,6 @@ def _to_property(schema: dict[str, Any], parameter: Parameter, description: str)
         with contextlib.suppress(TypeError, jsonio.JsonError):
             written["default"] = jsonio.parse(jsonio.encode(parameter.default))
     return written
-
-
-# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def parse_arguments(signature: Signature, text: str, schema: Mapping[str, Any]) -> dict[str, Any]:

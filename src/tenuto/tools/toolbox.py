@@ -23,8 +23,7 @@ from tenuto.tools.execution import Outcome, ToolContext, call_function, failure,
 from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")
-_MAX_LISTED = 100
-"""Limit for the tools that are listed to a model that called an unknown one."""
+_MAX_LISTED = 100  # limit for the tools that are listed to a model that called an unknown one
 
 
 class ToolSource(Protocol):
@@ -248,7 +247,6 @@ def _origin(owner: Tool | ServerTool) -> str:
     return f"{getattr(function, '__module__', None) or 'a function'}.{name}"
 
 
-# --- server tools -----------------------------------------------------------------------------------------------------
 #
 # The provider runs them, and each dialect writes its own type for them. `options` are fields of the dialect and are sent
 # unchanged; `type` sets the exact type, such as a newer version. If a provider has no such tool, it is omitted, and the

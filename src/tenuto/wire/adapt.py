@@ -1,12 +1,9 @@
 """Adapt a transcript to a target.
 
-A token is sent only inside its scope (`token_scope`). A turn that the target issued passes unchanged; the blocks of
-other turns are translated (`translate`). For every target, call ids that it would reject are rewritten and results
-directly follow their calls (`result_pairs`), incomplete turns are dropped, and the first and last messages get the
-roles the target requires.
-
-The original transcript does not change, so the first provider later gets everything again. If nothing has to be
-adapted, the same message objects are returned. The location of a `Loss` is always one in the original transcript.
+Tokens are sent only inside their scope (`token_scope`). A turn of the target passes unchanged, other blocks are
+translated (`translate`), calls get ids and results (`result_pairs`), and the first and last messages get the roles the
+target requires. The original transcript does not change. The location of a `Loss` is always one in the original
+transcript.
 """
 
 import bisect
@@ -61,14 +58,10 @@ class Adapted(msgspec.Struct, frozen=True):
 
     messages: tuple[Message, ...]
     losses: tuple[Loss, ...] = ()
-    sources: tuple[MessageSource, ...] = ()
-    """The source of each message; empty if the messages are the original ones."""
+    sources: tuple[MessageSource, ...] = ()  # the source of each message; empty if the messages are the original ones
 
     def original(self, location: Location, inserted: int = 0) -> Location:
-        """Return the location in the original transcript of a location in these messages.
-
-        `inserted` messages were put in front of them: those have no original location.
-        """
+        """Return the location in the original transcript; the first `inserted` messages have none."""
         if location.message is None or not (self.sources or inserted):
             return location
         index, block = location.message - inserted, location.block
@@ -119,8 +112,7 @@ class _Turn(msgspec.Struct):
 
     message: AssistantMessage
     blocks: list[tuple[int, Block]]
-    is_own: bool
-    """Whether the target issued it."""
+    is_own: bool  # whether the target issued it
 
 
 class _Adapter:
@@ -279,10 +271,9 @@ def is_signed_part(block: Block) -> bool:
 
 
 def _dependent_blocks(blocks: tuple[Block, ...], gaps: set[int]) -> Iterator[int]:
-    """Find the blocks that the issuer would reject without the blocks at these indexes.
-
-    Reasoning must be followed by another block; in the Messages dialect, removing one signed thinking block invalidates
-    the later ones; the details of a reply in the chat dialect, and a server tool call and its result, belong together.
+    """Find the blocks that the issuer would reject without these blocks: reasoning at the end of a turn, signed
+    thinking after a removed one, the other details of a reply in the chat dialect, the other half of a server tool
+    call.
     """
     if not gaps:
         return

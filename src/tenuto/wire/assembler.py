@@ -1,16 +1,8 @@
 """Assemble blocks from pieces, in the order in which they began.
 
-Decoders `begin` a block, append pieces to its slot, and `finish` it; several can be open at once. The `on_*` methods are
-the specified interface for event loops that know only text, reasoning and tool calls: a call that makes no sense raises,
-and the caller decides whether to skip, count or stop.
-
-`ChoiceBuilder` assembles the blocks of one choice and emits the matching events.
-
-`merge_fields` merges fields that arrive in several frames and that no code here interprets. One rule for all dialects: null
-never replaces a value; objects merge key by key; lists whose elements are all objects with an `index` merge by that index;
-any other value is replaced by the later one.
-
-Pieces are joined once, or twice if there are many (`BlockSlot.pack`): the cost of a block is linear in its pieces.
+Decoders `begin` a block, append pieces to its slot, and `finish` it; several can be open at once. The `on_*` methods
+are the specified interface for event loops that know only text, reasoning and tool calls: a call that makes no sense
+raises. `ChoiceBuilder` also emits the matching events. The cost of a block is linear in its pieces.
 """
 
 from collections import UserDict
@@ -41,12 +33,10 @@ from tenuto.wire.rawjson import NULL, Fields, is_list, is_object
 class MergedFields(UserDict[str, Raw]):
     """A mapping from field names to JSON texts, into which `merge_fields` merges the fields of each frame.
 
-    A value that is merged is split once and stays split. Reading it writes it as JSON, which costs as much as the value
-    is large: read a value once, at the end, or the cost of a stream becomes quadratic.
+    Reading a value writes it as JSON: read it once, at the end, or the cost of a stream becomes quadratic.
     """
 
-    data: dict[str, Any]
-    """Each value is a `_Value`."""
+    data: dict[str, Any]  # each value is a `_Value`
 
     def __init__(self, fields: Mapping[str, Raw] | None = None) -> None:
         self.data = dict(fields) if fields else {}
@@ -73,7 +63,11 @@ _Value: TypeAlias = Raw | MergedFields | dict[bytes, MergedFields]
 
 
 def merge_fields(merged: MergedFields, fields: Iterable[tuple[str, Raw]]) -> None:
-    """Merge the fields of one frame by the rule at the top of this module. The cost is linear in the new fields."""
+    """Merge fields of several frames that no code here interprets. The cost is linear in the new fields.
+
+    Null never replaces a value; objects merge key by key; lists whose elements are all objects with an `index` merge by
+    that index; any other value is replaced by the later one.
+    """
     values = merged.data
     for name, value in fields:
         old: _Value | None = values.get(name)
@@ -132,10 +126,8 @@ _GROWTH: dict[type[Block], tuple[str, Callable[[str], events.Delta]]] = {
     Image: ("data", events.ImageDelta),
     Audio: ("data", events.AudioDelta),
 }
-GROWS = {kind: field for kind, (field, _) in _GROWTH.items()}
-"""The field that gets a block's pieces."""
-DELTAS = {kind: delta for kind, (_, delta) in _GROWTH.items()}
-"""The delta for a piece of a block."""
+GROWS = {kind: field for kind, (field, _) in _GROWTH.items()}  # the field that gets a block's pieces
+DELTAS = {kind: delta for kind, (_, delta) in _GROWTH.items()}  # the delta for a piece of a block
 
 
 class BlockKey(msgspec.Struct, frozen=True):
@@ -155,10 +147,7 @@ class BlockSlot(msgspec.Struct, eq=False):
     merged_extra: MergedFields | None = None
 
     def pack(self) -> None:
-        """Join recent pieces to save memory: a 20-character str costs about 80 bytes.
-
-        Packed pieces stay until all are joined, so that the cost is linear.
-        """
+        """Join recent pieces to save memory: a 20-character str costs about 80 bytes."""
         fresh = self.pieces[self.packed :]
         if len(fresh) > 1:
             self.pieces[self.packed :] = ["".join(fresh)]
@@ -187,13 +176,10 @@ class BlockSlot(msgspec.Struct, eq=False):
 class BlockAssembler(msgspec.Struct, kw_only=True, eq=False):
     """Assemble the blocks of a message."""
 
-    strict: bool = False
-    """Whether to refuse to complete a call that never began."""
+    strict: bool = False  # whether to refuse to complete a call that never began
     slots: list[BlockSlot] = []
-    reasoning: BlockSlot | None = None
-    """The open reasoning of the `on_*` methods."""
-    calls: dict[str, BlockSlot] = {}
-    """The open calls of the `on_*` methods, by id."""
+    reasoning: BlockSlot | None = None  # the open reasoning of the `on_*` methods
+    calls: dict[str, BlockSlot] = {}  # the open calls of the `on_*` methods, by id
 
     def begin(self, block: Block) -> BlockSlot:
         slot = BlockSlot(len(self.slots), block)
@@ -264,10 +250,7 @@ class BlockAssembler(msgspec.Struct, kw_only=True, eq=False):
         slot.pieces.append(args_delta)
 
     def finalize_tool_args(self, id: str) -> str:
-        """Return an open call's arguments, `{}` without any. The call stays open.
-
-        Raise `UnknownToolFinalize` for a call that is not open, `InvalidArgsJson` for text that is not JSON.
-        """
+        """Return an open call's arguments (`{}` without any). Raise `UnknownToolFinalize` or `InvalidArgsJson`."""
         slot = self.calls.get(id)
         if slot is None:
             raise errors.UnknownToolFinalize(id)

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from msgspec import Raw, Struct
 
 from tenuto.core import jsonio
@@ -17,7 +18,7 @@ from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.loss import Location, Loss, Placement
 from tenuto.core.messages import AssistantMessage, Content
 from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
 from tenuto.errors import UnsupportedModel
 
 T = TypeVar("T")
@@ -92,10 +93,7 @@ class BodyBuilder:
             self.place(location, new, field)
 
     def accepted_parts(self, parts: Iterable[Content], location: Location) -> Iterator[tuple[Location, Content]]:
-        """Yield the parts of a message or tool result that the model accepts, with their locations.
-
-        The text of a refused document is sent instead of the document.
-        """
+        """Yield the parts that the model accepts, with their locations; for a refused document its text."""
         traits = self.target.traits
         media = ((Image, traits.images_in), (Audio, traits.audio_in), (Document, traits.documents_in))
         refused = tuple(kind for kind, is_accepted in media if traits.known and not is_accepted)
@@ -118,6 +116,17 @@ class BodyBuilder:
         """Record the `Loss` of an assistant message that has no content, and so is not sent."""
         if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
             self.record_loss("empty-message", location, "an assistant message without content is left out")
+
+    @staticmethod
+    def tool_fields(tool: ToolDefinition) -> dict[str, Any]:
+        """Return the name of a tool, and its description if it has one."""
+        return {"name": tool.name, **({"description": tool.description} if tool.description else {})}
+
+    @staticmethod
+    def schema_fields(output: JsonSchema) -> dict[str, Any]:
+        """Return the name and the schema of a response format, and its other fields that are set."""
+        fields = {**msgspec.structs.asdict(output), "description": output.description or None}
+        return {name: fields[name] for name in ("name", "schema", "strict", "description") if fields[name] is not None}
 
     def schema_of(self, tool: ToolDefinition) -> dict[str, Any] | None:
         """Return the schema of the arguments for a dialect without free text input, which is a `Loss`."""
@@ -148,10 +157,7 @@ class BodyBuilder:
         self._list_headers.setdefault(name, []).append(value)
 
     def finish(self, path: str, without_numbers: object = None) -> WireRequest:
-        """Merge what the caller adds for this provider, and write the bytes.
-
-        `without_numbers` is a long part of the body that has no numbers: see `jsonio.encode`.
-        """
+        """Merge what the caller adds, and write the bytes. For `without_numbers` see `jsonio.encode`."""
         request, provider = self.request, self.target.provider
         if request.metadata:
             by_provider = {name: fields for name, fields in request.metadata.items() if isinstance(fields, dict)}
@@ -207,18 +213,13 @@ class BodyBuilder:
 
 
 class TurnList:
-    """The messages of dialects whose roles alternate: neighbors of one role share a message.
-
-    An empty user turn between two assistant turns becomes a placeholder, so that they are not merged.
-    """
+    """Messages with alternating roles: neighbors of one role share a message, an empty user turn is filled."""
 
     def __init__(self, builder: BodyBuilder, field: str, write_text: Callable[[str], dict[str, Any]]) -> None:
         self.messages: list[dict[str, Any]] = []
-        self.locations: list[Location] = []
-        """The location of each message: of the last one, if several share it."""
+        self.locations: list[Location] = []  # the location of each message: of the last one, if several share it
         self._builder = builder
-        self._field = field
-        """The field of a message that has its parts."""
+        self._field = field  # the field of a message that has its parts
         self._write_text = write_text
         self.empty_turn: Location | None = None
         """The location of an empty user turn that needs a placeholder if an assistant turn follows, or nothing."""
@@ -250,9 +251,6 @@ class TurnList:
         self.empty_turn = None
 
 
-# --- URLs -------------------------------------------------------------------------------------------------------------
-
-
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"  # compiled on first use: most dialects have no model names in URLs
 
 
@@ -263,11 +261,7 @@ def model_resource(model: str) -> str:
 
 @lru_cache(maxsize=256)
 def model_path(model: str) -> str:
-    """Return the path of a model below the base URL.
-
-    Raise `UnsupportedModel` for a name that would lead elsewhere: with `.`, `..` or nothing between two slashes, or with
-    a control character.
-    """
+    """Return the path of a model below the base URL. Raise `UnsupportedModel` for a name that would lead elsewhere."""
     if re.search(_CONTROL, model):
         raise UnsupportedModel(model, "a model name with a control character cannot be part of a URL")
     if any(step in ("", ".", "..") for step in model.split("/")):

@@ -69,10 +69,7 @@ class _RequestFitter:
         self.request = msgspec.structs.replace(self.request, **changes)
 
     def fit_tools(self) -> None:
-        """Drop tools that the model does not accept.
-
-        Chat Completions rejects function tools with reasoning: on some models unless it is off, on some always.
-        """
+        """Drop tools that the model does not accept, in Chat Completions also those that it rejects with reasoning."""
         traits, request = self._traits, self.request
         if request.tools and not traits.tools:
             names = ", ".join(getattr(tool, "name", "") or getattr(tool, "kind", "") for tool in request.tools)
@@ -138,8 +135,7 @@ class _RequestFitter:
                 self._change("parameter-refused", name, repr(value), "leave it out", **{name: None})
         names = [name for name in self._traits.exclusive if getattr(self.request, name, None) is not None]
         for name in names[1:]:
-            detail, remedy = f"not together with {names[0]}", "set one of them"
-            self._change("parameter-refused", name, detail, remedy, **{name: None})
+            self._change("parameter-refused", name, f"not together with {names[0]}", "set one of them", **{name: None})
 
     def fit_tool_choice(self) -> None:
         request, traits = self.request, self._traits

@@ -1,8 +1,4 @@
-"""Count the tokens of a request before it is sent.
-
-The ordinary request is reduced to the fields that the endpoint accepts. So the count covers what would be sent: the same
-instructions, tools, schema and transcript, adapted to the model. Limits and sampling are omitted: no model reads them.
-"""
+"""Count the tokens of a request before it is sent: the ordinary request, with only the fields the endpoint accepts."""
 
 import msgspec
 
@@ -17,10 +13,7 @@ from tenuto.wire.write import write_request
 
 
 def encode(request: ChatRequest, target: Target) -> WireRequest:
-    """Write the request for a token count.
-
-    Raise `UnsupportedModel` for a dialect without such an endpoint, and what `write_request` raises.
-    """
+    """Write the request for a token count. Raise `UnsupportedModel` for a dialect without such an endpoint."""
     target, counter = _counter(target)
     written = write_request(request, target)
     fields = jsonio.members(written.body)

@@ -1,10 +1,8 @@
 """Decode one reply: bytes in, events out.
 
-`feed` takes the bytes of a stream, `feed_body` a whole body; a body takes the same path as the frames of a stream.
-`finish` ends the reply.
-
-Errors keep their position: `feed` returns the events before an error, then an `ErrorEvent`, and stores the exception in
-`error`; `finish` raises it. So no event is lost to an error in the same chunk.
+`feed` takes the bytes of a stream, `feed_body` a whole body; `finish` ends the reply. Errors keep their position:
+`feed` returns the events before an error, then an `ErrorEvent`, and stores the exception in `error`; `finish` raises
+it.
 """
 
 import hashlib
@@ -30,8 +28,7 @@ from tenuto.wire.token_scope import prefix_of
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""
 _ERRORS = (LLMError, *_FAULTS)
-MOST_CHOICES = 1_000
-"""Choices that a reply may have beyond the requested ones: a server could send millions."""
+MOST_CHOICES = 1_000  # choices that a reply may have beyond the requested ones: a server could send millions
 _PACK_INTERVAL = 31
 """Frames between two calls of `BlockSlot.pack`: 600 pieces of 20 characters then take 13 KB instead of 53.
 
@@ -68,18 +65,15 @@ class Decoder(ABC):
         """Part of generated ids. Pass the digest of the request, so that two replies never share an id."""
         self.request_body = b""
         """The body of the request. It is needed if the model binds its reasoning to the messages before it."""
-        self.audio_format = audio_format
-        """The requested format, if the reply is speech."""
+        self.audio_format = audio_format  # the requested format, if the reply is speech
         self.most_choices = MOST_CHOICES
         self.id = ""
         self.model = ""
-        self.ended = False
-        """Whether the last event of the dialect was read: the client does not wait for more."""
+        self.ended = False  # whether the last event of the dialect was read: the client does not wait for more
         self.out: list[StreamEvent] = []
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
-        self.frame_count = 0
-        """Frames so far, without comments: a sign of life."""
+        self.frame_count = 0  # frames so far, without comments: a sign of life
         self._reader = self.framing()
         self._closed = False
         self._started = False
@@ -108,8 +102,6 @@ class Decoder(ABC):
         """Whether every choice has ended, and only the usage may still follow."""
         return self.ended
 
-    # --- for the client ---------------------------------------------------------------------------------------------------
-
     def feed(self, chunk: bytes) -> list[StreamEvent]:
         """Read the next bytes and return the events that they complete. After an `ErrorEvent` nothing is read."""
         if self.error is None:
@@ -136,10 +128,7 @@ class Decoder(ABC):
         return self.drain()
 
     def drain(self) -> list[StreamEvent]:
-        """Read the frame that was open when the bytes ended, and return its events.
-
-        Call it before `finish`, which raises if the reply is incomplete, and then returns no events.
-        """
+        """Return the events of the frame that was open when the bytes ended. Call it before `finish`."""
         if not self._closed and self.error is None:
             data = b""
             try:
@@ -161,10 +150,7 @@ class Decoder(ABC):
         return events
 
     def finish(self) -> list[StreamEvent]:
-        """End the reply and return the last events, of which the last one is `MessageDone`.
-
-        Raise the error of the stream, or `IncompleteResponse` if the last event of the dialect is missing.
-        """
+        """Return the last events, up to `MessageDone`. Raise the error of the stream, or `IncompleteResponse`."""
         events = self.drain()
         if self.error is None:
             try:
@@ -181,10 +167,7 @@ class Decoder(ABC):
         return events
 
     def partial(self) -> ChatResponse:
-        """Return the reply so far: at least one message, and each one incomplete.
-
-        If it cannot be assembled, the reply is empty, and a `Loss` has the reason.
-        """
+        """Return the reply so far, with incomplete messages; an empty one with a `Loss` if it cannot be read."""
         nothing = (Choice(AssistantMessage((), incomplete=True)),)
         try:
             response = self.response(partial=True)
@@ -227,10 +210,7 @@ class Decoder(ABC):
             self.out.append(ErrorEvent(str(error), error.raw))
 
     def parts(self, choice: int = 0) -> ChoiceBuilder:
-        """Make the builder of a choice, in place of an earlier one.
-
-        Raise `ProtocolError` for more than `most_choices`.
-        """
+        """Make the builder of a choice, in place of an earlier one. Raise `ProtocolError` for too many choices."""
         if len(self._choices) >= self.most_choices and choice not in self._choices:
             raise ProtocolError(f"the reply has more than {self.most_choices:,} choices")
         self._choices[choice] = builder = ChoiceBuilder(self.out, self.losses, choice)
@@ -257,7 +237,12 @@ class Decoder(ABC):
             self.record_once(("changed", name), "changed-field", name, f"{old} became {new} within one reply")
 
     def parse_object(self, data: bytes, *, ended: bool) -> FrameFields | None:
-        """Read the object in a frame. An unreadable frame is an error, or a loss after the reply has `ended`."""
+        """Read the object in a frame; None for an empty frame, and for `[DONE]`, which some hosts add to any dialect.
+
+        An unreadable frame is an error, or a loss after the reply has `ended`.
+        """
+        if data.strip() in (b"", b"[DONE]"):
+            return None
         try:
             return FrameFields(jsonio.members(data))
         except jsonio.JsonError as exc:
@@ -267,10 +252,7 @@ class Decoder(ABC):
             return None
 
     def origin(self) -> Origin:
-        """Return the issuer of the reply's tokens: the requested model, or the one that replied if none was requested.
-
-        If the model binds its reasoning to the messages before it, the origin has their digest.
-        """
+        """Return the issuer of the reply's tokens, with the digest of the messages it is bound to, if any."""
         target, prefix = self.target, ""
         if self.request_body and target.traits.prefix_bound:
             slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)

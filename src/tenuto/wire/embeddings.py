@@ -20,10 +20,8 @@ from tenuto.wire.provider_errors import protocol_errors, reply_fields
 from tenuto.wire.rawjson import NULL, Fields, is_text, object_or_empty, read_optional_list
 from tenuto.wire.usage import read_count
 
-UNSTATED = 96
-"""Texts per request if the provider states no limit: most limits are higher."""
-MARKS = 2
-"""Tokens that a tokenizer may put around each text."""
+UNSTATED = 96  # texts per request if the provider states no limit: most limits are higher
+MARKS = 2  # tokens that a tokenizer may put around each text
 
 
 class Batch(NamedTuple):
@@ -34,20 +32,17 @@ class Batch(NamedTuple):
 
 
 class EmbeddingEndpoint(NamedTuple):
-    max_texts: int
-    """The most texts in one request."""
+    max_texts: int  # the most texts in one request
     write: Callable[[BodyBuilder, EmbedRequest, Batch], WireRequest]
     read: Callable[[Fields, Target, int, str], EmbedResponse]
     """Read the fields of a response; the number of its first text and the encoding of packed vectors follow."""
-    extra_body_in_items: bool = False
-    """A request with several texts repeats `extra_body` in each item."""
+    extra_body_in_items: bool = False  # a request with several texts repeats `extra_body` in each item
 
 
 def batches(request: EmbedRequest, target: Target) -> list[Batch]:
-    """Split the texts into requests that keep to the provider's limits, in order.
-
-    A token has at least one byte, so bytes are counted against a limit of tokens. A text over the limit is sent alone, so
-    that the provider decides. Raise `UnsupportedModel` if there are no embeddings.
+    """Split the texts into requests that keep to the provider's limits. A token has at least one byte, so bytes are
+    counted against a limit of tokens; a text over the limit is sent alone. Raise `UnsupportedModel` if there are no
+    embeddings.
     """
     max_texts, max_tokens = _endpoint(target).max_texts, target.provider.embeddings.tokens
     result: list[Batch] = []
@@ -64,10 +59,7 @@ def batches(request: EmbedRequest, target: Target) -> list[Batch]:
 
 
 def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
-    """Write the request for one batch. An option that the provider does not have is a `Loss`.
-
-    Raise `UnsupportedModel` if there are no embeddings, `TranscriptError` for a value that JSON cannot express.
-    """
+    """Write the request for one batch; an unknown option is a `Loss`. Raise `UnsupportedModel` or `TranscriptError`."""
     endpoint = _endpoint(target)
     in_items = endpoint.extra_body_in_items and len(batch.texts) > 1
     extra_body, headers = {} if in_items else request.extra_body, request.extra_headers
@@ -79,10 +71,7 @@ def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
 
 
 def decode(body: bytes, request: EmbedRequest, target: Target, batch: Batch) -> EmbedResponse:
-    """Read the response to one batch: one vector for each text, in the order of the texts.
-
-    Raise the provider's error if the response contains one, `ProtocolError` if it cannot be read or lacks vectors.
-    """
+    """Read one vector for each text, in order. Raise the provider's error, or `ProtocolError`."""
     provider = target.provider
     with protocol_errors("the embeddings", body, provider.name):
         format = str(request.extra_body.get("encoding_format") or "")
@@ -220,10 +209,8 @@ def _write_contents(builder: BodyBuilder, request: EmbedRequest, batch: Batch) -
         builder.body["content"] = {"role": "user", "parts": [{"text": batch.texts[0]}]}
         builder.set_if_given(embedContentConfig=options or None)
         return builder.finish(f"{model_path(target.model)}:embedContent")
-    contents = [
-        {"model": model_resource(target.model), "content": {"parts": [{"text": text}]}, **options}
-        for text in batch.texts
-    ]
+    model = model_resource(target.model)
+    contents = [{"model": model, "content": {"parts": [{"text": text}]}, **options} for text in batch.texts]
     if len(contents) == 1:
         builder.body.update(contents[0])
         return builder.finish(f"{model_path(target.model)}:embedContent")
@@ -249,10 +236,8 @@ def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> E
 
 
 def _read_predict(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-    entries = [
-        object_or_empty(jsonio.members(entry).get("embeddings"))
-        for entry in read_optional_list(fields.get("predictions"))
-    ]
+    predictions = read_optional_list(fields.get("predictions"))
+    entries = [object_or_empty(jsonio.members(entry).get("embeddings")) for entry in predictions]
     statistics = [object_or_empty(entry.get("statistics")) for entry in entries]
     tokens = sum_counts([read_count(item.get("token_count")) for item in statistics])
     vectors = tuple(read_vector(entry.get("values"), packed) for entry in entries)

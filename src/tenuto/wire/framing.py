@@ -1,7 +1,7 @@
-"""Split the bytes of a response into frames. A decoder chooses its framing with the class attribute `framing`.
+"""Split the bytes of a response into frames. Bytes are split before text is decoded: it does not matter where the
+network cuts them.
 
-Every framing is an incremental reader. The frames do not depend on where the network cuts the bytes: bytes are split
-before text is decoded, so that a character in two chunks stays whole. An unfinished frame is limited in size.
+A decoder chooses its framing with the class attribute `framing`.
 """
 
 import re
@@ -13,12 +13,10 @@ from zlib import crc32
 from tenuto.core import jsonio
 from tenuto.errors import IncompleteResponse, ProtocolError
 
-Frame: TypeAlias = tuple[bytes, bytes]
-"""The name of an event (often empty) and its data."""
+Frame: TypeAlias = tuple[bytes, bytes]  # the name of an event (often empty) and its data
 
 MAX_EVENT = 16 * 1024 * 1024
-_MAX_START = 1024
-"""Number of bytes that an error shows of a frame whose end is unknown."""
+_MAX_START = 1024  # number of bytes that an error shows of a frame whose end is unknown
 
 _STRUCTURE = rb'(?s)\\.|["{}\[\]]'  # compiled for the first array: most processes read none
 _BOM = b"\xef\xbb\xbf"
@@ -28,19 +26,15 @@ _PLAIN_EVENT = re.compile(rb"^()data: ([^\n]+)\n\n", re.MULTILINE)
 
 
 class Framing(ABC):
-    """Read the frames of one response.
-
-    A frame larger than `limit` bytes and malformed bytes are a `ProtocolError`. It is raised after the frames before it
-    have been returned, and again by every later call.
+    """Read the frames of one response. A frame larger than `limit` bytes and malformed bytes are a `ProtocolError`,
+    raised after the frames before it have been returned, and again by every later call.
     """
 
-    whole = False
-    """Whether the response is one JSON body instead of a stream; `close` returns it as a single frame."""
+    whole = False  # whether the response is one JSON body instead of a stream; `close` returns it as a single frame
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
-        self._pending: list[bytes] = []
-        """The unfinished frame, in chunks: joined once, when its end arrives."""
+        self._pending: list[bytes] = []  # the unfinished frame, in chunks: joined once, when its end arrives
         self._size = 0
         self._error: ProtocolError | None = None
 
@@ -90,10 +84,8 @@ class Framing(ABC):
 
 
 class SseDecoder(Framing):
-    """Server-sent events.
-
-    LF, CRLF and CR end a line, the space after a colon is optional, comments are skipped, data lines are joined by a
-    newline, and the last line counts even without its newline.
+    """Server-sent events: LF, CRLF and CR end a line, the space after a colon is optional, comments are skipped, data
+    lines are joined by a newline, and the last line counts even without its newline.
     """
 
     _after_cr = False
@@ -147,10 +139,7 @@ class SseDecoder(Framing):
 
 
 class JsonArrayReader(Framing):
-    """An array of JSON objects; each object is a frame.
-
-    Anything else between the objects is a frame, too, so that the decoder reports it; the same for an array without end.
-    """
+    """Each object in a JSON array is a frame, and so is anything else between them, so that the decoder reports it."""
 
     _depth = 0
     _in_string = False
@@ -208,20 +197,16 @@ _PRELUDE = struct.Struct(">III")
 _CHECKSUM = struct.Struct(">I")
 _HEADER_VALUE_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 """Sizes by type: true, false, byte, short, integer, long, timestamp, UUID."""
-_HEADER_BYTES, _HEADER_STRING = 6, 7
-"""Types whose value starts with its length in two bytes."""
+_HEADER_BYTES, _HEADER_STRING = 6, 7  # types whose value starts with its length in two bytes
 
 
 class EventStreamReader(Framing):
     """Messages of the AWS binary event stream (application/vnd.amazon.eventstream).
 
-    The data of a frame is the payload of a message. Its name is the header `:event-type`; for the message type
-    "exception" it is `EXCEPTION` and `:exception-type`, for "error" it is `ERROR` and `:error-code`. An error has no
-    payload: its data is a JSON object with `:error-message` as `message`, which is the usual payload of an exception.
-
-    A message consists of a prelude (length of the message, length of the headers, checksum of both), headers, payload,
-    and a checksum of everything before it. Numbers are big-endian, checksums are CRC32. A stream that ends inside a
-    message is an `IncompleteResponse`.
+    A message has a prelude (length of the message, length of the headers, checksum of both), headers, payload, and a
+    checksum. The data of a frame is the payload. Its name is the header `:event-type`, or `EXCEPTION` and
+    `:exception-type`, or `ERROR` and `:error-code`; an error has no payload: its data is an object with
+    `:error-message` as `message`.
     """
 
     EXCEPTION = b"exception:"
@@ -318,10 +303,7 @@ class BodyReader(Framing):
 
 
 class FrameReader(Framing):
-    """Server-sent events, a JSON array or a body that is one JSON object, depending on the first character.
-
-    Some servers send an object although a stream was requested, and most send their errors so.
-    """
+    """Server-sent events, a JSON array or one JSON object (as most errors are), depending on the first character."""
 
     _reader: Framing | None = None
 

@@ -23,10 +23,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 
 def encode(row: Provider, page: str = "") -> WireRequest:
-    """Write the request for one page; `page` is the name that `decode` returned with the page before.
-
-    Raise `UnsupportedModel` if the provider has no list.
-    """
+    """Write the request for a page by its name. Raise `UnsupportedModel` if the provider has no list."""
     if not row.models_path:
         raise UnsupportedModel(f"{row.name}/", "this provider has no list of its models below its address")
     listing = codec_for(row.dialect).list_models
@@ -34,10 +31,7 @@ def encode(row: Provider, page: str = "") -> WireRequest:
 
 
 def decode(body: bytes, row: Provider) -> tuple[tuple[ModelInfo, ...], str]:
-    """Return the models of one page, and the name of the next page; empty after the last one.
-
-    Raise the provider's error if the response contains one, `ProtocolError` if it cannot be read.
-    """
+    """Return the models of a page and the name of the next, if any. Raise the provider's error or `ProtocolError`."""
     with protocol_errors("the list of models", body, row.name):
         if body.lstrip()[:1] == b"[":  # some hosts send the list and nothing else
             return tuple(map(_read_model, jsonio.elements(body))), ""

@@ -10,19 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tenuto import errors
 from tenuto.core import jsonio
-from tenuto.errors import (
-    AuthenticationFailed,
-    BadRequest,
-    ContextTooLong,
-    LLMError,
-    NotFound,
-    ProtocolError,
-    QuotaExceeded,
-    RateLimited,
-    TimedOut,
-    Unavailable,
-)
+from tenuto.errors import BadRequest, LLMError, ProtocolError, RateLimited, Unavailable
 from tenuto.wire.rawjson import Fields, is_empty, object_or_empty
 
 _CODES_BY_CLASS: dict[type[LLMError], str] = {
@@ -31,13 +21,13 @@ _CODES_BY_CLASS: dict[type[LLMError], str] = {
         "data_residency_mismatch bio_policy misalignment_policy_violation invalid_encrypted_content "
         "tool_use_failed content_filter INVALID_ARGUMENT FAILED_PRECONDITION OUT_OF_RANGE"
     ),
-    ContextTooLong: "context_length_exceeded too_many_prompt_tokens exceed_context_size_error TOO_MANY_TOKENS",
-    AuthenticationFailed: (
+    errors.ContextTooLong: "context_length_exceeded too_many_prompt_tokens exceed_context_size_error TOO_MANY_TOKENS",
+    errors.AuthenticationFailed: (
         "authentication_error permission_error invalid_api_key request_forbidden UNAUTHENTICATED "
         "PERMISSION_DENIED API_KEY_INVALID"
     ),
-    NotFound: "not_found_error model_not_found invalid_model DeploymentNotFound NOT_FOUND",
-    QuotaExceeded: (
+    errors.NotFound: "not_found_error model_not_found invalid_model DeploymentNotFound NOT_FOUND",
+    errors.QuotaExceeded: (
         "billing_error enforced_spend_limit_reached ramp_limit_exceeded insufficient_quota "
         "billing_hard_limit_reached credit_balance_exhausted"
     ),
@@ -45,7 +35,7 @@ _CODES_BY_CLASS: dict[type[LLMError], str] = {
         "rate_limit_error rate_limit_exceeded tokens_exceeded_error slow_down rate_limit_reached_error "
         "RateLimitReached RESOURCE_EXHAUSTED"
     ),
-    TimedOut: "timeout_error DEADLINE_EXCEEDED",
+    errors.TimedOut: "timeout_error DEADLINE_EXCEEDED",
     Unavailable: (
         "api_error overloaded_error compaction_unavailable conflict_error server_error internal_error "
         "vector_store_timeout service_unavailable_error server_is_overloaded engine_overloaded_error INTERNAL "
@@ -56,10 +46,10 @@ _CODES_BY_CLASS: dict[type[LLMError], str] = {
 _CODES = {code: error_class for error_class, codes in _CODES_BY_CLASS.items() for code in codes.split()}
 _STATUSES: dict[int, type[LLMError]] = {
     **dict.fromkeys((400, 412, 413, 422), BadRequest),
-    **dict.fromkeys((401, 403), AuthenticationFailed),
-    **dict.fromkeys((408, 504), TimedOut),
-    402: QuotaExceeded,
-    404: NotFound,
+    **dict.fromkeys((401, 403), errors.AuthenticationFailed),
+    **dict.fromkeys((408, 504), errors.TimedOut),
+    402: errors.QuotaExceeded,
+    404: errors.NotFound,
     409: Unavailable,
     429: RateLimited,
 }
@@ -74,22 +64,21 @@ _UNKNOWN_MODEL_PATTERN = (
     r"invalid|\S+ is not a valid model id\Z|model \S+ is not supported\. supported models are)"
 )
 _MESSAGE_PATTERNS: tuple[tuple[type[LLMError], tuple[type[LLMError], ...], str], ...] = (
-    (ContextTooLong, (BadRequest,), _TOO_LONG_PATTERN),
-    (QuotaExceeded, (BadRequest, RateLimited), _OUT_OF_CREDIT_PATTERN),
-    (AuthenticationFailed, (BadRequest,), r"\Aincorrect api key provided"),
-    (NotFound, (BadRequest,), _UNKNOWN_MODEL_PATTERN),
+    (errors.ContextTooLong, (BadRequest,), _TOO_LONG_PATTERN),
+    (errors.QuotaExceeded, (BadRequest, RateLimited), _OUT_OF_CREDIT_PATTERN),
+    (errors.AuthenticationFailed, (BadRequest,), r"\Aincorrect api key provided"),
+    (errors.NotFound, (BadRequest,), _UNKNOWN_MODEL_PATTERN),
 )
-"""Error classes that the message selects: the class, the classes that it replaces, and the pattern of the message.
-
-A pattern that could match a value quoted in the message starts with `\\A`.
+"""Error classes that the message selects: the class, the classes that it replaces, and the pattern of the message. A
+pattern that could match a value quoted in the message starts with `\\A`.
 """
 _GENERAL = (BadRequest, RateLimited, Unavailable)
 _MORE_SPECIFIC: dict[type[LLMError], tuple[type[LLMError], ...]] = {
-    LLMError: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound, BadRequest),
-    BadRequest: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound),
-    RateLimited: (QuotaExceeded,),
-    AuthenticationFailed: (QuotaExceeded,),
-    Unavailable: (TimedOut,),
+    LLMError: (errors.QuotaExceeded, errors.ContextTooLong, errors.AuthenticationFailed, errors.NotFound, BadRequest),
+    BadRequest: (errors.QuotaExceeded, errors.ContextTooLong, errors.AuthenticationFailed, errors.NotFound),
+    RateLimited: (errors.QuotaExceeded,),
+    errors.AuthenticationFailed: (errors.QuotaExceeded,),
+    Unavailable: (errors.TimedOut,),
 }
 """For the error class of an HTTP status, the more specific classes that a code in the body may select."""
 

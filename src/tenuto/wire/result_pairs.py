@@ -1,12 +1,8 @@
 """Give calls ids that a target accepts, and pair tool results with their calls.
 
-Ids that the target issued or accepts do not change. Any other id is replaced by a digest of the index of its message
-and the old id. Ids are assigned in the order of the calls, so that the ids of earlier messages never change when the
-conversation continues. No two calls share an id.
-
-A result answers the nearest earlier call with its id that is still open; of two such calls in one turn, the first.
-Results directly follow their calls, in the order of the calls. If the provider allows results in a later turn, a call
-may stay open, and its result keeps its position.
+An id that the target neither issued nor accepts becomes a digest of the index of its message and the old id, so the ids
+of earlier messages never change. A result answers the nearest earlier open call with its id, and directly follows it.
+If the provider allows results in a later turn, a call may stay open, and its result keeps its position.
 """
 
 import hashlib
@@ -25,10 +21,8 @@ from tenuto.wire.codec import codec_for
 from tenuto.wire.rawjson import extra_fields_or_empty
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_ID_LENGTH = 29
-"""The length of a generated id, if the target accepts it."""
-Locations = tuple[Location | None, ...]
-"""The original location of each result of a message; None for an added result."""
+_ID_LENGTH = 29  # the length of a generated id, if the target accepts it
+Locations = tuple[Location | None, ...]  # the original location of each result of a message; None for an added result
 UNANSWERED = "No result: the call was interrupted before it gave one."
 
 
@@ -85,14 +79,11 @@ class CallRef(msgspec.Struct):
     turn: int
     place: int
     block: ToolUse
-    name: str = ""
-    """The id that is sent."""
-    dropped_by: str = ""
-    """The kind of loss that drops it; empty: it is sent."""
+    name: str = ""  # the id that is sent
+    dropped_by: str = ""  # the kind of loss that drops it; empty: it is sent
     answer: ToolResult | None = None
     answer_location: Location | None = None
-    late: bool = False
-    """Its result does not directly follow its turn."""
+    late: bool = False  # its result does not directly follow its turn
 
     @property
     def later(self) -> bool:

@@ -28,10 +28,7 @@ def issuer_check(target: Target) -> Callable[[Origin], bool]:
 
 
 def issued_by(origin: Origin, target: Target) -> bool:
-    """Return whether the target accepts tokens of an origin: provider, platform, account, model family and dialect.
-
-    An unknown (empty) field matches anything.
-    """
+    """Return whether the target accepts tokens of an origin. An unknown (empty) field matches anything."""
     if not same_issuer(origin, target):
         return False
     if not origin.model or not target.model or _undated(origin.model) == _undated(target.model):
@@ -68,10 +65,8 @@ _LENGTH = 32
 
 
 def prefix_of(body: bytes, target: Target) -> str:
-    """Return the digest that a reply to this request is bound to; empty where the model binds nothing.
-
-    The split into messages and `cache_control` do not count. The digest grows block by block, so a conversation is read
-    once.
+    """Return the digest that a reply to this request is bound to; empty where the model binds nothing. The split into
+    messages and `cache_control` do not count.
     """
     if not target.traits.prefix_bound:
         return ""
@@ -106,10 +101,7 @@ def stale_thoughts(
 
 
 def _stale_messages(thoughts: list[tuple[int, int, str, str]], body: Any) -> dict[int, bool]:
-    """Return for each message with thinking blocks in the body whether they are stale.
-
-    The body is read once, as if it had no stale thinking blocks.
-    """
+    """Return for each message with thinking whether it is stale; the body is read as if without stale blocks."""
     numbers: dict[str, deque[int]] = {}
     for number, (*_, token) in enumerate(thoughts):
         numbers.setdefault(token, deque()).append(number)

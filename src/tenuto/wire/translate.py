@@ -1,10 +1,8 @@
 """Translate the blocks of a turn for a target that did not issue them.
 
-A turn that the target issued passes unchanged, and so do blocks that no provider issued, if the target accepts their
-token and their form. Any other block is sent without its token and without the fields that only its own dialect knows.
-`_TRANSLATORS` has the rest: a block is dropped, or written in the target's dialect, or replaced by a placeholder. Each
-change is a `Loss`. A placeholder describes the block in one short line: a long tool output would fill the context
-window, and the model would take it for its own text.
+Blocks that no provider issued pass unchanged if the target accepts them. Any other block loses its token and the fields
+of its dialect and is dropped, written in the target's dialect, or replaced by a placeholder of one short line: a long
+tool output would fill the context window, and the model would take it for its own text. Each change is a `Loss`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,36 +40,18 @@ from tenuto.wire.rawjson import NULL, extra_fields_or_empty, is_null, is_object,
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
 _RETURNS = "it is sent again when the session returns to its issuer"
 
-LOSS_EFFECTS: dict[str, LossEffect] = {
-    # blocks that the target did not issue
-    "foreign-token": "stripped",
-    "foreign-fields": "stripped",
-    "foreign-citations": "translated",
-    "citations-translated": "translated",
-    "foreign-reasoning": "dropped",
-    "reasoning-noted": "translated",
-    "reasoning-inlined": "translated",
-    "custom-tool": "translated",
-    "foreign-call": "translated",
-    "code-translated": "translated",
-    "stand-in": "translated",
-    "foreign-block": "dropped",
-    # messages and calls (`adapt`)
-    "call-id-mapped": "translated",
-    "open-call": "translated",
-    "orphan-result": "dropped",
-    "incomplete-turn": "dropped",
-    "left-out": "dropped",
-    "item-id": "stripped",
-    "calls-last": "translated",
-    "first-turn": "translated",
-    "bridged-turn": "translated",
-    "prefill-refused": "dropped",
+_EFFECTS: dict[LossEffect, str] = {
+    "stripped": "foreign-token foreign-fields item-id",
+    "translated": """
+        foreign-citations citations-translated reasoning-noted reasoning-inlined custom-tool foreign-call
+        code-translated stand-in call-id-mapped open-call calls-last first-turn bridged-turn
+    """,
+    "dropped": "foreign-reasoning foreign-block orphan-result incomplete-turn left-out prefill-refused",
 }
+LOSS_EFFECTS = {kind: effect for effect, kinds in _EFFECTS.items() for kind in kinds.split()}
 """What each kind of loss does to the block or message at its place."""
 
-MAX_TEXT = 200
-"""Characters of a call or a result in a placeholder."""
+MAX_TEXT = 200  # characters of a call or a result in a placeholder
 _READABLE = frozenset(("title", "url", "text", "stdout", "stderr", "output", "logs", "error_code", "content", "result"))
 """Names of the fields of a result whose strings a placeholder contains."""
 _KINDS = {Image: "picture", Audio: "sound", Document: "document"}
@@ -90,15 +70,11 @@ def accepts(block: Block, target: Target) -> bool:
     return codec.accepts(block, target)
 
 
-Translation: TypeAlias = "tuple[Block | str, ...]"
-"""The translation of a block: other blocks, and placeholder texts."""
+Translation: TypeAlias = "tuple[Block | str, ...]"  # the translation of a block: other blocks, and placeholder texts
 
 
 class BlockTranslator:
-    """Translate the blocks of turns for one target. Losses are appended to `losses`.
-
-    With `inline`, the readable reasoning of other models is sent as text.
-    """
+    """Translate the blocks of turns for one target; with `inline`, readable reasoning is sent as text."""
 
     def __init__(self, target: Target, losses: list[Loss], *, inline: bool = False) -> None:
         self.notes: list[str] | None = None
@@ -109,10 +85,7 @@ class BlockTranslator:
         self._codec = codec_for(target.dialect)
 
     def blocks(self, blocks: list[tuple[int, Block]], turn: int, *, by_hand: bool) -> list[tuple[int, Block]]:
-        """Translate the blocks of a turn; each has its index in the turn, before and after.
-
-        `by_hand`: no provider issued the turn.
-        """
+        """Translate the blocks of a turn, each with its index before. `by_hand`: no provider issued the turn."""
         places: list[int] = []
         result: list[Block | str] = []
         for index, block in blocks:
@@ -248,10 +221,7 @@ def _separate_placeholders(blocks: list[Block | str]) -> Iterator[Block]:
 
 
 def _annotation(page: UrlCitation, text: str) -> UrlCitation:
-    """Write a citation as an annotation of the Responses dialect.
-
-    It covers the whole text: providers count positions differently.
-    """
+    """Write a citation as a Responses annotation of the whole text: providers count positions differently."""
     title, end = page.title or "", len(text)
     fields = {"type": "url_citation", "url": page.url, "title": title, "start_index": 0, "end_index": end}
     raw = jsonio.as_text(jsonio.encode(fields))
@@ -269,13 +239,10 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
     if isinstance(block, ServerToolUse):
         if block.name not in _CODE:
             return ()
-        code = (
-            block.args if block.kind.endswith("_call") else text_or_empty(extra_fields_or_empty(block.args).get("code"))
-        )
-        outputs = _outputs(block)
-        logs = (
-            text_or_empty(jsonio.members(output).get("logs")) for output in list_or_empty(outputs) if is_object(output)
-        )
+        is_plain, outputs = block.kind.endswith("_call"), _outputs(block)
+        code = block.args if is_plain else text_or_empty(extra_fields_or_empty(block.args).get("code"))
+        objects = filter(is_object, list_or_empty(outputs))
+        logs = (text_or_empty(jsonio.members(output).get("logs")) for output in objects)
         result = () if outputs is None else (CodeResult("OUTCOME_OK", "\n".join(logs)),)
         return (CodeExecution(code, "PYTHON"), *result) if code else ()
     fields = extra_fields_or_empty(block.content) if block.kind == "code_execution_tool_result" else {}

@@ -22,12 +22,10 @@ _NOTHING = Usage()
 
 
 def count_paths(**names: str) -> Paths:
-    """Return the paths of counts. Of several names, the first one with a count is read.
+    """Return the paths of counts: of several names, the first one with a count is read; `input.` and `output.` are the
+    details.
 
-    `input.` and `output.` names are fields of the details objects.
-
-    Counts: `input`, `output`, `total`, `cache_read`, `cache_write`, `reasoning`, `audio_input`, `audio_output` and
-    `tool_input`, which are input tokens of built-in tools that `input` does not include.
+    `tool_input` are input tokens of built-in tools that `input` does not include.
     """
     split = ((count, *path.rpartition(".")) for count, path in names.items() for path in path.split())
     return tuple((count, ("", "input", "output").index(section), field) for count, section, _, field in split)
@@ -40,23 +38,17 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
     input_details: tuple[str, ...] = ()
     """Names of the details of the input: the first one that is an object (or a list of modalities) is read."""
     output_details: tuple[str, ...] = ()
-    modalities: Mapping[str, str] = {}
-    """Fields of the details with counts by modality, and the modality."""
+    modalities: Mapping[str, str] = {}  # fields of the details with counts by modality, and the modality
     modality_numbers: tuple[str, ...] = ()
     """The details are lists of modalities, each with its name or its index in this tuple."""
 
     input_includes_cache: bool = True
     output_includes_reasoning: bool = True
-    keeps_parts: bool = False
-    """If parts exceed their total, the rest is 0; otherwise the parts are reduced."""
-    counts_as_text: bool = False
-    """A count can be a string of digits: JSON with 64-bit integers."""
-    spellings: Mapping[str, str] = {}
-    """Other names of fields, each with the name in this table."""
-    must_be_object: bool = False
-    """Another value raises `JsonError`; otherwise it is a loss."""
-    empty_is_none: bool = False
-    """An object without counts does not count as usage."""
+    keeps_parts: bool = False  # if parts exceed their total, the rest is 0; otherwise the parts are reduced
+    counts_as_text: bool = False  # a count can be a string of digits: JSON with 64-bit integers
+    spellings: Mapping[str, str] = {}  # other names of fields, each with the name in this table
+    must_be_object: bool = False  # another value raises `JsonError`; otherwise it is a loss
+    empty_is_none: bool = False  # an object without counts does not count as usage
     iterations: str = ""
     """A list of usage objects that the totals include, except those whose type is in `extra_iterations`."""
     extra_iterations: tuple[str, ...] = ()

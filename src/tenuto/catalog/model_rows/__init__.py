@@ -1,26 +1,20 @@
 """Model rows: what each model accepts and what it costs. A new model is one call in a module of this package.
 
-    claude_5 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=1_000_000, ...)
-    claude_5("Claude Opus 5.5", "claude-opus-5-5", effort_default="medium", usd=(4, 20, 0.2, 5))
-
-The first row of a provider that matches a whole model id describes the model. So exceptions precede families, and the
-rows for future models come last; those allow less.
-
-`source` lists where the values are from: `sdk` the vendor's SDK (anthropic 2.8.0, openai 3.49.0, google-genai 3.1.0,
-mistralai 3.7.0, ...), `doc` the vendor's documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the
-Vercel provider packages, `gp` genai-prices 0.2.1, `inf` inferred. `confidence` is `high` if current sources agree or
-the API was probed, `medium` for one current source or a settled conflict, `low` for an assumption. Refusals are
-better founded than permissions: for a host, "ok" often means only that no refusal is known.
+The first row of a provider that matches a whole model id describes the model: exceptions precede families, and the rows
+for future models, which allow less, come last. `source` lists where the values are from: `sdk` the vendor's SDK, `doc`
+its documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the Vercel packages, `gp` genai-prices 0.2.1,
+`inf` inferred. `confidence`: `high` if sources agree or the API was probed, `medium` for one current source, `low` for
+an assumption. Refusals are better founded than permissions: for a host, "ok" often means only that no refusal is known.
 """
 
 import re
 from decimal import Decimal
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias
 
 import msgspec
 
-from tenuto.core.provider import Dialect, ModelTraits, Passback
+from tenuto.core.provider import ModelTraits
 
 AS_OF = "2026-11-15"
 """The day (ISO) on which the rows were last compared with their sources."""
@@ -29,24 +23,11 @@ ANY_HOST = "*"
 DATE = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2})?"
 """The optional date at the end of an id."""
 
-ThinkingMode: TypeAlias = Literal[
-    "adaptive", "budget", "disabled", "between_tools", "effort", "level", "toggle", "always", "none"
-]
-EffortName: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
-Parameter: TypeAlias = Literal[
-    "frequency_penalty", "parallel_tool_calls", "presence_penalty", "stop", "temperature", "top_p"
-]
-Continuity: TypeAlias = (
-    Literal["yes", "no-reasoning", "no-interleaving", "no-encrypted-reasoning", "no-thought-signatures", "chat-only"]
-    | Literal["reasoning-rejected", "reasoning-ignored", "think-tags", "stateless-search", "native-only"]
-)
-
-LOW_TO_HIGH: tuple[EffortName, ...] = ("low", "medium", "high")
-LOW_TO_XHIGH: tuple[EffortName, ...] = (*LOW_TO_HIGH, "xhigh")
-LOW_TO_MAX: tuple[EffortName, ...] = (*LOW_TO_XHIGH, "max")
-LOW_HIGH_MAX: tuple[EffortName, ...] = ("low", "high", "max")
-
-_CONTINUITY: dict[Continuity, str] = {
+LOW_TO_HIGH = ("low", "medium", "high")
+LOW_TO_XHIGH = (*LOW_TO_HIGH, "xhigh")
+LOW_TO_MAX = (*LOW_TO_XHIGH, "max")
+LOW_HIGH_MAX = ("low", "high", "max")
+_CONTINUITY = {
     "yes": "yes",
     "no-reasoning": "no: it returns no reasoning that could be handed back",
     "no-interleaving": "no: interleaved thinking with signatures is relied on from Claude 4.5 on",
@@ -59,87 +40,10 @@ _CONTINUITY: dict[Continuity, str] = {
     "stateless-search": "no: each request is a search of its own",
     "native-only": "no: its reasoning items exist in the vendor's native API only",
 }
-_UNSUPPORTED: tuple[Continuity, ...] = ("no-interleaving", "no-encrypted-reasoning", "no-thought-signatures")
-UNSUPPORTED = frozenset(_CONTINUITY[word] for word in _UNSUPPORTED)
+UNSUPPORTED = frozenset(
+    _CONTINUITY[word] for word in ("no-interleaving", "no-encrypted-reasoning", "no-thought-signatures")
+)
 """The reasons for which the specification excludes models from agents (S0-16 to S0-18)."""
-
-
-class RowFields(TypedDict, total=False):
-    """What a row may set: ids, prices, and fields of `ModelTraits`, which describes them."""
-
-    suffix: str
-    """A regular expression for the end of each id."""
-    path: str
-    """A text that may precede each id, such as `models/`."""
-    ignore_case: bool
-    """Whether upper and lower case match."""
-    ids: tuple[str, ...]
-    """The ids to list, by default the prefixes that end in a letter or digit."""
-    vendor: str
-    """The provider whose rows describe the model, if this host serves it for a vendor."""
-    usd: tuple[float, ...]
-    """The price of input, output, cache reads and cache writes, as far as they are known."""
-    usd_from: dict[str, tuple[float, ...]]
-    """Later prices by their first day (ISO)."""
-    tiered: bool
-    """Whether long prompts cost more; `usd` is the lowest tier."""
-    dialect: Dialect | None
-    context_window: int | None
-    max_output: int | None
-    thinking: tuple[ThinkingMode, ...]
-    thinking_default: Literal["no", "yes", "always", ""]
-    """By default as `thinking` and `effort_default` say; see `_apply_thinking`."""
-    efforts: tuple[EffortName, ...]
-    """() if no effort may be sent."""
-    effort_default: EffortName | Literal[""]
-    """Inherited only if it is one of `efforts`."""
-    effort_when_off: EffortName
-    budget: tuple[int, int]
-    sampling: Literal["ok", "rejected", "ignored", "only_without_reasoning"]
-    forced_tool_choice: Literal["ok", "rejected", "not_with_thinking", "ignored"]
-    prefill: Literal["ok", "rejected", "no_effect", "flag:prefix", "flag:partial"]
-    system_mid: Literal["native", "ignored", "rejected", "top_only", "unverified"]
-    structured_output: Literal["native", "tool", "prompt", "none"]
-    refuses: tuple[Parameter, ...]
-    exclusive: tuple[Parameter, ...]
-    tools: bool
-    parallel_tools: bool
-    chat_tools: Literal["ok", "effort_none", "effort_unset", "rejected"]
-    chat_search: bool
-    system_role: bool
-    developer_role: bool
-    user_images_only: bool
-    streamed_thinking_only: bool
-    reasoning_required: bool
-    reasoning_format: str
-    images_in: bool
-    audio_in: bool
-    documents_in: bool
-    output_modalities: tuple[Literal["text", "image", "audio"], ...]
-    served: bool
-    passback: Passback | None
-    continuity: Continuity
-    """Whether the model accepts its own earlier turns: "yes", or a word for the reason why not."""
-    interleaved_beta: bool
-    reasoning_context: Literal["current_turn", "all_turns", ""]
-    phases: bool
-    configuration_update: Literal["ok", "rejected"]
-    prefix_bound: bool
-    unreadable_thinking: str
-    omits_thinking: bool
-    fast_speed: bool
-    compaction: bool
-    refused_tools: tuple[str, ...]
-    signed_calls: Literal["required", "optional", ""]
-    strict_turns: bool
-    functions_alone: bool
-    other_api: bool
-    max_tokens_field: Literal["max_tokens"]
-    retires: str
-    source: str
-    confidence: Literal["high", "medium", "low"]
-    """By default "medium"."""
-    notes: str
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -185,18 +89,27 @@ Rows: TypeAlias = dict[str, tuple[ModelRow, ...]]
 
 
 class ModelGroup:
-    """Make rows that share fields."""
+    """Make rows that share fields: those of `ModelTraits`, which describes them, and these:
 
-    def __init__(self, **fields: Unpack[RowFields]) -> None:
+    `suffix`: a regular expression for the end of each id; `path`: a text that may precede it, such as `models/`;
+    `ignore_case`: whether upper and lower case match; `ids`: the ids to list, by default the prefixes that end in a
+    letter or digit; `vendor`: the provider whose rows describe the model, if this host serves it for a vendor; `usd`:
+    the price of input, output, cache reads and cache writes, as far as they are known; `usd_from`: later prices by
+    their first day (ISO); `tiered`: whether long prompts cost more; `usd` is the lowest tier then.
+
+    `continuity` is a word of `_CONTINUITY`; `thinking_default` follows from `thinking` and `effort_default` (see
+    `_apply_thinking`); `effort_default` is inherited only if it is one of `efforts`, which is () if none may be sent.
+    """
+
+    def __init__(self, **fields: Any) -> None:
         self._fields = fields
 
-    def extend(self, **fields: Unpack[RowFields]) -> "ModelGroup":
-        merged: RowFields = {**self._fields, **fields}
-        return ModelGroup(**merged)
+    def extend(self, **fields: Any) -> "ModelGroup":
+        return ModelGroup(**{**self._fields, **fields})
 
-    def __call__(self, family: str, *prefixes: str, **fields: Unpack[RowFields]) -> ModelRow:
+    def __call__(self, family: str, *prefixes: str, **fields: Any) -> ModelRow:
         """Make a row for the ids that consist of one of `prefixes` and the suffix."""
-        row: RowFields = {"confidence": "medium", **self._fields, **fields}
+        row: dict[str, Any] = {"confidence": "medium", **self._fields, **fields}
         pattern = "|".join(map(re.escape, prefixes))
         pattern = f"(?:{pattern})" if len(prefixes) > 1 else pattern
         pattern += row.pop("suffix", "")
@@ -213,7 +126,7 @@ class ModelGroup:
             row["effort_default"] = ""
         if not vendor:
             _apply_thinking(row)
-        overrides: dict[str, Any] = {**row, "pattern": pattern, "as_of": AS_OF}
+        overrides = {**row, "pattern": pattern, "as_of": AS_OF}
         if "continuity" in row:
             overrides["continuity"] = _CONTINUITY[row["continuity"]]
         traits = ModelTraits(known=True, family=family, **overrides)
@@ -226,7 +139,7 @@ def _make_price(numbers: tuple[float, ...], since: str, tiered: bool, traits: Mo
     return Price(input, output, cache_read, cache_write, since, tiered, traits.source, traits.as_of, traits.notes)
 
 
-def _apply_thinking(row: RowFields) -> None:
+def _apply_thinking(row: dict[str, Any]) -> None:
     """Set the fields that follow from `thinking`. A model that does not think has no reasoning to send back."""
     thinking = row.get("thinking", ())
     if "none" in thinking:

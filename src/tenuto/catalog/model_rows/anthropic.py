@@ -2,8 +2,7 @@
 
 from tenuto.catalog.model_rows import DATE, LOW_TO_HIGH, LOW_TO_MAX, ModelGroup
 
-_BOUND_5 = r".*(?:fable|mythos)-5-[12].*"
-"""The models whose thinking only they themselves read."""
+_BOUND_5 = r".*(?:fable|mythos)-5-[12].*"  # the models whose thinking only they themselves read
 
 # The formatter would write one line per field.
 # fmt: off

@@ -1,10 +1,9 @@
-"""The middleware pipeline.
+"""The middleware pipeline. A middleware takes a request and the next handler, and yields events: the next handler's or
+its own.
 
-A middleware takes a request and the next handler, and yields events: those of the next handler or its own. A second
-`MessageStart` means that the reply starts again and that the events before it are void.
-
-`embed`, `count_tokens` and `models` take the same pipeline: each HTTP request is one `OperationCall`, and its only event is
-`OperationDone`. A middleware receives them only if it is marked with `handles`.
+A second `MessageStart` means that the reply starts again and the events before it are void. `embed`, `count_tokens` and
+`models` take the same pipeline if a middleware is marked with `handles`: each HTTP request is one `OperationCall` with
+one `OperationDone`.
 """
 
 from __future__ import annotations

@@ -38,10 +38,7 @@ class AttemptUsage(msgspec.Struct, frozen=True):
 
 
 async def meter_events(events: AsyncIterator[Any], add: Callable[[AttemptUsage], None]) -> AsyncIterator[Any]:
-    """Yield the events of one call, and pass `add` the usage of each attempt; of the last one before its last event.
-
-    An interrupted attempt and the retry after it count separately.
-    """
+    """Yield the events of a call; pass `add` the usage of each attempt, also of interrupted ones."""
     reported: Usage | None = None
     started = False
     try:

@@ -243,10 +243,7 @@ cache = Cache
 
 
 def cache_key(request: AnyRequest) -> str | None:
-    """Return the hash of a request; None if it cannot be encoded: then sending it raises the error.
-
-    `stream`, the form in which messages were passed, and the order of names in an object do not count.
-    """
+    """Return the hash of a request, whatever its form; None if it cannot be encoded: sending it raises the error."""
     fields: msgspec.Struct = request
     messages: list[bytes] = []
     try:

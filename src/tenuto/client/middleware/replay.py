@@ -1,7 +1,4 @@
-"""Convert a complete response to stream events and back.
-
-A cache and a middleware over responses use it, so that streamed and drained callers get the usual events.
-"""
+"""Convert a complete response to stream events and back, for caches and middleware over responses."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Retries, fallback to other models, and a deadline for a whole call.
 
-A retry must not repeat events that the caller has seen. So the events that come before the content of a streamed reply
-(`MessageStart`, `UsageUpdate`, and an `ErrorEvent`, which precedes an error) are held back until content arrives: a
-provider that answers 200 and then reports that it is overloaded can be tried again. The caller of a drained call sees only
-the end, so its events pass at once and it can be retried at any time; only an `ErrorEvent` is held back.
+A retry must not repeat events that the caller has seen, so `MessageStart`, `UsageUpdate` and `ErrorEvent` are held back
+until content arrives: a provider that answers 200 and then reports that it is overloaded can be tried again. The caller
+of a drained call sees only the end, so only an `ErrorEvent` is held back.
 """
 
 from __future__ import annotations
@@ -113,10 +112,7 @@ class RetryState(msgspec.Struct):
 
 
 async def retry_events(request: AnyRequest, next: AnyNext, decide: Decide, sleep: Sleep) -> AsyncIterator[Any]:
-    """Yield the events of the first attempt that does not fail; `decide` chooses what follows a failure.
-
-    After the first content of a streamed reply, an error is raised without asking `decide`.
-    """
+    """Yield the events of the first good attempt; before content arrives, `decide` says what follows a failure."""
     while True:
         held_types = (MessageStart, UsageUpdate, ErrorEvent) if request.stream else (ErrorEvent,)
         held: list[Any] = []
@@ -185,9 +181,6 @@ def _error_name(error: Exception) -> str:
     """Return the type of an error and its HTTP status. Texts of a provider do not belong in a log."""
     status = error.status if isinstance(error, LLMError) else None
     return type(error).__name__ + (f" ({status})" if status else "")
-
-
-# --- deadline ---------------------------------------------------------------------------------------------------------
 
 
 @handles(*ALL_OPERATIONS)

@@ -15,8 +15,7 @@ from tenuto.tools.decorator import FunctionTool
 
 __all__ = ["BUILTIN", "builtin_tools"]
 
-BUILTIN = ("read_file", "write_file", "edit_file", "list_files", "search_files", "shell")
-"""The names of the tools."""
+BUILTIN = ("read_file", "write_file", "edit_file", "list_files", "search_files", "shell")  # the names of the tools
 
 
 def builtin_tools(

@@ -1,7 +1,5 @@
-"""A directory that no path leads out of.
-
-A path is split into names. Each directory on the way is opened relative to the previous one, and never through a link, so a
-concurrent change cannot redirect it. Where the system cannot open files relative to a directory (Windows), each name is
+"""A directory that no path leads out of. Each directory on the way is opened relative to the previous one, and never
+through a link, so a concurrent change cannot redirect it. Where the system cannot do that (Windows), each name is
 checked before it is used, which is subject to a race (TOCTOU).
 """
 
@@ -146,10 +144,7 @@ class Directory:
         return status is not None
 
     def walk(self, depth: int, *, hidden: bool) -> Iterator[tuple[WalkEntry, Directory]]:
-        """Yield the entries down to `depth` levels in the order of their names, each with its open directory.
-
-        Links are not followed. Hidden directories are entered only if `hidden` is true, those of version control never.
-        """
+        """Yield the entries down to `depth` levels by name, with their directories; links are not followed."""
         source = self._path if self._handle is None else self._handle
         with _named_errors(self._label or "."), os.scandir(source) as entries:
             names = sorted(entry.name for entry in entries)

@@ -13,13 +13,11 @@ from tenuto.tools.builtin.globs import path_matcher
 from tenuto.tools.decorator import MAX_OUTPUT
 from tenuto.tools.execution import cut
 
-MAX_FILE = 20_000_000
-"""Limit for the bytes of a file that is read or edited."""
+MAX_FILE = 20_000_000  # limit for the bytes of a file that is read or edited
 _MAX_ENTRIES = 1000
 _MAX_TEXT = MAX_OUTPUT - 500
 """Limit for the characters of a file in one result; the rest of `MAX_OUTPUT` is for the note about omitted lines."""
-_MAX_LINES = 10
-"""Limit for the line numbers in a message."""
+_MAX_LINES = 10  # limit for the line numbers in a message
 _BOM = b"\xef\xbb\xbf"
 
 

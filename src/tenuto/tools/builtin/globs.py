@@ -22,8 +22,7 @@ class Glob:
     def __init__(self, pattern: str, *, crosses_slash: bool = False) -> None:
         if len(pattern) > _MAX_LENGTH:
             raise ValueError(f"pattern {pattern[:80]!r} is too long: use at most {_MAX_LENGTH} characters")
-        self._symbols: list[str | _Test] = []
-        """`*`, `**`, `**/`, and the tests for one character."""
+        self._symbols: list[str | _Test] = []  # `*`, `**`, `**/`, and the tests for one character
         for symbol in _symbols(pattern, directories=not crosses_slash):
             if symbol.startswith("*"):
                 self._symbols.append("**" if crosses_slash else symbol)
@@ -94,10 +93,7 @@ def _set_test(members: str, *, crosses_slash: bool) -> _Test:
 
 
 def path_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that matches paths with a glob; a glob without a slash is matched with the file name.
-
-    Raise `ValueError` for a pattern that `Glob` does not accept.
-    """
+    """Return a function that matches paths, or names if the glob has no slash. Raise `ValueError` as `Glob` does."""
     pattern = pattern.removeprefix("./")
     if "/" in pattern:
         return Glob(pattern).matches

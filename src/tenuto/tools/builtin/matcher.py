@@ -1,9 +1,9 @@
 """A program that matches lines with a regular expression; `search.py` runs it as a subprocess and can kill it.
 
 It imports only the standard library. It reads one JSON value per line: first the expression, the limit of line numbers
-per text, and the time limit in seconds; then texts. It answers the first line with null or the error in the expression,
-and each text with the numbers of the matching lines, starting at 1. After the time limit it ends, in case the process that
-started it was killed (not on Windows, which has no alarm).
+per text and the time limit in seconds; then texts. It answers the first line with null or the error in the expression,
+and each text with the numbers of the matching lines. After the time limit it ends by itself (not on Windows, which has
+no alarm).
 """
 
 from __future__ import annotations

@@ -27,17 +27,12 @@ from tenuto.tools.execution import ToolContext
 _MAX_PER_FILE = 20
 _MAX_LINES = 200
 _MAX_DEPTH = 50
-_MAX_WIDTH = 300
-"""Limit for the characters of a line in the result."""
-_SECONDS = 20.0
-"""Limit for the time of a regular expression on all files together."""
-_PART = 1_000_000
-"""Bytes of a file that are searched at once: a few milliseconds."""
-_MAX_PART = 4 * _PART
-"""Limit for a part that is one long line."""
+_MAX_WIDTH = 300  # limit for the characters of a line in the result
+_SECONDS = 20.0  # limit for the time of a regular expression on all files together
+_PART = 1_000_000  # bytes of a file that are searched at once: a few milliseconds
+_MAX_PART = 4 * _PART  # limit for a part that is one long line
 
-FindLines: TypeAlias = Callable[[str], list[int]]
-"""Return the numbers of the matching lines of a text, starting at 1."""
+FindLines: TypeAlias = Callable[[str], list[int]]  # return the numbers of the matching lines of a text, starting at 1
 
 
 class FileSearch:

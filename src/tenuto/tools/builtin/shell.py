@@ -38,8 +38,7 @@ ALLOWED_VARIABLES = (
 """Names, and globs of names, of the variables that every command receives."""
 _GRACE = 0.4
 """Seconds between SIGTERM and SIGKILL; twice this is less than the time that a cancelled tool has to clean up."""
-_LINGER = 0.3
-"""Seconds to wait for output of background jobs after the command has ended."""
+_LINGER = 0.3  # seconds to wait for output of background jobs after the command has ended
 _SUPERVISED = """
 exec 3<&0 </dev/null
 ( (read -r line <&3 || kill -KILL 0) >/dev/null 2>&1 & )
@@ -49,8 +48,7 @@ exec /bin/sh -c "$1"
 """Runs `$1` in this process group. Standard input is a pipe from this process: a line on it ends the supervisor in the
 background, and the end of the pipe without one (this process was killed) makes it kill the whole group.
 """
-_ROOM = 20_000
-"""Number of bytes that are stored of the beginning of the output, and again of its end."""
+_ROOM = 20_000  # number of bytes that are stored of the beginning of the output, and again of its end
 
 
 def command_environment(environment: Mapping[str, str], pass_env: Iterable[str] = ()) -> dict[str, str]:

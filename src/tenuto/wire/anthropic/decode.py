@@ -43,8 +43,7 @@ _BLOCK_TYPES: dict[str, tuple[type[Block], ...]] = {
 }
 """The blocks that accept a delta."""
 _CONSTANT_FIELDS = {"type": Raw(b'"message"'), "role": Raw(b'"assistant"')}
-_SHOWN = 200
-"""How many characters of a frame or field a loss shows."""
+_SHOWN = 200  # how many characters of a frame or field a loss shows
 
 
 class AnthropicDecoder(Decoder):
@@ -56,10 +55,8 @@ class AnthropicDecoder(Decoder):
 
     def _reset(self) -> None:
         self._builder = self.parts()
-        self._open: dict[int, BlockSlot] = {}
-        """The open blocks by `index`."""
-        self._inputs: dict[int, str] = {}
-        """`input` in the start frame of each open call."""
+        self._open: dict[int, BlockSlot] = {}  # the open blocks by `index`
+        self._inputs: dict[int, str] = {}  # `input` in the start frame of each open call
         self._citations: dict[int, list[Citation]] = {}
         """Citations received for open blocks, by slot. Adding each one to its block at once would cost quadratic time."""
         self._started = False
@@ -67,8 +64,7 @@ class AnthropicDecoder(Decoder):
         self._raw_stop_reason: str | None = None
         self._usage_fields: Fields = {}
         self._usage: Usage | None = None
-        self._fields = MergedFields()
-        """Fields of the message that have no typed form."""
+        self._fields = MergedFields()  # fields of the message that have no typed form
         self._wire_names: dict[int, tuple[Block, frozenset[str]]] = {}
 
     def frame(self, name: bytes, data: bytes) -> None:
@@ -105,11 +101,7 @@ class AnthropicDecoder(Decoder):
         usage = self._usage if self.ended else protocol.USAGE_TABLE.read(self._usage_fields)[0]
         return self.make_response([Choice(message)], usage, jsonio.object_text(self._usage_fields))
 
-    # --- frames -------------------------------------------------------------------------------------------------------
-
     def _read_frame(self, name: bytes, data: bytes) -> None:
-        if data.strip() in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some gateways add it
-            return
         fields = self.parse_object(data, ended=self.ended)
         if fields is None:
             return
@@ -154,8 +146,6 @@ class AnthropicDecoder(Decoder):
         for field, value in unknown:
             self.record_once((kind, field), "unknown-field", kind, f"{field}: {jsonio.as_text(value)[:_SHOWN]}")
 
-    # --- the message --------------------------------------------------------------------------------------------------
-
     def _start_message(self, message: Fields) -> None:
         if self._started:
             self.record_loss("restarted", "stream", f"the provider started the reply again: {self.id} is discarded")
@@ -197,8 +187,6 @@ class AnthropicDecoder(Decoder):
                 if value != NULL or name not in self._usage_fields:
                     self._usage_fields[name] = value
 
-    # --- blocks -------------------------------------------------------------------------------------------------------
-
     def _start_block(self, index: int, block: Block) -> None:
         if isinstance(block, Text | Reasoning) and block.text:
             slot = self._builder.start(msgspec.structs.replace(block, text=""))
@@ -233,8 +221,6 @@ class AnthropicDecoder(Decoder):
             assert isinstance(slot.block, Text)
             slot.extra().pop("citations", None)  # the empty list or null of the start frame
             slot.block = msgspec.structs.replace(slot.block, citations=(*slot.block.citations, *citations))
-
-    # --- deltas -------------------------------------------------------------------------------------------------------
 
     def _read_delta(self, index: int, raw: Raw) -> None:
         """Apply a delta to its block. A delta for another type of block is a loss: as an extra field it would be refused."""

@@ -18,8 +18,7 @@ from tenuto.wire.rawjson import object_or_empty, raw_object
 
 DEFAULT_MAX_TOKENS = 4096
 MIN_BUDGET = 1024
-ANSWER_RESERVE = 4096
-"""Tokens left for the answer if a thinking budget would use the whole output limit."""
+ANSWER_RESERVE = 4096  # tokens left for the answer if a thinking budget would use the whole output limit
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
 """The thinking budget for each effort, for models that take no effort."""
 INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
@@ -75,8 +74,7 @@ class _MessageWriter:
         self._builder = builder
         self._system: list[tuple[Location, Text]] = []
         self.turns = TurnList(builder, "content", lambda text: {"type": "text", "text": text})
-        self.last_extra = ""
-        """The extra fields of the last assistant message."""
+        self.last_extra = ""  # the extra fields of the last assistant message
 
     def add(self, message: Message, location: Location) -> None:
         match message:
@@ -352,10 +350,7 @@ def _write_budget(builder: BodyBuilder, display: dict[str, Any]) -> None:
 
 
 def _drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[str, Any]]:
-    """Drop server calls without a result, thinking at the end of a turn, and turns with only blank text.
-
-    The tool results of a user message move to its beginning. User messages that become adjacent are merged.
-    """
+    """Drop unanswered server calls, final thinking and blank turns; put results first; merge user messages."""
     messages = turns.messages
     result: list[dict[str, Any]] = []
     for message, place in zip(messages, turns.locations, strict=True):
@@ -417,10 +412,7 @@ def _drop_open_server_calls(content: list[Any], place: Location, builder: BodyBu
 
 
 def _disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], builder: BodyBuilder) -> None:
-    """Remove a thinking budget if the current run of tool calls did not begin with thinking.
-
-    Such calls come from another provider, or were made with thinking disabled.
-    """
+    """Remove a thinking budget if the current run of tool calls did not begin with thinking."""
     if builder.body["thinking"].get("type") != "enabled":
         return
     first: Any = ""

@@ -41,18 +41,13 @@ FRAMES: dict[str, frozenset[str]] = {
 """The fields of each frame that the decoder reads."""
 
 STOP_REASONS: dict[str, StopReason] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
+    **dict.fromkeys(("end_turn", "stop_sequence", "pause_turn", "compaction"), "stop"),
+    **dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length"),
     "tool_use": "tool_calls",
-    "pause_turn": "stop",
     "refusal": "content_filter",
-    "model_context_window_exceeded": "length",
-    "compaction": "stop",
 }
 
-SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
-"""Block types of calls that the provider runs itself."""
+SERVER_CALLS = ("server_tool_use", "mcp_tool_use")  # block types of calls that the provider runs itself
 
 MARKERS = ("compaction", "fallback", "container_upload", "mcp_tool_listing", "connector_text")
 

@@ -2,9 +2,8 @@
 
 from tenuto.core.blocks import Audio, Block, ChatMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.provider import Target
+from tenuto.wire.chat import encode
 from tenuto.wire.chat.decode import ChatDecoder
-from tenuto.wire.chat.encode import encode as encode_request
-from tenuto.wire.chat.encode import verbatim
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
 from tenuto.wire.chat.switches import call_ids, turn_order
 from tenuto.wire.codec import Codec, ReplayRules
@@ -20,8 +19,8 @@ def _accepts(block: Block, _: Target) -> bool:
 CODEC = Codec(
     name="openai-chat",
     decoder=ChatDecoder,
-    encode=encode_request,
-    verbatim=verbatim,
+    encode=encode.encode,
+    verbatim=encode.verbatim,
     response_only=RESPONSE_ONLY,
     metas=(ChatMeta,),
     accepts=_accepts,

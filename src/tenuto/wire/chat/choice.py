@@ -1,11 +1,9 @@
-"""Decode one choice of a reply into blocks, in the order of their arrival.
+"""Decode one choice of a reply into blocks, in the order of their arrival; inside one frame: reasoning, text, calls,
+audio, refusal.
 
-Inside one frame, and in a body that was not streamed, the order is reasoning, text, calls, audio, refusal. A block ends
-when a block of another kind begins. Calls, and reasoning with details, stay open until the choice ends, because more
-fragments of them may come.
-
-Fields that belong to no block stay in `_fields` (of the message) or `choice_fields` (next to the message). Fields that
-were null or empty stay there too, so that the message can be written exactly as it was received.
+A block ends when a block of another kind begins; calls, and reasoning with details, when the choice ends. Fields that
+belong to no block, and fields that are null or empty, stay in `_fields` (of the message) or `choice_fields` (next to
+it).
 """
 
 from collections import deque
@@ -36,8 +34,7 @@ from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, objec
 
 _OBJECT = Raw(b"{}")
 _EMPTY = (b"null", b'""')
-_PAYLOADS = ("function", "custom")
-"""The inner objects of a call. If a host sends both, the `type` of the call decides."""
+_PAYLOADS = ("function", "custom")  # the inner objects of a call. If a host sends both, the `type` of the call decides.
 
 
 def parse_index(raw: Raw | None) -> int | bytes | None:
@@ -52,20 +49,14 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
     """The fields of one call so far; its arguments are in the slot."""
 
     ordinal: int
-    payload: str
-    """The name of the inner object: `function`, `custom` or `function_call`."""
-    slot: BlockSlot | None = None
-    """None until the start event is emitted."""
-    is_waiting: bool = False
-    """Set if the call had to wait for its id or its name."""
+    payload: str  # the name of the inner object: `function`, `custom` or `function_call`
+    slot: BlockSlot | None = None  # None until the start event is emitted
+    is_waiting: bool = False  # set if the call had to wait for its id or its name
     id: str = ""
     name: str = ""
-    args_form: bytes = b""
-    """The first byte of the arguments' JSON; empty if there were none."""
-    fields: MergedFields = msgspec.field(default_factory=MergedFields)
-    """Other fields of the call."""
-    payload_fields: MergedFields = msgspec.field(default_factory=MergedFields)
-    """Other fields of the inner object."""
+    args_form: bytes = b""  # the first byte of the arguments' JSON; empty if there were none
+    fields: MergedFields = msgspec.field(default_factory=MergedFields)  # other fields of the call
+    payload_fields: MergedFields = msgspec.field(default_factory=MergedFields)  # other fields of the inner object
 
     @property
     def kind(self) -> str:
@@ -102,14 +93,12 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
 
 
 class ToolCallsBuilder:
-    """Collect the calls of one choice, in the order in which they began.
+    """Collect the calls of one choice, in the order in which they began. A call stays open until its choice ends.
 
-    The `index` of a piece names its call. Hosts differ: some repeat the id and the name with every piece, omit the index,
-    give every call the index 0, send whole calls, or send arguments as an object or as null. A call stays open until its
-    choice ends, whatever the finish reason is.
-
-    The start event of a call is emitted when its id and name are known, or with the first piece of its arguments. An id
-    or a name that comes later is only in the finished block.
+    The `index` of a piece names its call. Hosts differ: some repeat the id and the name with every piece, omit the
+    index, give every call the index 0, send whole calls, or send arguments as an object or as null. A call starts when
+    its id and name are known, or with its first arguments; an id or a name that comes later is only in the finished
+    block.
     """
 
     def __init__(self, parts: ChoiceBuilder, make_id: Callable[[int], str], end_text: Callable[[], None]) -> None:
@@ -199,8 +188,7 @@ class ToolCallsBuilder:
         merge_fields(call.payload_fields, payload.items())
         name = jsonio.text_of(raw_name)
         if call.name and name not in ("", call.name):
-            place = f"choices[{self._parts.choice}]"
-            self._parts.record_loss("renamed-call", place, f"{call.name} became {name}")
+            self._parts.record_loss("renamed-call", f"choices[{self._parts.choice}]", f"{call.name} became {name}")
         elif name:
             call.name = name
             call.payload_fields.pop("name", None)
@@ -256,8 +244,7 @@ class ToolCallsBuilder:
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
 _OTHER_FIELDS = ("annotations", "images", *_CALLS, "audio", "refusal")  # annotations: before the end of their text
-_CONTENT = ("content", *_REASONING, *_CALLS, "refusal", "audio", "images")
-"""The fields of a delta that become blocks."""
+_CONTENT = ("content", *_REASONING, *_CALLS, "refusal", "audio", "images")  # the fields of a delta that become blocks
 _LIST = Raw(b"[]")
 _TEXT = Raw(b'""')
 Value: TypeAlias = str | list[Raw] | Raw | UnsetType | None
@@ -294,10 +281,8 @@ class ChoiceDecoder:
         self.text_slot: BlockSlot | None = None
         self.reasoning_slot: BlockSlot | None = None
         self.calls = ToolCallsBuilder(parts, make_id, self._end_text)
-        self.choice_fields = MergedFields()
-        """Fields next to the message."""
-        self.nulls: tuple[object, ...] = ()
-        """`logprobs` and `native_finish_reason` of the last frame: null or unset."""
+        self.choice_fields = MergedFields()  # fields next to the message
+        self.nulls: tuple[object, ...] = ()  # `logprobs` and `native_finish_reason` of the last frame: null or unset
         self.raw_stop: str | None = None
         self.is_finished = False
         self._fields = MergedFields()  # fields of the message
@@ -358,8 +343,6 @@ class ChoiceDecoder:
 
     def _record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
         self.parts.record_loss(kind, f"choices[{self.parts.choice}].{place}", detail, remedy)
-
-    # --- reasoning ----------------------------------------------------------------------------------------------------
 
     def read_reasoning(self, reasoning_content: Value, reasoning: Value, details: Value) -> None:
         """Read the reasoning of a delta. If two fields have the same text, show one and store the other."""
@@ -437,8 +420,6 @@ class ChoiceDecoder:
         self._reasoning_field = ""
         extra = extra or thinking.extra()
         self.parts.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
-
-    # --- content ------------------------------------------------------------------------------------------------------
 
     def read_content(self, content: Value) -> None:
         """Read content: a text, a list of elements, or an object, which is structured output."""
@@ -543,8 +524,6 @@ class ChoiceDecoder:
         self._annotations_used = len(self._annotations)
         return (*read_annotations(annotations), *sources)
 
-    # --- other fields -------------------------------------------------------------------------------------------------
-
     def _read_field(self, name: str, raw: Raw) -> bool:
         """Read one of `_OTHER_FIELDS`; return whether a block holds it."""
         value = _parse(raw)
@@ -601,8 +580,6 @@ class ChoiceDecoder:
                 self._logprobs.setdefault(name, []).extend(jsonio.elements(fields.pop(name)))
             raw = Raw(jsonio.encode(fields))
         merge_fields(self.choice_fields, (("logprobs", raw),))
-
-    # --- the end ------------------------------------------------------------------------------------------------------
 
     def finish(self, raw: Raw) -> None:
         """Read the finish reason. A later one replaces an earlier one."""

@@ -1,6 +1,4 @@
-"""Read and write parts of a message: elements of a content list, images, citations,
-reasoning in think tags and in `reasoning_details`.
-"""
+"""Read and write the parts of content lists, images, citations, think tags and `reasoning_details`."""
 
 import itertools
 from collections.abc import Iterable, Mapping
@@ -18,16 +16,12 @@ from tenuto.wire.rawjson import Fields, is_list, is_object, is_text, object_or_e
 
 
 class ContentPart(msgspec.Struct):
-    kind: Literal["text", "thinking", ""]
-    """Empty: neither text nor thinking."""
+    kind: Literal["text", "thinking", ""]  # empty: neither text nor thinking
     text: str = ""
     signature: str = ""
-    fields: Fields = {}
-    """All other fields."""
-    thinking: Raw | None = None
-    """The `thinking` field as received."""
-    thinking_parts: list[str | Raw] = []
-    """The elements of `thinking`: plain texts, and the JSON of every other element."""
+    fields: Fields = {}  # all other fields
+    thinking: Raw | None = None  # the `thinking` field as received
+    thinking_parts: list[str | Raw] = []  # the elements of `thinking`: plain texts, and the JSON of every other element
 
 
 class ContentPartBuilder(msgspec.Struct, eq=False):
@@ -123,9 +117,6 @@ def write_image(block: Image) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}
 
 
-# --- citations --------------------------------------------------------------------------------------------------------
-
-
 def read_annotations(annotations: Iterable[Raw]) -> list[UrlCitation]:
     """Read the `url_citation` annotations of a message; skip the others."""
     citations = []
@@ -181,8 +172,7 @@ class ThinkTags:
     def __init__(self) -> None:
         self.has_open_tag = False
         self.has_close_tag = False
-        self.is_done = False
-        """All further text is answer."""
+        self.is_done = False  # all further text is answer
         self._blanks: list[str] = []  # whitespace before the opening tag
         self._buffer = ""  # the possible start of a tag
 

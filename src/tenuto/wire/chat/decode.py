@@ -93,12 +93,8 @@ class ChatDecoder(Decoder):
     def _read_frame(self, name: bytes, data: bytes, envelope: tuple[object, ...] | None) -> None:
         """Read a frame field by field: the first, the last, or one with rare fields."""
         self._envelope = envelope
-        text = data.strip()
-        if text == b"[DONE]":
+        if data.strip() == b"[DONE]":
             self.ended = True
-            return
-        if not text:
-            return
         fields = self.parse_object(data, ended=self.only_usage_missing)
         if fields is None:
             return
@@ -143,8 +139,6 @@ class ChatDecoder(Decoder):
             choices.append(Choice(message, index, state.choice_extra()))
         raw_usage = jsonio.as_text(self._raw_usage) if self._raw_usage is not None else ""
         return self.make_response(choices, self._usage, raw_usage, self._fields.text(), self._usage_losses)
-
-    # --- a frame, field by field --------------------------------------------------------------------------------------
 
     def _read_fields(self, fields: Fields, error: LLMError | None, *, whole: bool) -> None:
         """Read the fields of a frame, or of a `whole` body; then raise the error that the frame contains."""
@@ -222,10 +216,7 @@ class ChatDecoder(Decoder):
 
 
 def _take_delta(choice: Fields, *, whole: bool) -> Fields:
-    """Take the delta of a frame, or the message of a `whole` body, out of a choice.
-
-    Some hosts repeat each delta as `message` and `text`. Of the message, only fields that the delta lacks are used.
-    """
+    """Take the delta of a frame, or the message of a `whole` body. Of a repeated delta, only new fields are used."""
     first, second = ("message", "delta") if whole else ("delta", "message")
     if not is_object(choice.get(first)):
         return jsonio.members(choice.pop(second)) if is_object(choice.get(second)) else {}

@@ -77,9 +77,7 @@ def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict
         remedy = "set `type` and `options` to this provider's own names"
         builder.record_loss("unsupported-tool", "tools", tool.kind, remedy)
         return None
-    fields: dict[str, Any] = {"name": tool.name}
-    if tool.description:
-        fields["description"] = tool.description
+    fields = builder.tool_fields(tool)
     if tool.kind == "function":
         fields["parameters"] = tool.parameters if tool.parameters is not None else _NO_PARAMETERS
         if tool.strict is not None and builder.target.provider.chat.strict_tools:
@@ -170,10 +168,9 @@ class _MessageListBuilder:
             content = message.content
         else:
             content = parts = self._write_parts(list(self._builder.accepted_parts(message.content, place)))
-            if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
-                text = parts[0]["text"]
-                if isinstance(text, str):  # not one that the caller set in the extra fields
-                    content = text
+            only = parts[0] if len(parts) == 1 and isinstance(parts[0], dict) else {}
+            if only.keys() == {"type", "text"} and isinstance(only["text"], str):  # else a caller's own extra field
+                content = only["text"]
         if isinstance(content, str):
             is_empty = not content
             if self._builder.trace:
@@ -196,11 +193,7 @@ class _MessageListBuilder:
         fields: Fields = {"role": "tool", "tool_call_id": id}
         if id in self._assistant.function_calls:
             fields = {"role": "function", "name": names[id]}
-        content: str | list[Any]
-        if isinstance(result.content, str):
-            content = result.content
-        else:
-            content = self._result_content(result.content, Location(place.message, index), is_error=result.is_error)
+        content = self._result_content(result.content, Location(place.message, index), is_error=result.is_error)
         fields["content"] = error_text(content) if result.is_error and isinstance(content, str) else content
         if self._switches.name_on_tool_message and id in names:
             fields.setdefault("name", names[id])
@@ -210,8 +203,12 @@ class _MessageListBuilder:
             self._builder.place(Location(place.message, index), fields)
         return fields
 
-    def _result_content(self, content: tuple[Content, ...], place: Location, *, is_error: bool) -> str | list[Any]:
-        """Write the parts of a tool result: a text, or parts if the provider takes images there."""
+    def _result_content(
+        self, content: str | tuple[Content, ...], place: Location, *, is_error: bool
+    ) -> str | list[Any]:
+        """Write the content of a tool result: a text, or parts if the provider takes images there."""
+        if isinstance(content, str):
+            return content
         parts = list(self._builder.accepted_parts(content, place))
         if self._switches.images_in_results and any(isinstance(part, Image) for _, part in parts):
             if is_error:
@@ -224,8 +221,7 @@ class _MessageListBuilder:
             if isinstance(part, Text | Document) and part.text:
                 texts.append(part.text)
             elif not isinstance(part, Text):
-                remedy = "describe it in a text"
-                self._builder.record_loss("unsupported-content", where, _describe(part), remedy)
+                self._builder.record_loss("unsupported-content", where, _describe(part), "describe it in a text")
         return "\n".join(texts)
 
     def _join_leading_system(self, messages: list[Fields]) -> list[Fields]:
@@ -256,8 +252,6 @@ class _MessageListBuilder:
             before |= {**message, "content": joined}
             self._builder.replace_node(message, before)
         return result
-
-    # --- parts --------------------------------------------------------------------------------------------------------
 
     def _record_unsent_fields(self, parts: Iterable[tuple[Location, Content]], *, sends_hints: bool = True) -> None:
         """Record the cache hints and the fields of documents that the request cannot contain."""
@@ -385,10 +379,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
 
 
 def _write_part(block: Block, form: bytes) -> str | Fields | Raw | None:
-    """Write a block of the content as text or as an element of a list; None for a block of another field.
-
-    `form` is `[]` or `{}` if the content was received as a list or an object.
-    """
+    """Write a block of the content (received in the form `[]`, `{}` or text); None for a block of another field."""
     if isinstance(block, Text):
         if not block.extra and form != b"[]":
             return block.text
@@ -411,9 +402,6 @@ def _join_parts(parts: list[Any], form: bytes) -> str | Raw | list[Any]:
     return "".join(texts)
 
 
-# --- calls ------------------------------------------------------------------------------------------------------------
-
-
 class _Function(msgspec.Struct, gc=False):
     name: str
     arguments: str
@@ -428,10 +416,7 @@ class _FunctionCall(msgspec.Struct, gc=False):
 
 
 def _write_call(block: ToolUse, written: Fields, calls: list[Any], *, exact: bool) -> None:
-    """Add a call to `calls`: `exact` as received, otherwise with an id and with arguments that are a string.
-
-    The older `function_call` is a field of the message, `written`.
-    """
+    """Add a call to `calls`, the older form to `written`: `exact` as received, else with id and text arguments."""
     if not block.extra and not exact and block.kind == "function":  # most calls
         function = _Function(block.name, "{}" if block.args_missing else block.args)
         calls.append(_FunctionCall(block.id, "function", function))
@@ -456,10 +441,7 @@ def _write_call(block: ToolUse, written: Fields, calls: list[Any], *, exact: boo
 
 
 def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bool) -> Fields:
-    """Write the inner object of a call.
-
-    In `extra`, null as arguments means that they were null, any other value that they were an object.
-    """
+    """Write the inner object of a call. In `extra`, arguments that are null were null, any other were an object."""
     rest: Fields = dict(object_or_empty(extra)) if extra is not None else {}
     args_field = "input" if payload == "custom" else "arguments"
     args_form = rest.pop(args_field, None)
@@ -478,17 +460,14 @@ def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bo
 
 
 class AssistantWriter:
-    """Write the assistant messages of one request.
-
-    A policy applies: tokens are always sent, readable reasoning if the model's rule wants it, calls in the form that every
-    host accepts, and of the fields outside the blocks only those that the provider row lists.
+    """Write the assistant messages of one request: all tokens, readable reasoning if the model's rule wants it, calls
+    in the form that every host accepts, and of the fields outside the blocks those that the provider row lists.
     """
 
     def __init__(self, builder: BodyBuilder) -> None:
         self.call_names: dict[str, str] = {}
         """The name of the tool by the id of the call, for the calls whose results need it."""
-        self.function_calls: set[str] = set()
-        """The ids of the calls that are sent as `function_call`."""
+        self.function_calls: set[str] = set()  # the ids of the calls that are sent as `function_call`
         self._builder = builder
         self._switches = switches = builder.target.provider.chat
         self._policy = builder.target.traits.passback or switches.passback
@@ -505,7 +484,8 @@ class AssistantWriter:
         calls: list[Any] = []
         function_call: Fields = {}
         others: Fields = {}
-        sent: list[tuple[int, Block]] = []
+        placed: list[tuple[int, object, str]] = []  # the index of each block, and the object or field that has it
+        in_content: list[int] = []
         withheld_count = 0
         for index, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
@@ -513,47 +493,46 @@ class AssistantWriter:
                     self.call_names[block.id] = block.name
                 if block.extra and "function_call" in extra_fields(block.extra):
                     self.function_calls.add(block.id)
+                count = len(calls)
                 _write_call(block, function_call, calls, exact=False)
-                if self._builder.trace:
-                    sent.append((index, block))
+                placed.append((index, calls[-1], "") if len(calls) > count else (index, written, "function_call"))
                 continue
             other = self._sent_form(block, Location(place.message, index), sends_reasoning=sends_reasoning)
             if other is None:
                 withheld_count += isinstance(block, Reasoning) and bool(block.text)
                 continue
-            sent.append((index, other))
             if isinstance(other, Opaque) and _list_of(other) == "tool_calls":
                 calls.append(to_raw(other.raw))
+                placed.append((index, calls[-1], ""))
             elif isinstance(other, Refusal):
                 others["refusal"] = others.get("refusal", "") + other.text
+                placed.append((index, written, "refusal"))
             elif isinstance(other, Audio):
+                placed.append((index, written, "audio"))
                 if "audio" in others:
                     detail, remedy = f"audio {other.id}", "a message can refer to one audio reply"
                     self._builder.record_loss("unsupported-content", place, detail, remedy)
                 others.setdefault("audio", {"id": other.id})
             elif (part := _write_part(other, form)) is not None:
                 parts.append(part)
+                in_content.append(index)
             if isinstance(other, Reasoning):  # with details, its text is a copy, and is not sent
                 field = _field_of(other)
                 if details := _details(other):
                     written.setdefault("reasoning_details", []).extend(details)
+                    placed.append((index, details[0], ""))
                 elif field not in ("think", "content") and sends_reasoning:
                     written[field] = written.get(field, "") + other.text
+                    placed.append((index, written, field))
         if withheld_count:
             detail, remedy = f"{withheld_count} blocks", "the model does not take reasoning in this turn"
             self._builder.record_loss("reasoning-withheld", place, detail, remedy)
         content = _join_parts(parts, form) if parts else None
         written["content"] = content or (None if self._switches.null_content else "")
-        needs_field = self._switches.empty_reasoning and self._reasoning_field != "content"
-        if needs_field and sends_reasoning and message.has_tool_calls():
-            has_reasoning = not written.keys().isdisjoint(_REASONING_FIELDS)
-            written |= {} if has_reasoning else {self._reasoning_field: ""}
-        if function_call:
-            written |= function_call
-        if calls:
-            written["tool_calls"] = calls
-        if others:
-            written |= others
+        needs_field = self._switches.empty_reasoning and self._reasoning_field != "content" and sends_reasoning
+        if needs_field and message.has_tool_calls() and written.keys().isdisjoint(_REASONING_FIELDS):
+            written[self._reasoning_field] = ""
+        written |= {**function_call, **({"tool_calls": calls} if calls else {}), **others}
         if len(written) == 2 and not content:
             self._builder.record_loss("empty-message", place, "an assistant message with nothing to send")
             return None
@@ -561,14 +540,15 @@ class AssistantWriter:
             if name in extra:
                 written.setdefault(name, extra[name])
         if self._builder.trace:
-            self._place_blocks(written, sent, place)
+            nodes = content if isinstance(content, list) else [written] * len(parts)
+            field = "" if isinstance(content, list) else "content"
+            placed += ((index, node, field) for index, node in zip(in_content, nodes, strict=True))
+            for index, node, field in placed:
+                self._builder.place(Location(place.message, index), node, field)
         return written
 
     def _sent_form(self, block: Block, place: Location, *, sends_reasoning: bool) -> Block | None:
-        """Return the form in which a block other than a call is sent. If it is not sent, record the loss.
-
-        Reasoning without a field gets the provider's own. Without refusals, a refusal becomes text.
-        """
+        """Return the form in which a block other than a call is sent; None, with a loss, if it is not sent."""
         if isinstance(block, Text | Refusal):
             if isinstance(block, Refusal) and not self._switches.refusals:
                 block = Text(block.text)
@@ -589,27 +569,3 @@ class AssistantWriter:
         remedy = "this dialect cannot send such a block back"
         self._builder.record_loss("unsupported-block", place, type(block).__name__, remedy)
         return None
-
-    def _place_blocks(self, written: Fields, sent: list[tuple[int, Block]], place: Location) -> None:
-        """Note where each block is: in a list of the message, or in one of its fields."""
-        content = written["content"]
-        parts = iter(content if isinstance(content, list) else ())
-        calls = iter(written.get("tool_calls", ()))
-        for at, block in sent:
-            node: object = written
-            field = ""
-            if isinstance(block, ToolUse) and "function_call" in extra_fields(block.extra):
-                field = "function_call"
-            elif isinstance(block, ToolUse) or (isinstance(block, Opaque) and _list_of(block) == "tool_calls"):
-                node = next(calls)
-            elif isinstance(block, Audio | Refusal):
-                field = "audio" if isinstance(block, Audio) else "refusal"
-            elif isinstance(block, Reasoning) and (details := _details(block)):
-                node = next(raw for raw in written["reasoning_details"] if raw == details[0])
-            elif isinstance(block, Reasoning) and _field_of(block) not in ("think", "content"):
-                field = _field_of(block)
-            elif isinstance(content, list):
-                node = next(parts)
-            else:
-                field = "content"
-            self._builder.place(Location(place.message, at), node, field)

@@ -1,8 +1,4 @@
-"""Structs and tables of the Chat Completions format.
-
-The structs fit nearly all frames of a stream and forbid unknown fields. A frame that does not fit is read field by
-field, so no field is lost.
-"""
+"""Tables of the Chat Completions format, and structs for most frames: any other is read field by field."""
 
 from typing import Literal
 
@@ -65,8 +61,7 @@ class Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
-PADDING = ("obfuscation", "p")
-"""Fields of a frame that are padding against traffic analysis. They are dropped."""
+PADDING = ("obfuscation", "p")  # fields of a frame that are padding against traffic analysis. They are dropped.
 
 _FINISH_REASONS: dict[StopReason, str] = {
     "stop": "stop eos end_turn stop_sequence COMPLETE STOP_SEQUENCE",
@@ -88,10 +83,7 @@ RESPONSE_ONLY: dict[str, str] = {
     "audio.expires_at": "audio is sent back by its id",
     "reasoning (next to reasoning_details)": "a readable copy of the details",
 }
-"""Fields of a message that are stored but not sent back, each with the reason.
-
-A field that belongs to no block is sent back only if the provider row lists it (`ChatSwitches.replayed_fields`).
-"""
+"""Stored fields that are not sent back, with the reason; of others, `ChatSwitches.replayed_fields` are sent."""
 
 USAGE_TABLE = UsageTable(
     counts=count_paths(

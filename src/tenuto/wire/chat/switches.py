@@ -51,8 +51,7 @@ def set_thinking(builder: BodyBuilder, switches: ChatSwitches) -> None:
     if effort == "none" and toggle and "none" not in (traits.efforts or ()):
         is_on, effort = False, None
     elif effort not in (None, "none") and not effort_field and toggle:
-        detail = f"{effort} became on: this model has no degrees of effort"
-        builder.record_loss("effort-degree", "effort", detail)
+        builder.record_loss("effort-degree", "effort", f"{effort} became on: this model has no degrees of effort")
         is_on, effort = True, None
     elif is_on is False and effort is None and not toggle and effort_field and has_none:
         is_on, effort = None, "none"
@@ -155,10 +154,7 @@ def set_response_format(builder: BodyBuilder, output: ResponseFormat, switches: 
         builder.body["response_format"] = {"type": "json_object"}
         builder.record_loss("dropped-schema", "response_format", output.name, "describe the JSON in the prompt")
     else:
-        schema: Fields = {"name": output.name, "schema": output.schema, "strict": output.strict}
-        schema["description"] = output.description or None
-        schema = {name: value for name, value in schema.items() if value is not None}
-        builder.body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        builder.body["response_format"] = {"type": "json_schema", "json_schema": builder.schema_fields(output)}
 
 
 def make_cache_control(cache: str) -> dict[str, str]:

@@ -1,10 +1,8 @@
 """Decode one candidate of a Gemini reply: its parts become blocks.
 
-Text parts of a stream with the same `thought` flag and the same other fields extend one block. A part with a signature
-is a block of its own. The parts of a body that did not stream are not joined: each is one block.
-
-Grounding cites text that came earlier. So after the first grounding of a candidate, the `ContentDone` of its texts
-waits until the candidate ends.
+Text parts of a stream with the same `thought` flag and the same other fields extend one block; a part with a signature,
+and a part of a body that did not stream, is a block of its own. Grounding cites text that came earlier, so after the
+first grounding the `ContentDone` of texts waits until the candidate ends.
 """
 
 import functools
@@ -28,8 +26,7 @@ from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPE = re.compile(r"\\(.)")
 _KNOWN_FIELDS = ("jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "willContinue")
-MAX_GAP = 1000
-"""How far after its end a list may be written to; the elements between are null."""
+MAX_GAP = 1000  # how far after its end a list may be written to; the elements between are null
 
 Step = str | int
 
@@ -39,20 +36,16 @@ class _StringPieces(list[str]):
 
 
 class PartialArgs:
-    """The arguments of one call, starting with `args`, a JSON object. They arrive value by value, each with its JSON path.
-
-    Values arrive in any order, so the text of the arguments is known only at the end. It is compact JSON with the keys in
-    the order of their first appearance and the numbers as the provider wrote them.
+    """The arguments of one call, from `args` on. They arrive value by value in any order, each with its JSON path; at
+    the end they are compact JSON, with the keys in the order of their appearance and the numbers as the provider wrote
+    them.
     """
 
     def __init__(self, args: Raw | None = None) -> None:
         self._root: Any = args
 
     def add(self, values: Raw) -> list[str]:
-        """Add a list of partial values; return the names of the fields that are not read.
-
-        Raise `JsonError` for a value without a valid path.
-        """
+        """Add partial values; return the names of unread fields. Raise `JsonError` for a value without valid path."""
         items = [to_camel_case(jsonio.members(item), PART_FIELDS) for item in jsonio.elements(values)]
         for fields in items:
             self._add_value(fields)
@@ -126,24 +119,17 @@ def _join_strings(value: Any) -> Any:
     return value
 
 
-# --- call arguments that arrive value by value ------------------------------------------------------------------------
-
-
 Json = dict[str, Any]
 # a stored document has no URI, only the name of its store
 _URI_FIELDS = ("uri", "sourceUri", "source_uri", "imageUri", "documentName", "fileSearchStore", "file_search_store")
 
 
 class CandidateDecoder:
-    """Builds the message of one candidate.
-
-    `call_id` makes the id of the call with a number. `joins_text`: text parts extend the open block.
-    """
+    """Builds the message of one candidate. `call_id` makes call ids; `joins_text`: text extends the open block."""
 
     def __init__(self, parts: ChoiceBuilder, call_id: Callable[[int], str], *, joins_text: bool) -> None:
         self.index = parts.choice
-        self.slot: BlockSlot | None = None
-        """The open text or reasoning."""
+        self.slot: BlockSlot | None = None  # the open text or reasoning
         self.thought_flag: bool | UnsetType | None = None
         """The `thought` of hot parts that extend `slot`; None: hot parts do not extend it."""
         self.fields = MergedFields()
@@ -153,13 +139,10 @@ class CandidateDecoder:
         self._call_id = call_id
         self._joins_text = joins_text
         self._call_count = 0
-        self._open_call: tuple[BlockSlot, PartialArgs] | None = None
-        """A call whose arguments arrive in several parts."""
+        self._open_call: tuple[BlockSlot, PartialArgs] | None = None  # a call whose arguments arrive in several parts
         self._after_streamed_call = False
-        self._uncited: list[BlockSlot] = []
-        """Closed texts whose `ContentDone` waits for citations."""
-        self._grounding = b"null"
-        """The grounding that was last converted to citations."""
+        self._uncited: list[BlockSlot] = []  # closed texts whose `ContentDone` waits for citations
+        self._grounding = b"null"  # the grounding that was last converted to citations
 
     def add_part(self, raw: Raw) -> None:
         fields = to_camel_case(jsonio.members(raw), PART_FIELDS)
@@ -264,10 +247,7 @@ class CandidateDecoder:
             self.slot = None
 
     def _add_call_piece(self, fields: Fields, data: Fields) -> bool:
-        """Add a part to a streamed call; return False if the part is a complete call.
-
-        `data` has the fields of `functionCall`.
-        """
+        """Add `data`, the fields of `functionCall`, to a streamed call; return False if it is a complete call."""
         continues = bytes(data.get("willContinue", NULL)) == b"true"
         if jsonio.text_of(data.get("name")):
             if "partialArgs" not in data and not (continues and self._joins_text):
@@ -317,8 +297,7 @@ def _join_call(slot: BlockSlot, args: PartialArgs) -> Block:
 def cite_texts(metadata: Raw, texts: Sequence[tuple[int, str]]) -> dict[int, tuple[UrlCitation, ...]]:
     """Return the citations of each text part by its index. `texts` are (index of the part, text), in order.
 
-    A support has a segment (byte offsets into a part, and usually its text) and the indices of the chunks that back it.
-    The offsets of a stream count over the joined text, and the part index is often missing, so the text of the segment
+    The offsets of a stream count over the joined text, and the part index is often missing, so the text of a segment
     decides where possible.
     """
     grounding = jsonio.parse(metadata)

@@ -30,15 +30,11 @@ class GeminiDecoder(Decoder):
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
         self._candidates: dict[int, CandidateDecoder] = {}
-        self._joins_text = True
-        """The reply streams, so that its text parts are fragments."""
-        self._identity: tuple[str, str] | None = None
-        """The id and the model in the last chunk."""
-        self._usage = b""
-        """The JSON text of the usage object that counts."""
+        self._joins_text = True  # the reply streams, so that its text parts are fragments
+        self._identity: tuple[str, str] | None = None  # the id and the model in the last chunk
+        self._usage = b""  # the JSON text of the usage object that counts
         self._usage_has_total = False
-        self._counts: tuple[Usage | None, list[Loss]] | None = None
-        """The usage as counts, once the reply is complete."""
+        self._counts: tuple[Usage | None, list[Loss]] | None = None  # the usage as counts, once the reply is complete
         self._fields = MergedFields()
         self._is_blocked = False
 
@@ -108,9 +104,7 @@ class GeminiDecoder(Decoder):
     def _on_chunk(self, data: bytes) -> None:
         """Read any chunk, or an array of chunks."""
         data = data.strip()
-        if data in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some hosts add it
-            return
-        if data[:1] == b"[":
+        if data[:1] == b"[" and data != b"[DONE]":
             for item in jsonio.elements(data):
                 self._on_chunk(bytes(item))
             return
@@ -120,9 +114,8 @@ class GeminiDecoder(Decoder):
         fields = protocol.to_camel_case(members, protocol.CHUNK_FIELDS)
         if not is_null(fields.get("error")):
             raise classify_error(data)
-        self._set_identity(
-            jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None))
-        )
+        id, model = (jsonio.text_of(fields.pop(name, None)) for name in ("responseId", "modelVersion"))
+        self._set_identity(id, model)
         self._set_usage(bytes(fields.pop("usageMetadata", NULL)))
         for item in read_optional_list(fields.pop("candidates", None)):
             self._on_candidate(protocol.to_camel_case(jsonio.members(item), protocol.CANDIDATE_FIELDS))

@@ -34,8 +34,7 @@ Wire = dict[str, Any]
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
 """Thinking tokens for each effort, for models that take a budget instead of a level."""
 LEVELS = ("minimal", "low", "medium", "high")
-MIN_BUDGET = 128
-"""The smallest budget of models that cannot stop thinking."""
+MIN_BUDGET = 128  # the smallest budget of models that cannot stop thinking
 _CONFIG_NAMES = {
     "temperature": "temperature",
     "top_p": "topP",
@@ -82,20 +81,14 @@ class _ContentsBuilder:
     def __init__(self, builder: BodyBuilder) -> None:
         self._builder = builder
         self._turns = TurnList(builder, "parts", lambda text: {"text": text})
-        self.system: list[tuple[Location, SystemMessage]] = []
-        """The system messages that are not empty."""
+        self.system: list[tuple[Location, SystemMessage]] = []  # the system messages that are not empty
         self._issued = issuer_check(builder.target)
-        self._calls: dict[str, tuple[int, ToolUse]] = {}
-        """The latest call of each id, with its number."""
+        self._calls: dict[str, tuple[int, ToolUse]] = {}  # the latest call of each id, with its number
         self._call_count = 0
-        self._own_calls: set[int] = set()
-        """The `id()` of the parts with calls that the target made."""
-        self._results: list[tuple[int, Wire]] = []
-        """Results that are not written yet, each with the number of its call."""
-        self._result_media: list[Wire | Raw] = []
-        """Media of these results that go into a content of their own."""
-        self._result_content: Wire | None = None
-        """The last content with results."""
+        self._own_calls: set[int] = set()  # the `id()` of the parts with calls that the target made
+        self._results: list[tuple[int, Wire]] = []  # results that are not written yet, each with the number of its call
+        self._result_media: list[Wire | Raw] = []  # media of these results that go into a content of their own
+        self._result_content: Wire | None = None  # the last content with results
 
     def add(self, message: Message, location: Location) -> None:
         match message:
@@ -112,10 +105,8 @@ class _ContentsBuilder:
             case AssistantMessage():
                 self._flush_results()
                 is_own = message.origin is not None and self._issued(message.origin)
-                parts = self._builder.write_all(
-                    with_locations(message.blocks, location),
-                    lambda block, place: self._write_block(block, place, is_own=is_own),
-                )
+                blocks = with_locations(message.blocks, location)
+                parts = self._builder.write_all(blocks, lambda *block: self._write_block(*block, is_own=is_own))
                 if is_own:
                     self._own_calls |= {id(part) for part in parts if isinstance(part, dict) and "functionCall" in part}
                 if not parts:
@@ -144,10 +135,7 @@ class _ContentsBuilder:
         self._turns.append(role, parts, location, joins=joins)
 
     def _skip_signatures(self, *, only_foreign: bool) -> None:
-        """Set `SKIP_SIGNATURE` on the unsigned first call of each content since the last user text.
-
-        `only_foreign`: not on calls that the target made.
-        """
+        """Sign the unsigned first call of each content since the last user text; if `only_foreign`, no own ones."""
         contents = self._turns.messages
         start = len(contents)
         while start and not _has_user_text(contents[start - 1]):
@@ -305,9 +293,6 @@ def _drop_from(fields: Wire, prefix: str) -> Wire:
     }
 
 
-# --- parameters -------------------------------------------------------------------------------------------------------
-
-
 def write_options(builder: BodyBuilder) -> None:
     """Write all parameters; one that Gemini does not have becomes a `Loss`."""
     request = builder.request
@@ -327,8 +312,7 @@ def write_options(builder: BodyBuilder) -> None:
         remedy = "name a `cachedContent` in `extra_body`; Gemini caches prefixes by itself"
         builder.record_unsupported("cache", remedy=remedy)
     if request.parallel_tool_calls is False:
-        remedy = "answer the first call and send the request again"
-        builder.record_unsupported("parallel_tool_calls", remedy=remedy)
+        builder.record_unsupported("parallel_tool_calls", remedy="answer the first call and send the request again")
 
 
 def _sampling(request: ChatRequest) -> Wire:
@@ -412,9 +396,7 @@ def _write_tools(builder: BodyBuilder) -> None:
 
 def _function(builder: BodyBuilder, tool: ToolDefinition) -> Wire:
     place = f"tools[{tool.name}]"
-    function: Wire = {"name": tool.name}
-    if tool.description:
-        function["description"] = tool.description
+    function = builder.tool_fields(tool)
     schema = builder.schema_of(tool)
     if schema is not None and builder.target.provider.gemini.json_schema:
         function["parametersJsonSchema"] = schema

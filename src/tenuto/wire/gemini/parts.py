@@ -1,9 +1,8 @@
 """Convert Gemini parts to blocks and back.
 
-A block's `extra` has the other fields of its part: fields next to the data are at the top, fields inside the data are
-below the name of the data (`{"partMetadata": ..., "inlineData": {"displayName": ...}}`). A typed field of a block has
-only strings that are not empty; null, an empty string and a value of another type stay in `extra`. A part with a
-signature and no data is an empty text with `"text": null` in `extra`.
+A block's `extra` has the other fields of its part: those next to the data at the top, those inside the data below its
+name (`{"partMetadata": ..., "inlineData": {"displayName": ...}}`). Null, an empty string and a value of another type
+stay in `extra`. A part with a signature and no data is an empty text with `"text": null` in `extra`.
 """
 
 from collections.abc import Callable
@@ -49,10 +48,7 @@ _DEFAULT_MIMES = {Image: "image/png", Audio: "audio/wav", Document: "application
 
 
 def read_part(raw: Raw, fields: Fields, new_id: Callable[[], str]) -> Block:
-    """Convert a part to a block; an unknown part is `Opaque`. Removes what it reads from `fields`.
-
-    `new_id` makes the id of a call without one.
-    """
+    """Convert a part to a block, consuming `fields`; an unknown part is `Opaque`. `new_id` makes call ids."""
     meta = take_signature(fields)
     name, data = "", None
     if not _READERS.keys().isdisjoint(fields):
@@ -133,8 +129,7 @@ _READERS: dict[str, Callable[[Fields, Callable[[], str]], Block | None]] = {
     ),
     "functionResponse": lambda data, _: None,  # a model does not send results: `Opaque`
 }
-DATA = frozenset(("text", *_READERS))
-"""Names of the data of a part; a part has one of them."""
+DATA = frozenset(("text", *_READERS))  # names of the data of a part; a part has one of them
 
 
 # --- write ------------------------------------------------------------------------------------------------------------
@@ -173,10 +168,7 @@ def add_extra(block: Block, part: Wire) -> Wire:
 
 
 def write_media(block: Image | Audio | Document) -> dict[str, dict[str, str]] | None:
-    """Write an image, audio or document as the data of a part; None if it has neither bytes nor a URL.
-
-    Without a media type, the bytes or the suffix of the URL decide; for a URL without a known suffix it is omitted.
-    """
+    """Write media as data; None without bytes or URL. A missing type is that of the bytes or of the URL's suffix."""
     mime, data = block.mime, block.data
     if not data and (url := split_data_url(block.url)):
         mime, data = mime or url[0], url[1]

@@ -11,10 +11,8 @@ from tenuto.wire.rawjson import Fields
 from tenuto.wire.usage import UsageTable, count_paths
 
 DIALECT: Final = "gemini"
-ABSENT = Raw(b"")
-"""Value of a raw field that a chunk does not have."""
-THOUGHT_FALSE = '{"thought":false}'
-"""The `extra` of a text part that has `thought: false`."""
+ABSENT = Raw(b"")  # value of a raw field that a chunk does not have
+THOUGHT_FALSE = '{"thought":false}'  # the `extra` of a text part that has `thought: false`
 
 
 class HotPart(msgspec.Struct, forbid_unknown_fields=True, gc=False, rename="camel"):

@@ -7,9 +7,8 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.wire.codec import CallIdRule, Codec, ReplayRules, TokenCounter
 from tenuto.wire.embeddings import common_endpoint
 from tenuto.wire.rawjson import Fields, citation_type
+from tenuto.wire.responses import encode
 from tenuto.wire.responses.decode import ResponsesDecoder
-from tenuto.wire.responses.encode import encode as encode_request
-from tenuto.wire.responses.encode import verbatim
 from tenuto.wire.responses.items import DIALECT
 from tenuto.wire.responses.protocol import RESPONSE_ONLY
 
@@ -35,8 +34,8 @@ _COUNTED_FIELDS = frozenset(
 CODEC = Codec(
     name=DIALECT,
     decoder=ResponsesDecoder,
-    encode=encode_request,
-    verbatim=verbatim,
+    encode=encode.encode,
+    verbatim=encode.verbatim,
     response_only=RESPONSE_ONLY,
     metas=(OpenAiMeta,),
     accepts=_accepts,

@@ -1,12 +1,9 @@
 """Decode a Responses reply.
 
-State is indexed by `output_index`: an item's id may change from event to event, and indices may skip. The finished item
-(`response.output_item.done`) is authoritative. An item without that event is read from the last event, which repeats the
-whole output; no item is counted twice. Blocks have the order of the output, whatever arrived first.
-
-A reply ends with `response.completed` or `response.incomplete`; `response.failed` and `error` raise. A body with the
-status `queued` or `in_progress` (background mode) is not an error: its message is marked incomplete and has no stop
-reason. A compacted history (`response.compaction`) has no status, so no raw stop reason.
+State is indexed by `output_index`: an item's id may change from event to event. The finished item
+(`response.output_item.done`) is authoritative; an item without that event is read from the last event, which repeats
+the whole output. A body with the status `queued` or `in_progress` is an incomplete message; a compacted history
+(`response.compaction`) has no status.
 """
 
 import msgspec
@@ -35,8 +32,7 @@ _DONE_TYPES = {
 _DELTA_FIELDS = frozenset(protocol.DeltaEvent.__struct_fields__)
 _TYPED_FIELDS = ("id", "model", "output", "usage", "status")
 _PENDING = ("queued", "in_progress")
-_MAX_SKIPPED = 1000
-"""How many parts of reasoning an index may skip: each becomes an empty line."""
+_MAX_SKIPPED = 1000  # how many parts of reasoning an index may skip: each becomes an empty line
 
 
 class ResponsesDecoder(Decoder):
@@ -47,22 +43,16 @@ class ResponsesDecoder(Decoder):
         self._parts = self.parts()
         self._output = OutputBuilder(self._parts, lambda index: new_id(self.seed, self.id, 0, index))
         self._items = self._output.items
-        self.model = target.model
-        """The requested model, until the reply names one."""
+        self.model = target.model  # the requested model, until the reply names one
         self._model = ""
-        self._early_items = 0
-        """How many items the events before the last one list."""
-        self._fields = MergedFields()
-        """The other fields of the response object."""
+        self._early_items = 0  # how many items the events before the last one list
+        self._fields = MergedFields()  # the other fields of the response object
         self._usage: Usage | None = None
         self._raw_usage = ""
         self._status: str | None = None
         self._stop: StopReason | None = None
-        self._speech: BlockSlot | None = None
-        """The slot of the speech, which belongs to no item."""
+        self._speech: BlockSlot | None = None  # the slot of the speech, which belongs to no item
         self._transcript: list[str] = []
-
-    # --- frames -------------------------------------------------------------------------------------------------------
 
     def frame(self, name: bytes, data: bytes) -> None:
         try:
@@ -82,8 +72,6 @@ class ResponsesDecoder(Decoder):
 
     def _on_event(self, name: bytes, data: bytes) -> None:
         """Read any event. Deltas come here if they have unknown fields, lone surrogates, or no index."""
-        if data.strip() in (b"", b"[DONE]"):
-            return
         fields = self.parse_object(data, ended=self.ended)
         if fields is None:
             return
@@ -134,18 +122,13 @@ class ResponsesDecoder(Decoder):
         self.record_once(("field", place), "unknown-field", place, jsonio.as_text(value)[:200])
 
     def _find_index(self, event: Fields, item: Fields | None = None) -> int:
-        """Return the index of the item that an event names, or contains as `item`.
-
-        Without one, it is the index of the last item; for an `item`, the next free one.
-        """
+        """Return the index of the item that an event names, or has as `item`: else the last, or the next free one."""
         index = _read_index(event.get("output_index"))
         if index is None:
             index = self._output.find_index(event.get("item_id") if item is None else item.get("id"))
         if index is None:
             index = next(reversed(self._items), 0) if item is None else len(self._items)
         return index
-
-    # --- content ------------------------------------------------------------------------------------------------------
 
     def _read_delta(self, type: str, fields: Fields, text_field: str) -> protocol.DeltaEvent:
         for name in sorted(fields.keys() - _DELTA_FIELDS - {text_field, "name"}):
@@ -210,8 +193,6 @@ class ResponsesDecoder(Decoder):
         else:
             self._transcript.append(delta)
             self._parts.emit(self._speech, TranscriptDelta(delta))
-
-    # --- the response object ------------------------------------------------------------------------------------------
 
     def body(self, data: bytes) -> None:
         """Read a body without streaming: the response object that ends a stream."""
@@ -282,8 +263,6 @@ class ResponsesDecoder(Decoder):
         if Refusal in types:
             return "content_filter"
         return "tool_calls" if ToolUse in types else "stop"
-
-    # --- the reply ----------------------------------------------------------------------------------------------------
 
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply. Of the other fields, the message has `incomplete_details`."""

@@ -23,19 +23,10 @@ from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, w
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
 _Item = dict[str, Any]
-_PARAMETERS = {
-    "max_tokens": "max_output_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_logprobs": "top_logprobs",
-    "user": "safety_identifier",
-    "service_tier": "service_tier",
-}
-"""Parameters of a request, and their names in this dialect."""
+_PARAMETERS = ("max_tokens", "temperature", "top_p", "top_logprobs", "user", "service_tier")
+_RENAMED = {"max_tokens": "max_output_tokens", "user": "safety_identifier"}
 _SERVER_TOOLS = {"code_execution": "code_interpreter"}
-_UNSUPPORTED_TOOLS = frozenset(
-    {"web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor"}
-)
+_UNSUPPORTED_TOOLS = ("web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor")
 
 
 def verbatim(message: AssistantMessage) -> list[dict[str, Any]]:
@@ -59,9 +50,9 @@ def encode(builder: BodyBuilder) -> WireRequest:
     _set_tools(builder)
     if reasoning := _write_reasoning(builder):
         body["reasoning"] = reasoning
-    if text := _write_text_options(request):
+    if text := _write_text_options(builder):
         body["text"] = text
-    body.update({_PARAMETERS[name]: value for name, value in set_parameters(request, _PARAMETERS)})
+    body.update({_RENAMED.get(name, name): value for name, value in set_parameters(request, _PARAMETERS)})
     if request.stream:
         body["stream"] = True
     _record_unsupported(builder)
@@ -108,15 +99,11 @@ def _write_reasoning(builder: BodyBuilder) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _write_text_options(request: ChatRequest) -> dict[str, Any]:
-    format = request.response_format
+def _write_text_options(builder: BodyBuilder) -> dict[str, Any]:
+    request, format = builder.request, builder.request.response_format
     fields: dict[str, Any] = {}
     if isinstance(format, JsonSchema):
-        fields["format"] = {"type": "json_schema", "name": format.name, "schema": format.schema}
-        if format.strict is not None:
-            fields["format"]["strict"] = format.strict
-        if format.description:
-            fields["format"]["description"] = format.description
+        fields["format"] = {"type": "json_schema", **builder.schema_fields(format)}
     elif format is not None:
         fields["format"] = {"type": format}
     if request.verbosity is not None:
@@ -129,7 +116,7 @@ def _set_tools(builder: BodyBuilder) -> None:
     tools: list[dict[str, Any]] = []
     for i, tool in enumerate(request.tools):
         if isinstance(tool, ToolDefinition):
-            tools.append(_write_tool(tool))
+            tools.append(_write_tool(builder, tool))
         elif fields := _write_server_tool(builder, tool, f"tools[{i}]"):
             tools.append(fields)
     if tools:
@@ -142,10 +129,8 @@ def _set_tools(builder: BodyBuilder) -> None:
         builder.record_unsupported("container", remedy="add the tool code_execution")
 
 
-def _write_tool(tool: ToolDefinition) -> dict[str, Any]:
-    fields: dict[str, Any] = {"type": tool.kind, "name": tool.name}
-    if tool.description:
-        fields["description"] = tool.description
+def _write_tool(builder: BodyBuilder, tool: ToolDefinition) -> dict[str, Any]:
+    fields = {"type": tool.kind, **builder.tool_fields(tool)}
     if tool.kind == "function":
         fields["parameters"] = {"type": "object", "properties": {}} if tool.parameters is None else tool.parameters
         fields["strict"] = bool(tool.strict)  # the server's default is true
@@ -264,37 +249,34 @@ def write_result(
     The output of a function has no error flag: the text of a failed call begins with "Error:". Outputs that can express a
     failure (the status of a patch, the exit code of a shell, an approval) receive `is_error`.
     """
-    call_type = call_types.get(result.tool_use_id, "")
-    item: dict[str, Any]
-    if call_type == "computer_call":
-        item = {"type": "computer_call_output", "output": _write_screenshot(builder, result, place)}
-    elif call_type == "local_shell_call":
-        item = {"type": "local_shell_call_output", "output": _text_only(builder, result, place)}
-    elif call_type == "shell_call":
-        text = _text_only(builder, result, place)
-        outcome = {"type": "exit", "exit_code": int(result.is_error)}
-        output: list[Any] = raw_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
-        item = {"type": "shell_call_output", "output": output}
-    elif call_type == "apply_patch_call":
-        status = "failed" if result.is_error else "completed"
-        item = {"type": "apply_patch_call_output", "status": status, "output": _text_only(builder, result, place)}
-    elif call_type == "tool_search_call":
-        tools = raw_list(_text_only(builder, result, place))
-        if tools is None:
-            detail = "the result of a tool search must be a list of tools"
-            builder.record_loss("unsupported-content", place, detail, "return a JSON array")
-        item = {"type": "tool_search_output", "execution": "client", "status": "completed", "tools": tools or []}
-    elif call_type == "mcp_approval_request":
-        item = {"type": "mcp_approval_response", "approve": not result.is_error}
+    call_type = call_types.get(result.tool_use_id, "function_call")
+    if call_type == "mcp_approval_request":
+        item: dict[str, Any] = {"type": "mcp_approval_response", "approve": not result.is_error}
         if reason := _text_only(builder, result, place):
             item["reason"] = reason
         return {**item, **extra_fields(result.extra), "approval_request_id": result.tool_use_id}
-    else:
+    item = {"type": f"{call_type}_output"}
+    if call_type == "computer_call":
+        item["output"] = _write_screenshot(builder, result, place)
+    elif call_type in ("function_call", "custom_tool_call"):
         content = result.content
         if result.is_error:
             content = error_text(content) if isinstance(content, str) else (Text("Error:"), *content)
-        type = "custom_tool_call_output" if call_type == "custom_tool_call" else "function_call_output"
-        item = {"type": type, "output": _write_content(builder, content, place)}
+        item["output"] = _write_content(builder, content, place)
+    else:
+        text = _text_only(builder, result, place)
+        if call_type == "apply_patch_call":
+            item["status"] = "failed" if result.is_error else "completed"
+        item["output"] = text
+        if call_type == "shell_call":
+            outcome = {"type": "exit", "exit_code": int(result.is_error)}
+            item["output"] = raw_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
+        elif call_type == "tool_search_call":
+            tools = raw_list(text)
+            if tools is None:
+                detail = "the result of a tool search must be a list of tools"
+                builder.record_loss("unsupported-content", place, detail, "return a JSON array")
+            item = {"type": "tool_search_output", "execution": "client", "status": "completed", "tools": tools or []}
     item |= {**extra_fields(result.extra), "call_id": result.tool_use_id}
     if call_type == "local_shell_call":
         item["id"] = result.tool_use_id
@@ -334,14 +316,11 @@ class ReplayedTurns:
     """
 
     def __init__(self, builder: BodyBuilder, *, is_stored: bool) -> None:
-        self.call_types: dict[str, str] = {}
-        """The item type of each call, by call id."""
+        self.call_types: dict[str, str] = {}  # the item type of each call, by call id
         self._builder = builder
-        self._is_stored = is_stored
-        """The server stores the conversation, so that an id suffices for reasoning."""
+        self._is_stored = is_stored  # the server stores the conversation, so that an id suffices for reasoning
         self._switches = builder.target.provider.responses
-        self._ids: set[str] = set()
-        """The ids of the turns so far."""
+        self._ids: set[str] = set()  # the ids of the turns so far
 
     def write_turn(self, message: AssistantMessage, place: Location) -> list[_Item]:
         """Write the items of a turn; a block that cannot be replayed is a `Loss`."""
@@ -364,10 +343,9 @@ class ReplayedTurns:
         items = [item for _, item in placed_items]
         if self._switches.calls_last:
             calls = [item for item in items if _text(item, "type") in CLIENT_CALLS]
-            ordered = [item for item in items if _text(item, "type") not in CLIENT_CALLS] + calls
+            ordered = sorted(items, key=lambda item: _text(item, "type") in CLIENT_CALLS)
             if ordered != items:
-                detail = f"{len(calls)} calls moved to the end of their turn"
-                self._builder.record_loss("calls-last", place, detail)
+                self._builder.record_loss("calls-last", place, f"{len(calls)} calls moved to the end of their turn")
             return ordered
         return items
 
@@ -430,10 +408,7 @@ class ReplayedTurns:
     def _drop_unpaired(
         self, placed_items: list[tuple[Location, _Item]], reasoning_count: int
     ) -> list[tuple[Location, _Item]]:
-        """Omit reasoning that the server would refuse; if any is missing, omit all ids.
-
-        `reasoning_count` includes reasoning that was omitted earlier.
-        """
+        """Omit reasoning that the server would refuse; if any of `reasoning_count` is missing, omit all ids."""
         reasoning = {i for i, (_, item) in enumerate(placed_items) if _text(item, "type") == "reasoning"}
         last = max(set(range(len(placed_items))) - reasoning, default=-1)
         sendable: list[tuple[Location, _Item]] = []

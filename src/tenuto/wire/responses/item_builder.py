@@ -1,7 +1,5 @@
-"""The output list of a reply while it streams.
-
-An item is finished once: by its own event, or by the list that the last event repeats. The finished form counts. Where
-its deltas differ from it, a `Loss` says so.
+"""The output list of a reply while it streams. An item is finished once: by its own event, or by the list that the last
+event repeats. The finished form counts; where its deltas differ from it, a `Loss` says so.
 """
 
 import bisect
@@ -26,20 +24,13 @@ class OutputItem:
     def __init__(self, index: int, type: str) -> None:
         self.index = index
         self.type = type
-        self.first_fields: Fields = {}
-        """Its fields when it was announced."""
-        self.final_fields: Fields = {}
-        """Its fields when it was finished."""
-        self.annotations: set[bytes] = set()
-        """The annotations that arrived as events."""
-        self.ids: dict[str, None] = {}
-        """The JSON texts of its id and call id; events may give it several."""
-        self.slots: dict[int, BlockSlot] = {}
-        """Its open parts, by index."""
-        self.blocks: list[Block] = []
-        """Its blocks, once it is finished."""
-        self.line = 0
-        """The index of its last summary part: each is a line of the block."""
+        self.first_fields: Fields = {}  # its fields when it was announced
+        self.final_fields: Fields = {}  # its fields when it was finished
+        self.annotations: set[bytes] = set()  # the annotations that arrived as events
+        self.ids: dict[str, None] = {}  # the JSON texts of its id and call id; events may give it several
+        self.slots: dict[int, BlockSlot] = {}  # its open parts, by index
+        self.blocks: list[Block] = []  # its blocks, once it is finished
+        self.line = 0  # the index of its last summary part: each is a line of the block
         self.done = False
 
     def write(self) -> Raw:

@@ -1,10 +1,9 @@
 """Convert items to blocks and back without losing a field.
 
-Fields that a block has no place for stay in its `extra`; if both name a field, `extra` wins. An item's id and encrypted
-content are its `OpenAiMeta`. The parts of a message share the message's id. The `extra` of the first part holds the other
-fields of the message under `item`, which also shows where a message begins. A message without parts becomes an empty
-`Text` whose `item` holds the `content`. Messages of another role, which a compacted history contains, become `Marker`
-blocks, so that they are not mistaken for the reply.
+Fields that a block has no place for stay in its `extra`, which wins if both name a field. The parts of a message share
+its id; the `extra` of the first part has the other fields of the message under `item`. A message without parts is an
+empty `Text` whose `item` has the `content`. Messages of another role, which a compacted history has, are `Marker`
+blocks.
 """
 
 from collections.abc import Callable, Iterable
@@ -57,10 +56,7 @@ _IMAGE = "image_generation_call"
 
 
 def read_item(raw: Raw, make_id: Callable[[], str], fields: Fields | None = None) -> list[Block]:
-    """Return the blocks of a finished item.
-
-    `make_id` makes an id for a call without one. `fields` are the fields of the item if they are known: they are consumed.
-    """
+    """Return the blocks of a finished item. `make_id` makes missing call ids; `fields`, if known, are consumed."""
     if fields is None:
         fields = jsonio.members(raw)
     type = take_text(fields, "type")
@@ -199,9 +195,6 @@ def _read_server_call(type: str, fields: Fields, meta: OpenAiMeta) -> ServerTool
     if text_or_empty(fields.get("call_id")) != id:  # without a call id, the item's own id identifies the call
         id = take_text(fields, "call_id") or id
     return ServerToolUse(id, name, args, kind=type, meta=meta, extra=jsonio.object_text(fields))
-
-
-# --- to the wire ------------------------------------------------------------------------------------------------------
 
 
 def group_by_item(blocks: Iterable[Block]) -> list[list[Block]]:

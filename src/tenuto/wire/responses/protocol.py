@@ -1,7 +1,4 @@
-"""The Responses wire format: the delta events, and tables of event and item types.
-
-A reply is a list of items. A message item contains parts, each of which becomes a block; every other item is one block.
-"""
+"""The delta events of Responses, and tables of event and item types. Each part of a message item becomes a block."""
 
 from typing import Annotated
 
@@ -13,8 +10,7 @@ from tenuto.core.events import ArgumentsDelta, CodeDelta, TextDelta, ThinkingDel
 from tenuto.core.messages import StopReason
 from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 
-MAX_INDEX = 1 << 31
-"""Indices of a response are smaller than this."""
+MAX_INDEX = 1 << 31  # indices of a response are smaller than this
 
 
 class DeltaEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -26,22 +22,17 @@ class DeltaEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     content_index: int = 0
     summary_index: int = 0
     item_id: Raw = Raw()
-    logprobs: Raw = Raw()
-    """Unused: the finished item repeats them."""
-    obfuscation: Raw = Raw()
-    """Padding against length analysis."""
+    logprobs: Raw = Raw()  # unused: the finished item repeats them
+    obfuscation: Raw = Raw()  # padding against length analysis
     sequence_number: int = 0
 
 
 class DeltaTarget(msgspec.Struct, frozen=True):
     """What a type of delta extends."""
 
-    item_type: str
-    """The item to start if no event announced it."""
-    block: Block
-    """The block to start if no event announced its part."""
-    event: type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]
-    """The delta to emit."""
+    item_type: str  # the item to start if no event announced it
+    block: Block  # the block to start if no event announced its part
+    event: type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]  # the delta to emit
     done_field: str = ""
     """The field of the matching `.done` event that repeats the complete text; empty: the event is not read."""
 
@@ -110,9 +101,8 @@ CLIENT_CALLS: dict[str, tuple[str, str]] = {
     "mcp_approval_request": ("arguments", "text"),
     "tool_search_call": ("arguments", "json"),
 }
-"""Calls that the caller runs: the field that holds the input, and whether that is a string or another JSON value.
-
-A shell or a tool search may also run at the provider: a field of the item decides.
+"""Calls that the caller runs: the field with the input, and whether it is a string or another JSON value. A shell or a
+tool search may also run at the provider: a field of the item decides.
 """
 
 INPUTS = CLIENT_CALLS | {
