@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from tenuto.audit.report import BlockOutcome, OutcomeKind
 from tenuto.core.blocks import Block
 from tenuto.core.loss import Location, Loss, Placement
-from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
+from tenuto.core.messages import Message, ToolResult
 from tenuto.rules.issued_tokens import token_of
 from tenuto.wire.translate import LOSS_EFFECTS
+from tenuto.wire.write import blocks_of
 
 _STEP = re.compile(r"[^./\[\]]+")
 _RANK: tuple[OutcomeKind, ...] = ("kept", "translated", "stripped", "dropped")
@@ -41,19 +42,8 @@ _RULES = {
 
 def block_outcomes(messages: Sequence[Message], placements: Iterable[Placement]) -> tuple[BlockOutcome, ...]:
     """Return the outcome of each block, in the order of the transcript."""
-    blocks = {
-        Location(index, position): block
-        for index, message in enumerate(messages)
-        for position, block in enumerate(blocks_of(message))
-    }
-    return tuple(_outcome(placement, blocks[placement.location]) for placement in placements)
-
-
-def blocks_of(message: Message) -> tuple[Block | ToolResult, ...]:
-    """Return the blocks, content parts or tool results of a message."""
-    if isinstance(message, AssistantMessage):
-        return message.blocks
-    return message.results if isinstance(message, ToolResults) else message.parts
+    blocks = (block for message in messages for block in blocks_of(message))
+    return tuple(_outcome(placement, block) for placement, block in zip(placements, blocks, strict=True))
 
 
 def _outcome(placement: Placement, block: Block | ToolResult) -> BlockOutcome:
@@ -112,8 +102,3 @@ def _parents(pointer: str) -> Iterator[str]:
     while "/" in pointer[1:]:
         pointer = pointer.rpartition("/")[0]
         yield pointer
-
-
-def location_at(outcomes: Iterable[BlockOutcome], pointer: str) -> Location | None:
-    """Return the location in the transcript of one pointer; None if no block is there."""
-    return PointerIndex(outcomes).find(pointer)

@@ -229,6 +229,7 @@ class GeminiBody(RequestBody):
             written += f"/{step}"
         return written
 
+    @cached_property
     def calls(self) -> Sequence[CallInBody]:
         calls = []
         for part in [part for run in self.runs for part in run.calls]:
