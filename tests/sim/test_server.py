@@ -13,7 +13,7 @@ import pytest
 from tenuto.sim.dialects import PastMessage, SimDialect, TurnRequest, load_dialect
 from tenuto.sim.engine import MAX_BODY, RawRequest, SimEngine
 from tenuto.sim.log import ExchangeLog
-from tenuto.sim.script import Say, Script, ScriptPlayer, SlowStream, Stall, StreamError, load
+from tenuto.sim.script import Say, ScriptPlayer, SlowStream, Stall, StreamError, load
 from tenuto.sim.server import Server
 from tenuto.testing import cut, deny, drip, fail, say, stall, turn
 
@@ -145,23 +145,14 @@ def test_tokens_are_counted_and_take_no_turn(path, model):
 
 
 @pytest.mark.parametrize(
-    "path, headers, place",
-    [
-        ("/v1/nowhere", {}, ("error", "message")),
-        ("/v1/nowhere", {"anthropic-version": "2023-06-01"}, ("error", "message")),
-        ("/v1beta/nowhere", {}, ("error", "message")),
-        ("/", {}, ("error", "message")),
-    ],
+    ("path", "headers"),
+    [("/v1/nowhere", {}), ("/v1/nowhere", {"anthropic-version": "2023-06-01"}), ("/v1beta/nowhere", {}), ("/", {})],
 )
-def test_a_strange_path_is_answered_with_what_there_is(path, headers, place):
+def test_a_strange_path_is_answered_with_what_there_is(path, headers):
     answer = brain().answer(RawRequest("GET", path, headers))
 
     assert answer.status == 404
-    message = told(answer)
-    for step in place:
-        message = message[step]
-    assert "/v1/chat/completions" in message
-    assert "/_sim/log" in message
+    assert {"/v1/chat/completions", "/_sim/log"} <= {*told(answer)["error"]["message"].replace(",", "").split()}
 
 
 @pytest.mark.parametrize(
@@ -284,17 +275,6 @@ def test_the_wish_to_be_streamed_makes_no_other_request():
 
 def said(answer) -> str:
     return "".join(told(answer)["text"])
-
-
-def test_a_script_may_be_for_some_conversations_only():
-    served = brain("common", Script((turn("for cats"),), "cat"), Script((turn("for dogs"),), "dog"))
-
-    assert said(served.answer(post("/v1/messages", hello()))) == "common"
-    assert said(served.answer(post("/v1/messages", hello(system="You are a cat")))) == "for cats"
-    asked = {**hello(), "messages": [{"role": "user", "content": "My dog"}]}
-    assert said(served.answer(post("/v1/messages", asked))) == "for dogs"
-    asked["messages"][:0] = [{"role": "user", "content": "Hi"}, {"role": "user", "content": "Hello"}]
-    assert said(served.answer(post("/v1/messages", asked))) == "for dogs"
 
 
 @pytest.mark.parametrize(("then", "third"), [("default", "Go on"), ("repeat", "one")])

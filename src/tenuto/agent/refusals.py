@@ -101,8 +101,7 @@ def _is_named(meta: OpenAiMeta, fields: dict[str, str]) -> bool:
 def _find_by_position(
     error: LLMError, request: ChatRequest, target: Target, wire: WireRequest
 ) -> tuple[int, int] | None:
-    from tenuto.audit.api import outcomes_of
-    from tenuto.audit.placement import PointerIndex
+    from tenuto.audit.api import PointerIndex, outcomes_of
 
     for id in _POSITION_RULES:
         fields = _fields(error.message, id) if rule(id).dialect == target.dialect else None

@@ -6,7 +6,6 @@ from typing import TypedDict, Unpack
 
 import click
 
-from tenuto import settings
 from tenuto.cli.complete import complete_file
 from tenuto.cli.terminal.output import print_text
 
@@ -38,7 +37,6 @@ class _SimOptions(TypedDict):
     burst: int
     script: str | None
     quiet: bool
-    rules: bool
 
 
 @click.command(epilog=_EXAMPLES)
@@ -66,7 +64,7 @@ class _SimOptions(TypedDict):
 )
 @click.option("-q", "--quiet", is_flag=True, help="No line for each request on stderr.")
 @click.option("--rules", is_flag=True, help="Print the rules as Markdown and exit.")
-def command(**given: Unpack[_SimOptions]) -> int:
+def command(*, rules: bool, **given: Unpack[_SimOptions]) -> int:
     """Serve the simulator on 127.0.0.1: all API dialects, real validation, no key.
 
     Prints its address and the variables for other clients. Model names pick a dialect: sim/anthropic, or
@@ -75,18 +73,15 @@ def command(**given: Unpack[_SimOptions]) -> int:
 
     GET /_sim/log lists requests and responses, POST /_sim/script sets a script.
     """
-    from tenuto.sim.__main__ import ServerOptions, UsageError, serve
+    from tenuto.sim.__main__ import UsageError, serve
 
-    if given["rules"]:
+    if rules:
         from tenuto.rules.page import rules_page
 
         print_text(rules_page())
         return 0
-    seed = given["seed"] or settings.getenv("TENUTO_SIM_SEED")
-    pace = given["pace"] or settings.getenv("TENUTO_SIM_PACE")
-    script = given["script"] or settings.getenv("TENUTO_SIM_SCRIPT")
     try:
-        serve(ServerOptions(given["port"], seed, pace, given["burst"], script, given["quiet"]))
+        serve(**given)
     except UsageError as exc:
         raise click.UsageError(str(exc)) from None
     return 0
