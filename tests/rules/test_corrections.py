@@ -9,6 +9,8 @@ import pytest
 from rules.runner import DIRECTORIES
 from tenuto.audit import audit_body
 from tenuto.catalog import resolve
+from tenuto.catalog.providers import build_target
+from tenuto.core.provider import Provider
 from tenuto.rules import all_rules
 from tenuto.rules.book import UnverifiedText
 
@@ -65,6 +67,32 @@ def config(**fields: Any) -> dict[str, Any]:
     return gemini(generationConfig=fields)
 
 
+SYSTEM, DEVELOPER = {"role": "system", "content": "x"}, {"role": "developer", "content": "x"}
+PNG = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="
+
+
+def call(id="c1", **fields):
+    calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    return {"role": "assistant", "content": None, "tool_calls": calls, **fields}
+
+
+def result(id="c1", content="ok"):
+    return {"role": "tool", "tool_call_id": id, "content": content}
+
+
+def image(url):
+    return [{"type": "image_url", "image_url": {"url": url}}]
+
+
+def says(text, **fields):
+    return {"role": "assistant", "content": text, **fields}
+
+
+LOOP = (HI, call(), result())
+NINE = (HI, call("a1B2c3D4e"), result("a1B2c3D4e"))
+TOOLS = chat(tools=[FUNCTION])
+SEEN = chat(HI, call(), result(content=image(PNG)))
+REASONED = says("x", reasoning="hm", reasoning_content="hm")
 BETA = {"anthropic-beta": "structured-outputs-2025-11-13"}
 OUTPUT_FORMAT = messages(output_format={"type": "json_schema", "schema": CLOSED})
 NOT_FIRST = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}, "additionalProperties": False}
@@ -107,6 +135,44 @@ AUDITED: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
     ("chat", ROUTED, detail(format=None), ()),
     ("chat", ROUTED, detail(), ()),
     ("chat", ROUTED, detail(format="google-gemini-v1"), ("OAC-OR-04",)),
+    # Chat Completions: targets that a case cannot vary
+    ("chat", "deepseek/deepseek-unheard-of", chat(HI), ("OAC-MODEL-02!",)),
+    ("chat", "openai/gpt-4o", chat(HI, call("c" * 41), result("c" * 41)), ("OAC-OAI-03!",)),
+    ("chat", "openai/gpt-5", chat(*LOOP, call("c2"), result("c2")), ("OAC-OAI-16!", "OAC-OAI-16!")),
+    ("chat", "azure/o3", chat(*LOOP, HI, call("c2"), result("c2")), ("OAC-OAI-16!",)),
+    ("chat", "deepseek/deepseek-v4-pro", chat(HI, temperature=0.1, top_p=1), ("OAC-DS-06!", "OAC-DS-06!")),
+    ("chat", "mistral/mistral-small-latest", chat(*NINE, HI), ("OAC-MIS-03!",)),
+    ("chat", "openrouter/anthropic/claude-opus-4.6", {**TOOLS, "tool_choice": "required", "reasoning": {"effort": "low"}}, ("OAC-OR-03!",)),
+    ("chat", "together/x", chat(HI, logprobs=True, stop="x"), ("OAC-TOG-01!", "OAC-TOG-01!")),
+    ("chat", "ollama/x", {**TOOLS, "tool_choice": "none"}, ("OAC-OLL-01!",)),
+    ("chat", "llamacpp/x", chat(HI, REASONED, HI), ("OAC-OLL-02!",)),
+    ("chat", "cohere/command-r7b", chat({"role": "user", "content": "x" * 600_000}), ("OAC-COH-01?",)),
+    ("chat", "perplexity/sonar", chat({"role": "user", "content": "x" * 1_100_000}), ("OAC-PPLX-02",)),
+    ("chat", "azure/my-deployment", chat(DEVELOPER, HI), ()),
+    ("chat", "azure/gpt-5.2", chat(DEVELOPER, HI), ()),
+    ("chat", "openrouter/openai/gpt-4o", chat(DEVELOPER, HI), ()),
+    ("chat", "openai/o1", chat(SYSTEM, HI), ()),
+    ("chat", "openai/o3-mini", chat(HI, stop=["x"]), ()),
+    ("chat", "openai/gpt-5.4", chat(HI, temperature=0.2, stop=["x"]), ()),
+    ("chat", "openai/gpt-5.5", TOOLS, ()),
+    ("chat", "openai/gpt-5.2", {**TOOLS, "reasoning_effort": "low"}, ()),
+    ("chat", "azure/gpt-5.6-sol", TOOLS, ()),
+    ("chat", "openai/gpt-5.2", SEEN, ()),
+    ("chat", "azure/DeepSeek-V4-Pro", SEEN, ()),
+    ("chat", "openai/gpt-4o-mini-search-preview", chat(HI, web_search_options={}), ()),
+    ("chat", "deepseek/deepseek-chat", chat(*LOOP), ()),
+    ("chat", "deepseek/deepseek-chat", {**TOOLS, "tool_choice": "required"}, ()),
+    ("chat", "moonshot/kimi-k2-0905-preview", chat(*LOOP, temperature=0.6), ()),
+    ("chat", "groq/openai/gpt-oss-120b", chat(HI, call(reasoning="hm"), result(), n=1), ()),
+    ("chat", "xai/grok-4-fast-non-reasoning", chat(HI, stop=["x"]), ()),
+    ("chat", "xai/grok-5", chat(HI, reasoning_effort="low"), ()),
+    ("chat", "openrouter/deepseek/deepseek-v4-pro", chat(*LOOP), ()),
+    ("chat", "openrouter/google/gemini-4-argon", chat(*LOOP, says("so"), HI), ()),
+    ("chat", "alibaba/qwen3-235b-a22b-instruct-2507", chat(HI), ()),
+    ("chat", "alibaba/qwen3.8-omni-flash", {**TOOLS, "tool_choice": "required"}, ()),
+    ("chat", "ollama/x", chat(HI, call(), HI), ()),
+    ("chat", "lmstudio/x", chat(HI, max_tokens=-1), ()),
+    *(("chat", f"sim/{name}", chat(HI, says("x"), HI, temperature=0.5, tools=[FUNCTION], tool_choice="required", stop=["x"], max_tokens=9), ()) for name in ("openai", "deepseek", "xai", "alibaba", "openrouter", "groq")),
     # Responses
     ("responses", "openai/gpt-5.6", REFERENCED, ()),
     ("responses", "openai/gpt-5.6", responses(client_metadata={"a": "b"}), ()),
@@ -154,3 +220,13 @@ def test_wordings_of_the_simulator_are_unverified():
 def test_refuted_rule_is_gone():
     """Several models accept a first message of the assistant."""
     assert "ANT-MSG-06" not in all_rules()
+
+
+def test_new_provider_is_not_judged_with_certainty():
+    target = build_target(Provider("sunrise", "openai-chat", "https://api.sunrise.example/v1"), "dawn")
+    broken = chat(HI, call(), HI, result(), {"role": "bot", "content": "x"}, says(None), temperature=9)
+    found = audit_body(broken, target)
+
+    assert {"OAC-OAI-01", "OAC-OAI-02", "OAC-OAI-10", "OAC-OAI-17", "OAC-OAI-18"} == {one.rule for one in found}
+    assert {(one.severity, one.certain) for one in found} == {("warned", False)}
+    assert audit_body(chat(HI, call(), result()), target) == ()
