@@ -9,9 +9,9 @@ import pytest
 from rules.runner import DIRECTORIES
 from tenuto.audit import audit_body
 from tenuto.catalog import resolve
-from tenuto.catalog.providers import build_target
+from tenuto.catalog.providers import PROVIDERS, build_target
 from tenuto.core.provider import Provider
-from tenuto.rules import all_rules
+from tenuto.rules import RequestContext, all_rules, findings, open_body
 from tenuto.rules.book import UnverifiedText
 
 OPUS, DEEPSEEK, ROUTED = "anthropic/claude-opus-4-6", "deepseek/deepseek-v4-pro", "openrouter/anthropic/claude-opus-4.6"
@@ -223,3 +223,47 @@ def test_new_provider_is_not_judged_with_certainty():
     assert {"OAC-OAI-01", "OAC-OAI-02", "OAC-OAI-10", "OAC-OAI-17", "OAC-OAI-18"} == {one.rule for one in found}
     assert {(one.severity, one.certain) for one in found} == {("warned", False)}
     assert audit_body(chat(HI, call(), result()), target) == ()
+
+
+# --- malformed bodies of Messages ---------------------------------------------------------------------------------------
+
+
+def user(*content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content[0] if isinstance(content[0], str) else list(content)}
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"messages": [HI], "max_tokens": 9}, "/model"),
+        ({"model": "m", "max_tokens": 9}, "/messages"),
+        (messages("x"), "/messages/0"),
+        (messages({"role": "tool", "content": "x"}), "/messages/0/role"),
+        (messages({"role": "user"}), "/messages/0/content"),
+        (messages({"role": "user", "content": 1}), "/messages/0/content"),
+        (messages(user(1)), "/messages/0/content/0"),
+        (messages(user({"text": "x"})), "/messages/0/content/0/type"),
+        (messages(user({"type": "text"})), "/messages/0/content/0/text"),
+        (
+            messages(user({"type": "tool_result", "tool_use_id": "a", "content": [1]})),
+            "/messages/0/content/0/content/0",
+        ),
+        (messages(user({"type": "server_tool_use", "id": "a", "name": "web_search", "input": {}})), "/messages/0"),
+        (messages(system=1), "/system"),
+        (messages(system=[{"type": "text"}]), "/system/0/text"),
+        (messages(system=[{"type": "input_text", "text": "x"}]), "/system/0/type"),
+        (messages(thread={"type": "continue"}), "/thread/previous_message_id"),
+        (messages(tools=[1]), "/tools/0"),
+        (messages(tools=[{"input_schema": {}}]), "/tools/0/name"),
+        (messages(thinking={"type": "on"}), "/thinking"),
+        (messages(thinking={"type": "enabled"}), "/thinking/budget_tokens"),
+        (messages(tool_choice={"type": "tool"}), "/tool_choice/name"),
+        (messages(max_tokens=True), "/max_tokens"),
+        (messages(stop_sequences=[1]), "/stop_sequences/0"),
+    ],
+)
+def test_wrong_shape_is_the_only_finding(body, pointer):
+    context = RequestContext(row=PROVIDERS["anthropic"])
+
+    found = list(findings(open_body("anthropic-messages", body, context)))
+    assert [(finding.rule.id, finding.pointer) for finding in found] == [("ANT-SHAPE", pointer)]
