@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
@@ -128,7 +129,7 @@ def all_providers() -> list[SimulatedProvider]:
 
 def _listed_dialects(dialect: Dialect) -> tuple[Dialect, ...]:
     """Return the dialects whose models a list shows; clients of OpenAI read that of a gateway."""
-    return (dialect,) if dialect in ("anthropic-messages", "gemini") else get_args(Dialect)
+    return (dialect,) if dialect in _MODEL_LISTS else get_args(Dialect)
 
 
 def list_ids(dialect: Dialect, only: SimulatedProvider | None = None) -> list[str]:
@@ -148,22 +149,42 @@ def has_model(id: str, dialect: Dialect) -> bool:
 
 
 def model_entry(dialect: Dialect, id: str) -> dict[str, Any]:
-    name = id.rpartition("/")[2]
-    if dialect == "anthropic-messages":
-        return {"type": "model", "id": id, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
-    if dialect == "gemini":
-        methods = ["generateContent", "countTokens", "embedContent", "batchEmbedContents"]
-        window = target(*find(id, "gemini")).traits.context_window or 1_000_000
-        return {
-            "name": f"models/{id}", "version": "001", "displayName": name, "description": "A simulated model",
-            "inputTokenLimit": window, "outputTokenLimit": 65_536, "supportedGenerationMethods": methods,
-        }  # fmt: skip
-    return {"id": id, "object": "model", "created": 1_767_225_600, "owned_by": id.partition("/")[0]}
+    return _MODEL_LISTS.get(dialect, _OPENAI_LIST)[0](id)
 
 
 def model_list(dialect: Dialect, ids: list[str]) -> dict[str, Any]:
-    entries = [model_entry(dialect, id) for id in ids]
-    if dialect == "anthropic-messages":
-        first, last = (ids[0], ids[-1]) if ids else (None, None)
-        return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
-    return {"models": entries} if dialect == "gemini" else {"object": "list", "data": entries}
+    write_entry, write_list = _MODEL_LISTS.get(dialect, _OPENAI_LIST)
+    return write_list([write_entry(id) for id in ids])
+
+
+def _anthropic_entry(id: str) -> dict[str, Any]:
+    return {"type": "model", "id": id, "display_name": id.rpartition("/")[2], "created_at": "2026-01-01T00:00:00Z"}
+
+
+def _anthropic_list(entries: _Entries) -> dict[str, Any]:
+    first, last = (entries[0]["id"], entries[-1]["id"]) if entries else (None, None)
+    return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
+
+
+def _gemini_entry(id: str) -> dict[str, Any]:
+    methods = ["generateContent", "countTokens", "embedContent", "batchEmbedContents"]
+    window = target(*find(id, "gemini")).traits.context_window or 1_000_000
+    return {
+        "name": f"models/{id}", "version": "001", "displayName": id.rpartition("/")[2],
+        "description": "A simulated model", "inputTokenLimit": window, "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": methods,
+    }  # fmt: skip
+
+
+def _openai_entry(id: str) -> dict[str, Any]:
+    return {"id": id, "object": "model", "created": 1_767_225_600, "owned_by": id.partition("/")[0]}
+
+
+_Entries: TypeAlias = list[dict[str, Any]]
+_ListForm: TypeAlias = tuple[Callable[[str], dict[str, Any]], Callable[[_Entries], dict[str, Any]]]
+_OPENAI_LIST: _ListForm = (_openai_entry, lambda entries: {"object": "list", "data": entries})
+_MODEL_LISTS: dict[Dialect, _ListForm] = {
+    "anthropic-messages": (_anthropic_entry, _anthropic_list),
+    "gemini": (_gemini_entry, lambda entries: {"models": entries}),
+}
+"""How an entry and a list of models are written; other dialects: as OpenAI does."""

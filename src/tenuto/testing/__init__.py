@@ -13,7 +13,7 @@ TYPE_CHECKING = False  # as in `tenuto`: importing it costs more than the rest
 if TYPE_CHECKING:
     from tenuto.sim.simulator import Simulator as Simulator
     from tenuto.testing.provider_override import override as override
-    from tenuto.testing.scripts import *  # noqa: F403
+    from tenuto.testing.scripts import *  # noqa: F403 - the steps of scripts, by their `__all__`
     from tenuto.testing.store_suite import StoreConformance as StoreConformance
     from tenuto.testing.transport import ScriptedResponse as ScriptedResponse
     from tenuto.testing.transport import ScriptedTransport as ScriptedTransport

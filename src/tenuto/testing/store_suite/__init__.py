@@ -27,8 +27,8 @@ import pytest
 # A failure then shows the compared values.
 pytest.register_assert_rewrite(*(f"{__name__}.{file.stem}" for file in Path(__file__).parent.glob("*.py")))
 
-from tenuto.testing.store_suite.entries import EntryTests, ValueTests  # noqa: E402
-from tenuto.testing.store_suite.sessions import BudgetTests, LeaseTests, MaintenanceTests, SessionTests  # noqa: E402
+from tenuto.testing.store_suite.entries import EntryTests, ValueTests  # noqa: E402 - after the registration
+from tenuto.testing.store_suite.sessions import BudgetTests, LeaseTests, MaintenanceTests, SessionTests  # noqa: E402 - after the registration
 
 
 class StoreConformance(EntryTests, LeaseTests, BudgetTests, SessionTests, MaintenanceTests, ValueTests):
