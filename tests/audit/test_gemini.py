@@ -82,54 +82,45 @@ ID_CALL = {"functionCall": {"name": "weather", "id": "1"}}
 
 
 @pytest.mark.parametrize(
-    "body, model, expected",
+    "body, model, host, expected",
     [
-        (request(model_turn(signed(CALL, SENTINEL)), user(RESULT)), THREE,
-         ("GEM-SIG-08", "/contents/1/parts/0/thoughtSignature")),
-        (request(model_turn(signed(CALL, "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=")), user(RESULT)), THREE,
-         ("GEM-SIG-08", "/contents/1/parts/0/thoughtSignature")),
-        (LOOP, OLD, ("GEM-SIG-09", "/contents/1/parts/0")),
-        (TWO, NEW, ("GEM-SIG-07", "/contents/3")),
-        (request(model_turn(signed(CALL, SIG_A)), user(RESULT, IMAGE)), OLD, ("GEM-TURN-05", "/contents/2/parts")),
-        (request(model_turn("[Reasoning: it rains] Rain."), user("b")), THREE, ("GEM-PART-05", "/contents/1/parts/0")),
-        (request(model_turn("<think>it rains</think> Rain."), user("b")), OLD, ("GEM-PART-05", "/contents/1/parts/0")),
-    ],
-)  # fmt: skip
-def test_caveat_is_reported_without_refusal(body, model, expected):
-    assert places(body, model) == [expected]
-    assert refusals(body, model) == []
-
-
-@pytest.mark.parametrize(
-    "body, model, host",
-    [
-        (TWO, THREE, "google"),
-        (request(model_turn(signed(CALL, SIG_A)), user(RESULT)), OLD, "google"),
-        (request(model_turn(CALL), user(RESULT)), "gemini-3-pro-image-preview", "google"),
-        (request(model_turn({"text": "[Reasoning: rain]", "thought": True}, "Rain."), user("b")), THREE, "google"),
-        (request(model_turn("a"), user("b"), model_turn("c"), user("d")), NEW, "google"),
-        (request(model_turn("Let me look."), model_turn(signed(CALL, SIG_A)), user(RESULT)), THREE, "google"),
-        (request(model_turn(signed(CALL, SIG_A)), model_turn(OTHER_CALL), user(RESULT), user(RESULT)), THREE, "google"),
-        (request(model_turn(CALL), user(RESULT), user(IMAGE)), THREE, "google"),
-        (request(model_turn(signed(CALL, SIG_A), signed(OTHER_CALL, SIG_A)), user(RESULT, RESULT)), OLD, "vertex"),
+        (request(model_turn(signed(CALL, SENTINEL)), user(RESULT)), THREE, "google",
+         [("GEM-SIG-08", "/contents/1/parts/0/thoughtSignature")]),
+        (request(model_turn(signed(CALL, "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=")), user(RESULT)), THREE, "google",
+         [("GEM-SIG-08", "/contents/1/parts/0/thoughtSignature")]),
+        (LOOP, OLD, "google", [("GEM-SIG-09", "/contents/1/parts/0")]),
+        (TWO, NEW, "google", [("GEM-SIG-07", "/contents/3")]),
+        (request(model_turn(signed(CALL, SIG_A)), user(RESULT, IMAGE)), OLD, "google", [("GEM-TURN-05", "/contents/2/parts")]),
+        (request(model_turn("[Reasoning: it rains] Rain."), user("b")), THREE, "google", [("GEM-PART-05", "/contents/1/parts/0")]),
+        (request(model_turn("<think>it rains</think> Rain."), user("b")), OLD, "google", [("GEM-PART-05", "/contents/1/parts/0")]),
+        (TWO, THREE, "google", []),
+        (request(model_turn(signed(CALL, SIG_A)), user(RESULT)), OLD, "google", []),
+        (request(model_turn(CALL), user(RESULT)), "gemini-3-pro-image-preview", "google", []),
+        (request(model_turn({"text": "[Reasoning: rain]", "thought": True}, "Rain."), user("b")), THREE, "google", []),
+        (request(model_turn("a"), user("b"), model_turn("c"), user("d")), NEW, "google", []),
+        (request(model_turn("Let me look."), model_turn(signed(CALL, SIG_A)), user(RESULT)), THREE, "google", []),
+        (request(model_turn(signed(CALL, SIG_A)), model_turn(OTHER_CALL), user(RESULT), user(RESULT)), THREE, "google", []),
+        (request(model_turn(CALL), user(RESULT), user(IMAGE)), THREE, "google", []),
+        (request(model_turn(signed(CALL, SIG_A), signed(OTHER_CALL, SIG_A)), user(RESULT, RESULT)), OLD, "vertex", []),
         (request(model_turn({"function_call": CALL["functionCall"], "thought_signature": SIG_A}),
-                 user({"function_response": RESULT["functionResponse"]})), THREE, "vertex"),
-        (request(model_turn(signed(CALL, SIG_A)), user(signed(RESULT, SIG_A))), THREE, "google"),
-        (request(model_turn(signed({"text": ""}, SIG_A)), user("b")), THREE, "vertex"),
-        (request(model_turn("The weather is")), NEW, "google"),
+                 user({"function_response": RESULT["functionResponse"]})), THREE, "vertex", []),
+        (request(model_turn(signed(CALL, SIG_A)), user(signed(RESULT, SIG_A))), THREE, "google", []),
+        (request(model_turn(signed({"text": ""}, SIG_A)), user("b")), THREE, "vertex", []),
+        (request(model_turn("The weather is")), NEW, "google", []),
         (request(tools=[{"functionDeclarations": [
             {"name": "f", "parameters": {"type": "OBJECT", "additionalProperties": {"type": "STRING"}}}]}]),
-         THREE, "vertex"),
+         THREE, "vertex", []),
         (request(model_turn(signed(ID_CALL, SIG_A), ID_CALL),
-                 user(*[{"functionResponse": {"name": "weather", "id": "1", "response": {}}}] * 2)), NEW, "google"),
-        (request(), "gemini-9-hydrogen", "google"),
-        (request(), "tunedModels/mine-4711", "google"),
+                 user(*[{"functionResponse": {"name": "weather", "id": "1", "response": {}}}] * 2)), NEW, "google", []),
+        (request(), "gemini-9-hydrogen", "google", []),
+        (request(), "tunedModels/mine-4711", "google", []),
         (request(model_turn({"tool_response": {"tool_type": "GOOGLE_SEARCH_WEB", "response": {"a": 1}}}), user("b")),
-         THREE, "google"),
+         THREE, "google", []),
     ],
 )  # fmt: skip
-def test_accepted_request_has_no_findings(body, model, host):
-    assert places(body, model, host=host) == []
+def test_accepted_request_has_only_caveats(body, model, host, expected):
+    assert places(body, model, host=host) == expected
+    assert refusals(body, model, host=host) == []
 
 
 def test_unknown_host_may_serve_any_model():

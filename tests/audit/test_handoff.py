@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -95,45 +95,46 @@ def gemini(id: str, args: Any, token: str) -> list[dict]:
     ]
 
 
-WRITERS = {
-    "anthropic-messages": ("messages", anthropic, False),
-    "openai-responses": ("input", responses, True),
-    "openai-chat": ("messages", chat, True),
-    "gemini": ("contents", gemini, False),
-}
-CALL = {
-    "anthropic-messages": "/messages/1/content/0/id",
-    "openai-responses": "/input/2/call_id",
-    "openai-chat": "/messages/1/tool_calls/0/id",
-    "gemini": "/contents/1/parts/0/functionCall/id",
-}
-RESULT = {
-    "anthropic-messages": "/messages/2/content/0/tool_use_id",
-    "openai-responses": "/input/3/call_id",
-    "openai-chat": "/messages/2/tool_call_id",
-    "gemini": "/contents/2/parts/0/functionResponse/id",
-}
-TOKENS = {
-    "anthropic-messages": "/messages/1/content/0/signature",
-    "openai-responses": "/input/1/encrypted_content",
-    "openai-chat": "/messages/1/reasoning_details/0/data",
-    "gemini": "/contents/1/parts/0/thoughtSignature",
-}
-METAS = {
-    "anthropic-messages": AnthropicMeta,
-    "openai-responses": lambda token: OpenAiMeta("rs_1", token),
-    "openai-chat": lambda token: ChatMeta(details=json.dumps([{"type": "reasoning.encrypted", "data": token}])),
-    "gemini": GeminiMeta,
-}
+class Form(NamedTuple):
+    """The conversation of a dialect: its field, its writer, and the places of the call, the result and the token."""
+
+    field: str
+    write: Any
+    call: str
+    result: str
+    token: str
+    meta: Any
+    has_text_args: bool = False
+
+
+FORMS = {
+    "anthropic-messages": Form(
+        "messages", anthropic, "/messages/1/content/0/id", "/messages/2/content/0/tool_use_id",
+        "/messages/1/content/0/signature", AnthropicMeta,
+    ),
+    "openai-responses": Form(
+        "input", responses, "/input/2/call_id", "/input/3/call_id", "/input/1/encrypted_content",
+        lambda token: OpenAiMeta("rs_1", token), has_text_args=True,
+    ),
+    "openai-chat": Form(
+        "messages", chat, "/messages/1/tool_calls/0/id", "/messages/2/tool_call_id",
+        "/messages/1/reasoning_details/0/data",
+        lambda token: ChatMeta(details=json.dumps([{"type": "reasoning.encrypted", "data": token}])), has_text_args=True,
+    ),
+    "gemini": Form(
+        "contents", gemini, "/contents/1/parts/0/functionCall/id", "/contents/2/parts/0/functionResponse/id",
+        "/contents/1/parts/0/thoughtSignature", GeminiMeta,
+    ),
+}  # fmt: skip
 
 
 def body(dialect: Dialect, id: str = "call_1", args: str = ARGS, token: str = "") -> dict[str, Any]:
-    key, write, as_text = WRITERS[dialect]
-    return {key: write(id, args if as_text else json.loads(args), token)}
+    form = FORMS[dialect]
+    return {form.field: form.write(id, args if form.has_text_args else json.loads(args), token)}
 
 
 def reasoning(dialect: Dialect, token: str = TOKEN) -> Reasoning:
-    return Reasoning("Hm", meta=METAS[dialect](token))
+    return Reasoning("Hm", meta=FORMS[dialect].meta(token))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -166,7 +167,7 @@ def test_unchanged_history_has_no_findings(dialect):
 )
 def test_foreign_call_ids_are_checked(dialect, name, id, fits):
     to = target(dialect, name)
-    places = [] if fits else [("XP-01", CALL[dialect]), ("XP-01", RESULT[dialect])]
+    places = [] if fits else [("XP-01", FORMS[dialect].call), ("XP-01", FORMS[dialect].result)]
 
     assert cross_findings(to, body(dialect, id), foreign(use(id))) == places
     assert cross_findings(to, body(dialect, id), own(to, use(id))) == []
@@ -177,7 +178,7 @@ def test_foreign_token_is_reported(dialect):
     to = target(dialect)
     sent = body(dialect, token=TOKEN)
 
-    assert cross_findings(to, sent, foreign(reasoning(dialect), use())) == [("XP-02", TOKENS[dialect])]
+    assert cross_findings(to, sent, foreign(reasoning(dialect), use())) == [("XP-02", FORMS[dialect].token)]
     assert cross_findings(to, sent, own(to, reasoning(dialect), use()), foreign(reasoning(dialect))) == []
 
 
@@ -189,7 +190,7 @@ def test_account_and_host_belong_to_the_issuer(scope):
     mine = msgspec.structs.replace(reply, origin=msgspec.structs.replace(reply.origin, **{scope: "mine"}))
     sent = body("openai-responses", token=TOKEN)
 
-    assert cross_findings(to, sent, theirs) == [("XP-02", TOKENS["openai-responses"])]
+    assert cross_findings(to, sent, theirs) == [("XP-02", FORMS["openai-responses"].token)]
     assert cross_findings(to, sent, mine) == []
     assert cross_findings(to, sent, reply) == []  # unknown
 
@@ -247,7 +248,7 @@ def test_foreign_gemini_calls_need_a_placeholder(name, signed):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("other", DIALECTS)
 def test_body_of_another_dialect_is_reported(dialect, other):
-    differs = WRITERS[dialect][0] != WRITERS[other][0]
+    differs = FORMS[dialect].field != FORMS[other].field
 
     found = cross_findings(target(dialect), body(other), own(target(dialect), use()))
 
@@ -273,17 +274,17 @@ def test_redacted_token_is_reported(dialect, token, hidden):
     to = target(dialect)
     found = cross_findings(to, body(dialect, token=token), own(to, reasoning(dialect), use()))
 
-    assert found == ([("XP-06", TOKENS[dialect])] if hidden else [])
+    assert found == ([("XP-06", FORMS[dialect].token)] if hidden else [])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_open_call_of_interrupted_turn_is_reported(dialect):
     to = target(dialect)
     sent = body(dialect)
-    key = WRITERS[dialect][0]
+    key = FORMS[dialect].field
     open_ = {key: sent[key][:-1]}
 
-    assert cross_findings(to, open_, own(to, use(), incomplete=True)) == [("XP-07", CALL[dialect])]
+    assert cross_findings(to, open_, own(to, use(), incomplete=True)) == [("XP-07", FORMS[dialect].call)]
     assert cross_findings(to, sent, own(to, use(), incomplete=True)) == []
     assert cross_findings(to, open_, own(to, use())) == []
 
@@ -292,7 +293,7 @@ def test_half_arguments_and_unsigned_thinking_are_reported():
     to = target("openai-chat")
     half = use(args='{"a', args_error="it ends early")
     assert cross_findings(to, body("openai-chat", args='{"a'), own(to, half, incomplete=True)) == [
-        ("XP-07", CALL["openai-chat"])
+        ("XP-07", FORMS["openai-chat"].call)
     ]
 
     to = target("anthropic-messages")
@@ -306,9 +307,9 @@ def test_half_arguments_and_unsigned_thinking_are_reported():
 def test_result_without_its_call_is_reported(dialect):
     to = target(dialect)
     sent = body(dialect)
-    key = WRITERS[dialect][0]
+    key = FORMS[dialect].field
     cut = {key: sent[key][-1:]}
-    pointer = RESULT[dialect].split("/", 3)
+    pointer = FORMS[dialect].result.split("/", 3)
 
     assert cross_findings(to, cut, own(to, use())) == [("XP-08", f"/{key}/0/{pointer[3]}")]
     assert cross_findings(to, cut, own(to, use("call_other"))) == []
@@ -328,5 +329,5 @@ def test_reargs_arguments_are_reported(dialect, args, rewritten):
     to = target(dialect)
 
     assert cross_findings(to, body(dialect, args=args), own(to, use())) == (
-        [("XP-09", CALL[dialect])] if rewritten else []
+        [("XP-09", FORMS[dialect].call)] if rewritten else []
     )

@@ -39,26 +39,24 @@ TURNS: dict[str, Turn] = {
 
 def question(dialect: str, named: str, *, stream: bool = False) -> dict[str, Any]:
     """Ask about the weather, with a tool and with thinking, in a dialect's own words."""
+    streamed = {"stream": True} if stream else {}
     asked = "What is the weather like in Oslo?"
     match dialect:
         case "anthropic-messages":
             return {
-                "model": named, "max_tokens": 20_000, "messages": [{"role": "user", "content": asked}],
+                **streamed, "model": named, "max_tokens": 20_000, "messages": [{"role": "user", "content": asked}],
                 "tools": [{"name": "weather", "description": "Current weather", "input_schema": SCHEMA}],
-                **({"stream": True} if stream else {}),
             }  # fmt: skip
         case "openai-responses":
             return {
-                "model": named, "input": asked, "reasoning": {"summary": "auto"}, "store": False,
+                **streamed, "model": named, "input": asked, "reasoning": {"summary": "auto"}, "store": False,
                 "tools": [{"type": "function", "name": "weather", "description": "Weather", "parameters": SCHEMA, "strict": False}],
-                **({"stream": True} if stream else {}),
             }  # fmt: skip
         case "openai-chat":
             function = {"name": "weather", "description": "Weather", "parameters": SCHEMA}
             return {
-                "model": named, "messages": [{"role": "user", "content": asked}],
+                **streamed, "model": named, "messages": [{"role": "user", "content": asked}],
                 "tools": [{"type": "function", "function": function}],
-                **({"stream": True} if stream else {}),
             }  # fmt: skip
     return {
         "contents": [{"role": "user", "parts": [{"text": asked}]}],

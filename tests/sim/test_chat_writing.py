@@ -435,6 +435,3 @@ def test_host_error_is_in_the_metadata():
 
     assert error["message"] == "Provider returned error"
     assert "Invalid `signature` in `thinking` block" in error["metadata"]["raw"]
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------

@@ -231,10 +231,10 @@ def test_wide_recursive_schema_ends_quickly():
 
 
 def test_server_command_calls_no_tool():
-    from tenuto.sim.__main__ import ServerOptions, make_simulator
+    from tenuto.sim.__main__ import make_simulator
 
     async def main():
-        async with make_simulator(ServerOptions()) as sim:
+        async with make_simulator() as sim:
             with Client(providers={"sim": {"base_url": sim.base_url}}, middleware=[]) as client:
                 return await asyncio.to_thread(client.chat, "sim/openai", "Hello", tools=[clock])
 

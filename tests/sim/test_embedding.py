@@ -99,8 +99,7 @@ def test_openai_takes_texts_and_tokens(given, count, tokens):
     reply = embeddings_reply({"input": given, "model": SMALL}, "", SMALL)
 
     assert reply.keys() == {"object", "data", "model", "usage"}
-    assert reply["object"] == "list"
-    assert reply["model"] == SMALL
+    assert (reply["object"], reply["model"]) == ("list", SMALL)
     assert reply["usage"] == {"prompt_tokens": tokens, "total_tokens": tokens}
     assert [one["index"] for one in reply["data"]] == list(range(count))
     assert all(one.keys() == {"object", "index", "embedding"} and one["object"] == "embedding" for one in reply["data"])

@@ -67,9 +67,8 @@ def test_mistral_lists_what_it_does_not_know():
 
 
 def test_a_filtered_prompt_says_what_was_found():
-    told = error_body(style("azure"), ApiError(status=400, message="The response was filtered", code="content_filter"))[
-        "error"
-    ]
+    problem = ApiError(status=400, message="The response was filtered", code="content_filter")
+    told = error_body(style("azure"), problem)["error"]
 
     assert (told["code"], told["type"], told["param"], told["status"]) == ("content_filter", None, "prompt", 400)
     assert told["innererror"]["code"] == "ResponsibleAIPolicyViolation"
@@ -78,9 +77,8 @@ def test_a_filtered_prompt_says_what_was_found():
 
 def test_openrouter_passes_on_what_the_host_said():
     metadata = {"raw": '{"error":{}}', "provider_name": "Google"}
-    told = error_body(
-        style("openrouter"), ApiError(status=400, message="Provider returned error", extra={"metadata": metadata})
-    )
+    problem = ApiError(status=400, message="Provider returned error", extra={"metadata": metadata})
+    told = error_body(style("openrouter"), problem)
 
     assert told["error"] == {"message": "Provider returned error", "code": 400, "metadata": metadata}
     assert told["user_id"]

@@ -39,12 +39,8 @@ def weather(**more: Any) -> dict[str, Any]:
 def results(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a result for every call among the parts."""
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
-    return user(
-        *(
-            {"functionResponse": {key: call[key] for key in ("name", "id") if key in call} | {"response": {"output": "rain"}}}
-            for call in calls
-        )
-    )  # fmt: skip
+    named = [{key: call[key] for key in ("name", "id") if key in call} for call in calls]
+    return user(*({"functionResponse": {**fields, "response": {"output": "rain"}}} for fields in named))
 
 
 def parse(
@@ -282,10 +278,7 @@ def test_citations_have_offsets_in_bytes():
 
     assert metadata == play(*turn, stream=True)[-1]["candidates"][0]["groundingMetadata"]
     assert metadata["webSearchQueries"] == ["æøå"]
-    assert [chunk["web"]["uri"] for chunk in metadata["groundingChunks"]] == [
-        "https://example.org/a",
-        "https://example.org/b",
-    ]
+    assert [chunk["web"]["uri"][-1] for chunk in metadata["groundingChunks"]] == ["a", "b"]
     assert metadata["groundingSupports"] == [
         {"segment": {"endIndex": 7, "text": "Ærø: "}, "groundingChunkIndices": [0, 1]},
         {"segment": {"startIndex": 7, "endIndex": 12, "text": "regn."}, "groundingChunkIndices": [1]},
@@ -400,9 +393,8 @@ def test_vertex_counts_at_the_end_only():
     first, *_, last = play(say("It rains on and on and on."), stream=True, provider=VERTEX)
 
     assert first["usageMetadata"] == {"trafficType": "ON_DEMAND"}
-    assert {"promptTokenCount", "candidatesTokenCount", "totalTokenCount", "trafficType"} <= last[
-        "usageMetadata"
-    ].keys()
+    counts = {"promptTokenCount", "candidatesTokenCount", "totalTokenCount"}
+    assert counts < last["usageMetadata"].keys()
     assert first["createTime"] == last["createTime"]
     assert "index" not in last["candidates"][0]
 
@@ -435,10 +427,6 @@ def test_tokens_are_counted(key):
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def read(body: dict[str, Any]):
-    return turn_request(parse(body))
 
 
 def test_request_is_read_in_either_case():
@@ -481,4 +469,4 @@ def test_request_is_read_in_either_case():
     ],
 )
 def test_answer_schema_is_read(config, schema):
-    assert read({**QUESTION, "generationConfig": config}).schema == schema
+    assert turn_request(parse({**QUESTION, "generationConfig": config})).schema == schema

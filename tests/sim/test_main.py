@@ -98,35 +98,14 @@ def test_it_serves_on_when_nobody_reads_what_it_says(start):
     process.stderr = None  # there is nothing left to be read
 
 
-def test_a_port_that_is_taken_is_said_so(capsys):
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        port = held.getsockname()[1]
-        code = main(["--port", str(port)])
-
-    assert code == 2
-    assert f"port {port} cannot be used: " in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
-    "arguments, said",
-    [
-        (["--port", "99999999"], "not 99999999"),
-        (["--pace", "soon"], "invalid pause 'soon'"),
-        (["--burst", "0"], "burst must be at least 1"),
-        (["--script", "/nowhere/script.json"], "/nowhere/script.json: No such file"),
-        (["--script", __file__], "test_main.py: invalid script"),
-    ],
+    ("arguments", "message"),
+    [(["--port", "99999999"], "not 99999999"), (["--script", __file__], "test_main.py: invalid script")],
 )
-def test_what_cannot_be_used_is_said_and_nothing_is_started(arguments, said, capsys):
+def test_invalid_option_is_an_error(arguments, message, capsys):
+    """`tenuto sim` has the same options: tests/cli/test_show.py."""
     assert main(arguments) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_the_environment_stands_in_for_options(monkeypatch, capsys):
-    monkeypatch.setenv("TENUTO_SIM_PACE", "soon")
-
-    assert main([]) == 2
-    assert "invalid pause 'soon'" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 # --- many streams, and a killed process -------------------------------------------------------------------------------

@@ -97,13 +97,8 @@ def gpt(sim, *, stream: bool, store: bool, spoil: bool = False) -> str:
         items: list[Any] = [{"role": "user", "content": "Weather in Oslo and Bergen?"}]
         tools: Any = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
         while True:
-            asked: Any = {
-                "model": "gpt-5.2",
-                "input": items,
-                "tools": tools,
-                "reasoning": {"effort": "high"},
-                "store": store,
-            }
+            asked: Any = {"model": "gpt-5.2", "input": items, "tools": tools, "reasoning": {"effort": "high"}}
+            asked["store"] = store
             if stream:
                 with theirs.responses.create(**asked, stream=True) as events:
                     (response,) = [event.response for event in events if event.type == "response.completed"]

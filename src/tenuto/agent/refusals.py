@@ -101,15 +101,14 @@ def _is_named(meta: OpenAiMeta, fields: dict[str, str]) -> bool:
 def _find_by_position(
     error: LLMError, request: ChatRequest, target: Target, wire: WireRequest
 ) -> tuple[int, int] | None:
-    from tenuto.audit.api import outcomes_of
-    from tenuto.audit.placement import location_at
+    from tenuto.audit.api import PointerIndex, outcomes_of
 
     for id in _POSITION_RULES:
         fields = _fields(error.message, id) if rule(id).dialect == target.dialect else None
         if fields is None or not {"i", "j"} <= fields.keys():
             continue
         pointer = f"/messages/{fields['i']}/content/{fields['j']}"
-        location = location_at(outcomes_of(request, target), pointer)
+        location = PointerIndex(outcomes_of(request, target)).find(pointer)
         if location is not None and location.message is not None and location.block is not None:
             return location.message, location.block
     return None

@@ -40,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether `says` is the provider's own text."""
 
 
-class BlockOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BlockOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What happens to one block of the transcript."""
 
     location: Location

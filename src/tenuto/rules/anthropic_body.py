@@ -33,7 +33,7 @@ claude = section("anthropic-messages", type="invalid_request_error", applies=lam
 """Rules of Claude, on any host."""
 
 
-class BodyBlock(msgspec.Struct, frozen=True):
+class BodyBlock(msgspec.Struct, frozen=True, gc=False):
     """A block of a message. A message whose content is a string has one text block."""
 
     i: int
@@ -360,6 +360,7 @@ class MessagesBody(RequestBody):
             return True
         return any(item.paused for item in self.issued_items(self.open_turn))
 
+    @cached_property
     def calls(self) -> Sequence[CallInBody]:
         calls = []
         for block in self._by_type.get("tool_use", ()):

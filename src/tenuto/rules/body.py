@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
@@ -118,8 +119,9 @@ class RequestBody:
         """Return the objects of a top-level list with their pointers."""
         return self.see(tuple(objects(self.body.get(name), f"/{name}")))
 
+    @cached_property
     def calls(self) -> Sequence[CallInBody]:
-        """Return the tool calls in the conversation, for the cross-provider rules."""
+        """The tool calls in the conversation, for the cross-provider rules."""
         return ()
 
     def results(self) -> Sequence[tuple[str, str]]:

@@ -17,7 +17,7 @@ RuleDialect: TypeAlias = Dialect | Literal["cross"]
 _NAME = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"/(\d+)(?=/|$)")
 _MODULES: dict[RuleDialect, tuple[str, ...]] = {
-    "anthropic-messages": ("anthropic_request", "anthropic_messages", "anthropic_thinking"),
+    "anthropic-messages": ("anthropic_request", "anthropic_messages"),
     "openai-responses": ("responses_request", "responses_items"), "openai-chat": ("chat", "chat_hosts"),
     "gemini": ("gemini", "gemini_turns"), "cross": ("handoff",),
 }  # fmt: skip

@@ -140,6 +140,7 @@ class ChatBody(RequestBody):
         self.messages("tool")
         return self._pairs[1]
 
+    @cached_property
     def calls(self) -> Sequence[CallInBody]:
         calls = []
         for pointer, call in self._calls:

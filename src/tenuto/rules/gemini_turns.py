@@ -33,6 +33,7 @@ _SENTINELS = (
 )  # fmt: skip
 """The documented values that turn off the check of a signature, as text and as base64."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*")
+_sorted_json = json.JSONEncoder(sort_keys=True).encode
 _WHOLE_NUMBER = re.compile(r"(?<=\d)\.0(?=[,\]}])")
 """The end of a number such as 2.0, which is the same as 2."""
 _GENERATION = re.compile(r"gemini-(\d+)")
@@ -314,7 +315,7 @@ def part_content(fields: Fields) -> tuple[str, str]:
         value = fields.get(kind)
         if isinstance(value, dict):
             compared = [value.get(name) or None for name in names]  # an empty value is a field that is left out
-            return kind, _WHOLE_NUMBER.sub("", json.dumps(compared, sort_keys=True))
+            return kind, _WHOLE_NUMBER.sub("", _sorted_json(compared))
     return "text", text(fields, "text")
 
 
@@ -488,7 +489,8 @@ gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.", sever
     recorded="a recorded refusal")  # fmt: skip
 def request_too_long(request: GeminiBody) -> Iterator[Violation]:
     limit = request.traits.context_window or 0
-    if not request.may_exceed(limit - MOST_MEDIA_TOKENS * len(request.parts)):
+    media = sum("inlineData" in part.fields or "fileData" in part.fields for part in request.parts)
+    if not request.may_exceed(2 * (limit - MOST_MEDIA_TOKENS * media)):  # a token of text takes at least two bytes
         return
     count = sum(request.see([request.token_counts])[0].values())
     if count > limit:

@@ -23,6 +23,7 @@ from tenuto.rules.issued_tokens import token_of
 from tenuto.rules.responses_request import ResponsesBody
 
 _TOKEN_KEYS = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
+_NAMES = _TOKEN_KEYS | {"data"}
 _DATA_TYPES = ("redacted_thinking", "reasoning.encrypted")
 """Types whose token is called `data`, the name of the content of an image, too."""
 _TOKEN_CHARACTERS = re.compile(r"[a-zA-Z0-9+/=_.:|-]*")
@@ -52,7 +53,7 @@ def _foreign_callers(request: RequestBody) -> set[str]:
         return set()
     own = _calls(_replies(request, foreign=False))
     names = {call.name for call in own.values()}
-    calls = [call for call in request.calls() if (call.id not in own if call.id else call.name not in names)]
+    calls = [call for call in request.calls if (call.id not in own if call.id else call.name not in names)]
     return {"/".join(call.pointer.split("/")[:3]) for call in calls}
 
 
@@ -74,8 +75,9 @@ def _sent_tokens(value: Any) -> list[str]:
         if isinstance(part, list):
             pending += part
         elif isinstance(part, dict):
-            pending += part.values()
-            tokens += [part[key] for key in _token_keys(part) if isinstance(part[key], str) and part[key]]
+            pending += [inner for inner in part.values() if type(inner) is not str]
+            if not _NAMES.isdisjoint(part):
+                tokens += [part[key] for key in _token_keys(part) if isinstance(part[key], str) and part[key]]
     return tokens
 
 
@@ -106,7 +108,7 @@ def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
 def foreign_call_id(request: RequestBody) -> Iterator[Violation]:
     theirs = _calls(_replies(request, foreign=True))
     if theirs:
-        for pointer, id in (*((call.pointer, call.id) for call in request.calls()), *request.results()):
+        for pointer, id in (*((call.pointer, call.id) for call in request.calls), *request.results()):
             if id in theirs and not request.accepts_call_id(id):
                 yield Violation(pointer)
 
@@ -184,7 +186,7 @@ def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
         return
     calls = _calls(interrupted)
     answered = {id for _, id in request.results()}
-    for call in request.calls():
+    for call in request.calls:
         made = calls.get(call.id)
         if made is not None and (call.id not in answered or (made.args_error and call.args == made.args)):
             yield Violation(call.pointer)
@@ -201,7 +203,7 @@ def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
 def result_without_call(request: RequestBody) -> Iterator[Violation]:
     if request.has_stored_history:
         return
-    issued, sent = _calls(request.context.replies), {call.id for call in request.calls()}
+    issued, sent = _calls(request.context.replies), {call.id for call in request.calls}
     yield from (Violation(pointer) for pointer, id in request.results() if id in issued and id not in sent)
 
 
@@ -211,7 +213,7 @@ def result_without_call(request: RequestBody) -> Iterator[Violation]:
     source="unsloth#10845; dspy#10216")  # fmt: skip
 def arguments_rewritten(request: RequestBody) -> Iterator[Violation]:
     issued = _calls(request.context.replies)
-    for call in request.calls() if issued else ():
+    for call in request.calls if issued else ():
         made = issued.get(call.id)
         if made is not None and made.kind == "function" and not made.args_error and _is_rewritten(made.args, call.args):
             yield Violation(call.pointer)

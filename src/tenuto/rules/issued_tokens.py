@@ -32,7 +32,7 @@ class CompactedMessages(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The digest of the system prompt, the tools and the role of the next message, for which `digests` hold."""
 
 
-class IssuedToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class IssuedToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A signature, encrypted content or other opaque token, with its origin as far as it is known.
 
     An empty field is unknown and matches anything.
@@ -75,7 +75,7 @@ class IssuedToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return not self.foreign and all(matches(*pair) for pair in (*pairs, (self.account, request.account)))
 
 
-class IssuedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class IssuedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An output item or a tool call, found by its id."""
 
     kind: str

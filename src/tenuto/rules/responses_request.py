@@ -182,6 +182,7 @@ class ResponsesBody(RequestBody):
         tools = jsonio.encode(self.body["tools"]).decode() if self.body.get("tools") else ""
         return sum(len(part) // 4 + 1 for part in [*texts, tools] if part) + media * IMAGE_TOKENS + 6
 
+    @cached_property
     def calls(self) -> Sequence[CallInBody]:
         calls = []
         for item in self.all_items:

@@ -67,10 +67,6 @@ def to_turn_request(body: MessagesBody, request: ParsedRequest) -> MessagesTurnR
     )
 
 
-def count_tokens(request: TurnRequest) -> dict[str, Any]:
-    return {"input_tokens": request.prompt_tokens}
-
-
 def _count_turns(body: MessagesBody) -> int:
     """Count the replies; a compaction knows the number of those that it replaces."""
     replies = [message.i for message in body.messages if message.role == "assistant" and not message.is_compaction]
@@ -675,7 +671,7 @@ def _frame(type: str, fields: Fields) -> bytes:
 DIALECT = SimDialect(
     to_turn_request=to_turn_request,
     write=write,
-    count=count_tokens,
+    count=lambda request: {"input_tokens": request.prompt_tokens},
     read_id=read_call_id,
     prefix_digests=lambda body, turn: body.turn_prefixes[turn],
 )

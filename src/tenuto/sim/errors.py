@@ -462,7 +462,6 @@ DEFAULT_ERRORS: dict[str, dict[int, DefaultError]] = {
         402: DefaultError("error", "PAYMENT_REQUIRED", "Account suspended: reached spending limit."),
         403: DefaultError("error", "FORBIDDEN", "unauthorized"),
         404: DefaultError("error", "NOT_FOUND", "Model not found, inaccessible, and/or not deployed"),
-        413: DefaultError(_INVALID, "", "Request body too large"),
         429: DefaultError("error", "RATE_LIMIT_EXCEEDED", "Request didn't generate first token before the given deadline"),
         500: DefaultError("internal_server_error", "", "server had an error while processing your request, please retry"),
         503: DefaultError("error", "SERVICE_UNAVAILABLE", "Service is temporarily overloaded, please try again later"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 
@@ -127,65 +127,64 @@ def all_providers() -> list[SimulatedProvider]:
 # --- lists of models ---------------------------------------------------------------------------------------------------
 
 
+def _listed_dialects(dialect: Dialect) -> tuple[Dialect, ...]:
+    """Return the dialects whose models a list shows; clients of OpenAI read that of a gateway."""
+    return (dialect,) if dialect in _MODEL_LISTS else get_args(Dialect)
+
+
 def list_ids(dialect: Dialect, only: SimulatedProvider | None = None) -> list[str]:
     """Return the ids of the providers that are listed and of their models; or the own ids of one provider's models."""
     if only is not None:
         return [id for row in model_rows(imitated_row(only).name) for id in row.ids]
     ids: dict[str, None] = {}
     for provider in all_providers():
-        if provider.dialect in _LISTS[dialect].shown:
+        if provider.dialect in _listed_dialects(dialect):
             models = [id for row in model_rows(imitated_row(provider).name) for id in row.ids]
             ids |= dict.fromkeys((provider.name, *(f"{provider.name}/{model}" for model in models)))
     return list(ids)
 
 
 def has_model(id: str, dialect: Dialect) -> bool:
-    return any(exists(*find(id, listed)) for listed in _LISTS[dialect].shown)
+    return any(exists(*find(id, listed)) for listed in _listed_dialects(dialect))
 
 
 def model_entry(dialect: Dialect, id: str) -> dict[str, Any]:
-    return _LISTS[dialect].entry(id)
+    return _MODEL_LISTS.get(dialect, _OPENAI_LIST)[0](id)
 
 
 def model_list(dialect: Dialect, ids: list[str]) -> dict[str, Any]:
-    return _LISTS[dialect].page(ids, [model_entry(dialect, id) for id in ids])
+    write_entry, write_list = _MODEL_LISTS.get(dialect, _OPENAI_LIST)
+    return write_list([write_entry(id) for id in ids])
 
 
-def _messages_entry(id: str) -> dict[str, Any]:
+def _anthropic_entry(id: str) -> dict[str, Any]:
     return {"type": "model", "id": id, "display_name": id.rpartition("/")[2], "created_at": "2026-01-01T00:00:00Z"}
 
 
-def _messages_page(ids: list[str], entries: list[dict[str, Any]]) -> dict[str, Any]:
-    first, last = (ids[0], ids[-1]) if ids else (None, None)
+def _anthropic_list(entries: _Entries) -> dict[str, Any]:
+    first, last = (entries[0]["id"], entries[-1]["id"]) if entries else (None, None)
     return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
-
-
-def _openai_entry(id: str) -> dict[str, Any]:
-    return {"id": id, "object": "model", "created": 1_767_225_600, "owned_by": id.partition("/")[0]}
 
 
 def _gemini_entry(id: str) -> dict[str, Any]:
     methods = ["generateContent", "countTokens", "embedContent", "batchEmbedContents"]
     window = target(*find(id, "gemini")).traits.context_window or 1_000_000
     return {
-        "name": f"models/{id}", "version": "001", "displayName": id.rpartition("/")[2], "description": "A simulated model",
-        "inputTokenLimit": window, "outputTokenLimit": 65_536, "supportedGenerationMethods": methods,
+        "name": f"models/{id}", "version": "001", "displayName": id.rpartition("/")[2],
+        "description": "A simulated model", "inputTokenLimit": window, "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": methods,
     }  # fmt: skip
 
 
-class _ModelList(NamedTuple):
-    """The form of a list of models, and the dialects whose models it shows."""
-
-    entry: Callable[[str], dict[str, Any]]
-    page: Callable[[list[str], list[dict[str, Any]]], dict[str, Any]]
-    shown: tuple[Dialect, ...]
+def _openai_entry(id: str) -> dict[str, Any]:
+    return {"id": id, "object": "model", "created": 1_767_225_600, "owned_by": id.partition("/")[0]}
 
 
-# Clients of OpenAI read the list of a gateway.
-_OPENAI = _ModelList(_openai_entry, lambda _, entries: {"object": "list", "data": entries}, get_args(Dialect))
-_LISTS: dict[Dialect, _ModelList] = {
-    "anthropic-messages": _ModelList(_messages_entry, _messages_page, ("anthropic-messages",)),
-    "openai-chat": _OPENAI,
-    "openai-responses": _OPENAI,
-    "gemini": _ModelList(_gemini_entry, lambda _, entries: {"models": entries}, ("gemini",)),
+_Entries: TypeAlias = list[dict[str, Any]]
+_ListForm: TypeAlias = tuple[Callable[[str], dict[str, Any]], Callable[[_Entries], dict[str, Any]]]
+_OPENAI_LIST: _ListForm = (_openai_entry, lambda entries: {"object": "list", "data": entries})
+_MODEL_LISTS: dict[Dialect, _ListForm] = {
+    "anthropic-messages": (_anthropic_entry, _anthropic_list),
+    "gemini": (_gemini_entry, lambda entries: {"models": entries}),
 }
+"""How an entry and a list of models are written; other dialects: as OpenAI does."""

@@ -144,10 +144,6 @@ def _schema(options: Any) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) else None
 
 
-def count_tokens(request: TurnRequest) -> dict[str, Any]:
-    return {"object": "response.input_tokens", "input_tokens": request.prompt_tokens}
-
-
 # --- ids --------------------------------------------------------------------------------------------------------------
 
 PREFIXES = {
@@ -647,4 +643,9 @@ def write(request: ResponsesTurnRequest, turn: Turn, random: SeededRandom) -> li
     return add_faults(jsonio.encode(writer.compacted_window() if is_window else writer.finished_response()), turn)
 
 
-DIALECT = SimDialect(to_turn_request=to_turn_request, write=write, count=count_tokens, read_id=read_id)
+DIALECT = SimDialect(
+    to_turn_request=to_turn_request,
+    write=write,
+    count=lambda request: {"object": "response.input_tokens", "input_tokens": request.prompt_tokens},
+    read_id=read_id,
+)

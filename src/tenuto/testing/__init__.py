@@ -13,22 +13,7 @@ TYPE_CHECKING = False  # as in `tenuto`: importing it costs more than the rest
 if TYPE_CHECKING:
     from tenuto.sim.simulator import Simulator as Simulator
     from tenuto.testing.provider_override import override as override
-    from tenuto.testing.scripts import call as call
-    from tenuto.testing.scripts import compact as compact
-    from tenuto.testing.scripts import cut as cut
-    from tenuto.testing.scripts import deny as deny
-    from tenuto.testing.scripts import drip as drip
-    from tenuto.testing.scripts import fail as fail
-    from tenuto.testing.scripts import image as image
-    from tenuto.testing.scripts import pause as pause
-    from tenuto.testing.scripts import refuse as refuse
-    from tenuto.testing.scripts import run_code as run_code
-    from tenuto.testing.scripts import say as say
-    from tenuto.testing.scripts import search as search
-    from tenuto.testing.scripts import stall as stall
-    from tenuto.testing.scripts import stop as stop
-    from tenuto.testing.scripts import think as think
-    from tenuto.testing.scripts import turn as turn
+    from tenuto.testing.scripts import *  # noqa: F403 - the steps of scripts, by their `__all__`
     from tenuto.testing.store_suite import StoreConformance as StoreConformance
     from tenuto.testing.transport import ScriptedResponse as ScriptedResponse
     from tenuto.testing.transport import ScriptedTransport as ScriptedTransport

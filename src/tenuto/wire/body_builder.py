@@ -25,6 +25,7 @@ T = TypeVar("T")
 Node = TypeVar("Node")
 _PLACEHOLDER = "(empty message)"
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+_NODES = (dict, list, Raw, Struct)
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
 # Both halves of a character, a lone half as group 1, or another escape; compiled when there is one to look for
 _ESCAPE = rb"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F]..)|.)"
@@ -181,15 +182,16 @@ class BodyBuilder:
     def _placements(self) -> tuple[Placement, ...]:
         """Find the pointers of the placed blocks that are still in the body."""
         pointers: dict[int, str] = {}
-
-        def walk(node: object, pointer: str) -> None:
-            pointers[id(node)] = pointer
-            items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-            for key, value in items:
-                if isinstance(value, dict | list | Raw | Struct):
-                    walk(value, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}")
-
-        walk(self.body, "")
+        pending: list[tuple[object, str]] = [(self.body, "")]
+        for node, pointer in pending:  # the list grows during the loop
+            if id(node) in self._nodes:
+                pointers[id(node)] = pointer
+            if type(node) is list:
+                pending += [(value, f"{pointer}/{index}") for index, value in enumerate(node) if type(value) is not str]
+            elif type(node) is dict:
+                for key, value in node.items():
+                    if isinstance(value, _NODES):
+                        pending.append((value, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"))
         return tuple(
             Placement(location, f"{pointers[key]}/{field}" if field else pointers[key])
             for key, blocks in self._nodes.items()

@@ -96,7 +96,7 @@ def _place_all(request: ChatRequest, wire: WireRequest) -> tuple[Placement, ...]
         losses.setdefault(replace(loss.location, path=""), []).append(loss)
     placements: list[Placement] = []
     for at, message in enumerate(request.transcript):
-        for index, block in enumerate(_blocks(message)):
+        for index, block in enumerate(blocks_of(message)):
             location = Location(at, index)
             pointer = pointers.get(location, "")
             reasons = losses.get(location, [])
@@ -108,7 +108,8 @@ def _place_all(request: ChatRequest, wire: WireRequest) -> tuple[Placement, ...]
     return tuple(placements)
 
 
-def _blocks(message: Message) -> tuple[Block | ToolResult, ...]:
+def blocks_of(message: Message) -> tuple[Block | ToolResult, ...]:
+    """Return the blocks, content parts or tool results of a message."""
     if isinstance(message, AssistantMessage):
         return message.blocks
     return message.results if isinstance(message, ToolResults) else message.parts

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from tenuto import settings
 from tenuto.cli.options import flag, option
 from tenuto.cli.terminal.output import print_text
 
@@ -54,17 +53,15 @@ def command(rules: bool, **values: Any) -> int:
 
     GET /_sim/log lists requests and responses, POST /_sim/script sets a script.
     """
-    from tenuto.sim.__main__ import ServerOptions, UsageError, serve
+    from tenuto.sim.__main__ import UsageError, serve
 
     if rules:
         from tenuto.rules.page import rules_page
 
         print_text(rules_page())
         return 0
-    for name in ("seed", "pace", "script"):
-        values[name] = values[name] or settings.getenv(f"TENUTO_SIM_{name.upper()}")
     try:
-        serve(ServerOptions(**values))
+        serve(**values)
     except UsageError as exc:
         raise click.UsageError(str(exc)) from None
     return 0

@@ -28,8 +28,7 @@ import pytest
 pytest.register_assert_rewrite(*(f"{__name__}.{file.stem}" for file in Path(__file__).parent.glob("*.py")))
 
 from tenuto.testing.store_suite.entries import EntryTests, ValueTests  # noqa: E402 - after the registration
-from tenuto.testing.store_suite.leases import BudgetTests, LeaseTests  # noqa: E402 - after the registration
-from tenuto.testing.store_suite.sessions import MaintenanceTests, SessionTests  # noqa: E402 - after the registration
+from tenuto.testing.store_suite.sessions import BudgetTests, LeaseTests, MaintenanceTests, SessionTests  # noqa: E402 - after the registration
 
 
 class StoreConformance(EntryTests, LeaseTests, BudgetTests, SessionTests, MaintenanceTests, ValueTests):
