@@ -27,7 +27,6 @@ from tenuto.rules.book import UnverifiedText
 from tenuto.rules.images import decode_head, decoded_size, read_head
 from tenuto.rules.issued_tokens import IssuedToken, content_digest, has_content, matches
 
-# --- blocks -----------------------------------------------------------------------------------------------------------
 _COMMON = "type cache_control"
 _BLOCK_KEYS: dict[str, frozenset[str]] = {
     type: frozenset(f"{_COMMON} {keys}".split())
@@ -97,7 +96,6 @@ def _unknown_in_block(item: ContentItem, known: dict[str, frozenset[str]]) -> It
         yield Violation(item.pointer, {"path": item.path, "type": type, "key": key}, 1, certain)
 
 
-# --- roles and empty content ------------------------------------------------------------------------------------------
 anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server joins them.",
     UnverifiedText('roles must alternate between "user" and "assistant", but found multiple "{role}" roles in a row'),
     severity="warned",
@@ -199,7 +197,6 @@ def prefill_invalid(request: MessagesBody) -> Iterator[Violation]:
         yield Violation(f"/messages/{request.messages[-1].i}/content", message=int(thinks), certain=not thinks)
 
 
-# --- images -----------------------------------------------------------------------------------------------------------
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _MAX_IMAGE_BYTES, _SURE_IMAGE_BYTES = 5 * 1024 * 1024, 10 * 1024 * 1024
 _MAX_SIDE, _MAX_SIDE_OF_MANY, _MANY_IMAGES = 8000, 2000, 20
@@ -267,9 +264,6 @@ claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels w
     when=lambda image: image.side > _MAX_SIDE_OF_MANY, fields=lambda image: {"path": image.path},
     remedy="Scale all of them down, or remove old ones where a turn is complete.", as_of="2026-04",
     source="claude-code#49537,#9375; oh-my-pi#10633")  # fmt: skip
-
-
-# --- calls and results ------------------------------------------------------------------------------------------------
 
 
 @anthropic("ANT-TOOL-05", "Call ids have only letters, digits, underscores and hyphens.",
@@ -386,7 +380,6 @@ def _repeated(blocks: list[BodyBlock], key: str) -> Iterator[BodyBlock]:
         seen.add(block.raw[key])
 
 
-# --- server tools -----------------------------------------------------------------------------------------------------
 _SEALED = {"web_search_result": "encrypted_content", "web_search_result_location": "encrypted_index"}
 """The token that results and citations of a search always have."""
 
@@ -487,7 +480,6 @@ def _server_work(request: MessagesBody) -> list[list[BodyBlock]]:
     return work
 
 
-# --- length -----------------------------------------------------------------------------------------------------------
 _LARGEST_WINDOW = 1_000_000
 _CHARACTERS_PER_TOKEN = 6
 """More than any prose has on average: a prompt that is too long by this count is too long by any."""
@@ -508,7 +500,6 @@ def prompt_too_long(request: MessagesBody) -> Iterator[Violation]:
         yield Violation("/messages", {"n": request.prompt_tokens, "max": window}, certain=certain)
 
 
-# --- reasoning --------------------------------------------------------------------------------------------------------
 _INVALID_SIGNATURE = "messages.{i}.content.{j}: Invalid `signature` in `thinking` block"
 _BOUND = f"{_INVALID_SIGNATURE}. The block is bound to a different conversation."
 _DOCS = "https://docs.claude.com/en/docs/build-with-claude/extended-thinking"
@@ -606,7 +597,6 @@ def _refused_reasoning(request: MessagesBody) -> Iterator[BodyBlock]:
     return (item.block for item, rule in _broken_rules(request) if rule == request.running)
 
 
-# --- form -------------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-18", "A reasoning block has no cache_control.",
     "messages.{i}.content.{j}.{type}.cache_control: Extra inputs are not permitted",
     each=lambda request: request.blocks(*REASONING), at="/cache_control",
@@ -635,7 +625,6 @@ claude("ANT-THINK-14", "A redacted thinking block has its data, unchanged.",
     as_of="2026-07", inferred="bifrost#5094; error texts quoted by clients")  # fmt: skip
 
 
-# --- place ------------------------------------------------------------------------------------------------------------
 @claude("ANT-THINK-05", "With a thinking budget, a turn whose calls are being answered starts with reasoning.",
     "messages.{i}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{type}`. When `thinking` is "
     "enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` "
@@ -685,7 +674,6 @@ claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
     remedy="Do not send a turn that is only reasoning; store it and record the loss.", as_of="2026-04",
     source="forgecode#2107,PR#3073; hermes PR#13010")  # fmt: skip
 
-# --- token ------------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-02", "A signature is one that this account received for the same text.",
     _INVALID_SIGNATURE, each=_refused_reasoning, at="/signature",
     remedy="Store signatures byte for byte; omit blocks of another issuer; retry once without the reasoning of the "
@@ -706,7 +694,6 @@ claude("ANT-THINK-04", "In the latest assistant turn, reasoning has its text, it
     remedy="Send that message unchanged; as a last resort, omit all of its reasoning once.", as_of="2026-09",
     source="claude-code#63203,#63284; pi-anthropic-auth#66; anthropic-auth#49")  # fmt: skip
 
-# --- prefix -----------------------------------------------------------------------------------------------------------
 claude("ANT-THINK-09", "Bound reasoning follows the reasoning that preceded it in its turn.",
     f"{_BOUND} The `thinking` block that preceded this one when it was created is missing from this request.",
     applies=lambda request: request.traits.prefix_bound, each=_refused_reasoning,
@@ -733,7 +720,6 @@ claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix 
     documented="pi#9391")  # fmt: skip
 
 
-# --- missing reasoning ------------------------------------------------------------------------------------------------
 @claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.", severity="warned",
     remedy="Of all ways to degrade, this is the safe one; count how often it happens.", as_of="2026-07",
     source="live test on Sonnet 4.5")  # fmt: skip

@@ -49,7 +49,6 @@ _BETA_KEYS: dict[str, tuple[str, ...]] = {
 """Keys that exist with a beta, and the starts of its names; one of them is enough."""
 _UNCERTAIN_KEYS = ("billing_policy", "output_config/task_budget")
 
-# --- shape ------------------------------------------------------------------------------------------------------------
 _REQUIRED, _WRONG_TYPE, _WRONG_SHAPE, _NO_MESSAGES, _UNKNOWN_TAG, _WRONG_ROLE, _OTHER = range(7)
 _TYPE_NAMES = {"s": "string", "i": "integer", "n": "number", "b": "boolean"}
 _ROLES = ("user", "assistant", "system")
@@ -149,7 +148,6 @@ def _other(path: str, message: str) -> Violation:
     return Violation(f"/{path.replace('.', '/')}", {"message": message}, _OTHER)
 
 
-# --- size and keys ----------------------------------------------------------------------------------------------------
 @anthropic("ANT-MSG-12", "A request body has at most 32 MB.",
     UnverifiedText("Request exceeds the maximum size"), status=413, type="request_too_large",
     remedy="Send media as files; count bytes as well as tokens when shortening a conversation.", as_of="2026",
@@ -192,7 +190,6 @@ anthropic("ANT-PARAM-12", "`max_tokens` is required.",
     remedy="Always send it; 0 only fills the cache.", as_of="2026-11",
     source="SDK types; error texts quoted by clients")  # fmt: skip
 
-# --- model ------------------------------------------------------------------------------------------------------------
 anthropic("ANT-PARAM-15", "The model name fits the provider's naming pattern.",
     "model: {model}", applies=lambda request: bool(request.context.row.model_names), status=404, type="not_found_error",
     at="/model", when=lambda request: request.is_well_named is False,
@@ -207,7 +204,6 @@ anthropic("ANT-PARAM-16", "Models that store data for 30 days refuse organizatio
     unchecked="the agreement of an organization on data retention is not in a request", remedy="Use another model.",
     as_of="2026-09", documented="apidog/dev.to Fable 5.1 migration")  # fmt: skip
 
-# --- sampling and thinking --------------------------------------------------------------------------------------------
 claude("ANT-PARAM-18", "`temperature` and `top_p` are between 0 and 1.",
     "{name}: range: 0..1", each=lambda request: request.settings("temperature", "top_p"),
     when=lambda item: not 0 <= item[1] <= 1, fields=lambda item: {"name": item[0][1:]},
@@ -322,7 +318,6 @@ anthropic("ANT-PARAM-17", "The model has the fast speed.",
     source="openwebui pipe PR#45")  # fmt: skip
 
 
-# --- threads and caching ----------------------------------------------------------------------------------------------
 @anthropic("ANT-SRV-07", "A thread has no cache_control, context management or fallbacks.",
     UnverifiedText("thread: cannot be used together with {name}"), code="thread_unsupported_request",
     remedy="Omit these settings in a thread; continue each response once.", as_of="2026-11",
@@ -367,7 +362,6 @@ def long_cache_after_short(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/ttl", {"path": pointer[1:].replace("/", ".")})
 
 
-# --- tool definitions -------------------------------------------------------------------------------------------------
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _COMBINED = ("oneOf", "allOf", "anyOf")
 _SCHEMA_TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))
@@ -582,7 +576,6 @@ claude("ANT-TOOL-14", "A conversation with calls or results defines tools.",
     remedy="Define the tools and use tool_choice none. Without tools the request is accepted, with worse answers.",
     as_of="2026-07", source="vercel/ai#16991 (live sonnet-4-6: 200); pi#149")  # fmt: skip
 
-# --- compaction -------------------------------------------------------------------------------------------------------
 anthropic("ANT-SRV-11", "Models before 4.6 do not summarize a conversation on request.",
     UnverifiedText("compaction: not supported by this model"), applies=lambda request: not request.traits.compaction,
     certain=False, at="/compaction", when=lambda request: request.is_summary_request,

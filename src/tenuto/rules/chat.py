@@ -241,7 +241,6 @@ def calls_of(pointer: str, message: Fields) -> Iterator[tuple[str, Fields]]:
         yield from objects(message.get("tool_calls"), f"{pointer}/tool_calls")
 
 
-# --- shape ------------------------------------------------------------------------------------------------------------
 @chat("OAC-SHAPE", "The body has the JSON types of the dialect, and at least one message.",
     OPENAI_MISSING,
     OPENAI_WRONG_TYPE,
@@ -279,7 +278,6 @@ def missing_role_or_id(request: ChatBody) -> Iterator[Violation]:
             yield openai_missing(f"{pointer}/function/name")
 
 
-# --- roles and content ------------------------------------------------------------------------------------------------
 openai("OAC-OAI-19", "The first small reasoning models accept no system or developer message.",
     "Unsupported value: 'messages[{i}].role' does not support '{role}' with this model.",
     applies=lambda request: not request.traits.system_role, param="messages[{i}].role", code="unsupported_value",
@@ -344,7 +342,6 @@ chat("OAC-OAI-10", "An assistant message without content has tool calls.",
     inferred="text from memory")  # fmt: skip
 
 
-# --- tool calls and results -------------------------------------------------------------------------------------------
 @chat("OAC-OAI-04", "The arguments of a function call are a string of JSON.",
     UnverifiedText("Invalid type for 'messages[{i}].tool_calls[{j}].function.arguments': expected a string, but got "
     "{kind} instead."),
@@ -389,7 +386,6 @@ openai("OAC-OAI-16", "Chat Completions neither returns nor accepts the reasoning
     when=lambda item: any(calls_of(*item)), remedy="Use Responses for tool loops, which carries it.", as_of="2026-11",
     documented="protocols C.1")  # fmt: skip
 
-# --- models -----------------------------------------------------------------------------------------------------------
 _NO_MODEL = "The model `{model}` does not exist or you do not have access to it."
 _UNKNOWN_MODEL_HOSTS = (
     ("OAC-OAI-15", ("openai", "groq"), _NO_MODEL,
@@ -420,7 +416,6 @@ chat("OAC-MODEL-02", "The catalog has the model.",
     documented="tenuto.catalog")  # fmt: skip
 
 
-# --- numbers and sampling ---------------------------------------------------------------------------------------------
 @chat("OAC-OAI-18", "Numbers are in their range.",
     "Invalid '{p}': {type} below minimum value. Expected a value >= {bound}, but got {v} instead.",
     "Invalid '{p}': {type} above maximum value. Expected a value <= {bound}, but got {v} instead.",
@@ -476,7 +471,6 @@ def sampling_refused(request: ChatBody) -> Iterator[Violation]:
             yield Violation(f"/{name}", {"p": name, "code": "unsupported_parameter"}, 1, certain=certain)
 
 
-# --- tools ------------------------------------------------------------------------------------------------------------
 @openai("OAC-OAI-09",
     "Function names have at most 64 letters, digits, _ and -; there are at most 128 tools and 4 stop sequences.",
     UnverifiedText("Invalid 'tools[{i}].function.name': string does not match pattern. Expected a string that matches "
@@ -552,7 +546,6 @@ def tools_with_reasoning(request: ChatBody) -> Iterator[Violation]:
         yield Violation("/reasoning_effort", certain=is_function)
 
 
-# --- output -----------------------------------------------------------------------------------------------------------
 @chat("OAC-OAI-11", "JSON mode needs the word json in a message.",
     UnverifiedText("'messages' must contain the word 'json' in some form, to use 'response_format' of type "
     "'json_object'."), only=(*OPENAI_HOSTS, "deepseek", "groq"), param="messages",

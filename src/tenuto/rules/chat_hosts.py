@@ -44,7 +44,6 @@ def excess_tokens(request: ChatBody) -> tuple[int, bool]:
     return max(0, length // _CHARACTERS_PER_TOKEN - window), certain
 
 
-# --- DeepSeek ---------------------------------------------------------------------------------------------------------
 @deepseek("OAC-DS-05", "Content parts have a type that the model accepts.",
     "Failed to deserialize the JSON body into the target type: messages[{i}]: unknown variant `{type}`, expected "
     "`text`", remedy="Send text, and images only to models that accept them.", as_of="2026-08",
@@ -101,7 +100,6 @@ deepseek("OAC-DS-06", "Sampling parameters have no effect while the model thinks
     each=lambda request: request.settings(*SAMPLING) if request.thinks() else (), remedy="Omit them.", as_of="2026-11",
     documented="protocols C.2")  # fmt: skip
 
-# --- Moonshot ---------------------------------------------------------------------------------------------------------
 moonshot("OAC-KIMI-03", "The temperature of models that reason is 1.",
     "invalid temperature: only 1 is allowed for this model",
     applies=lambda request: request.traits.sampling == "rejected", at="/temperature",
@@ -143,7 +141,6 @@ moonshot("OAC-KIMI-01", "While the model thinks, an assistant message with tool 
     remedy="Send it, or an empty string for messages of another model.", as_of="2026-05",
     source="n8n#29142; deer-flow#3043; continue#11711; obsidian-yolo#243")(required_reasoning_missing)  # fmt: skip
 
-# --- Mistral ----------------------------------------------------------------------------------------------------------
 _MISTRAL_KEYS = {
     "system": ("role", "content"),
     "user": ("role", "content"),
@@ -247,7 +244,6 @@ def _is_changed(request: ChatBody, parts: Sequence[Fields]) -> bool:
     return False
 
 
-# --- Groq -------------------------------------------------------------------------------------------------------------
 @groq("OAC-GROQ-04", "Some parameters of OpenAI are not supported.",
     UnverifiedText("property '{p}' is unsupported"), remedy="Omit it.", as_of="2026-11",
     documented="protocols C.2")  # fmt: skip
@@ -291,7 +287,6 @@ groq("OAC-GROQ-03", "The call that the model writes fits its schema, and a force
     remedy="Treat it as a bad generation: show failed_generation, and let the agent try again.", as_of="2026",
     recorded="corpus pydantic-ai__groq.tool_use_failed_error-01, _with_text-01, _streaming-01")  # fmt: skip
 
-# --- xAI --------------------------------------------------------------------------------------------------------------
 _GROK_NAMES = {"presence_penalty": "presencePenalty", "frequency_penalty": "frequencyPenalty", "stop": "stop"}
 xai("OAC-XAI-01", "Models that reason refuse penalties, even 0, and stop sequences.",
     "Model {model} does not support parameter {p}.",
@@ -306,7 +301,6 @@ xai("OAC-XAI-02", "The reasoning effort is one that the model has.",
     remedy="Send an effort that the model has, or none at all.", as_of="2026-08",
     source="grok2api#814; hermes#23088; LinguaGacha#771,#926; cc-switch#7584")  # fmt: skip
 
-# --- OpenRouter -------------------------------------------------------------------------------------------------------
 CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT = "anthropic-claude-v1", "openai-responses-v1", "google-gemini-v1"
 _SIGNED_FORMATS = (CLAUDE_FORMAT, OPENAI_FORMAT, GEMINI_FORMAT)
 
@@ -422,7 +416,6 @@ openrouter("OAC-OR-05", "The credits cover max_tokens.",
     status=402, unchecked="only the account knows its credits", remedy="Request fewer tokens; a retry does not help.",
     as_of="2026-06", source="gpt_mobile#284")  # fmt: skip
 
-# --- other hosts ------------------------------------------------------------------------------------------------------
 _FIREWORKS_FIELDS = frozenset((
     "model", "messages", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "max_tokens",
     "max_completion_tokens", "n", "stop", "stream", "stream_options", "user", "metadata", "seed", "temperature",
@@ -525,7 +518,6 @@ chat("OAC-OLL-02",
     recorded="corpus ruby-llm__* (ollama, ollama-cloud)")  # fmt: skip
 
 
-# --- Z.ai, Alibaba, MiniMax -------------------------------------------------------------------------------------------
 @chat("OAC-ZAI-01", "There is a user message; no message is empty; calls have results and different ids.",
     "The messages parameter is illegal. Please check the documentation.", only=("zai",), type="", code="1214",
     remedy="Have a user message and answered calls; the text names no place.", as_of="2026-09",

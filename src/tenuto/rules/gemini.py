@@ -15,7 +15,6 @@ import msgspec
 from tenuto.rules.body import CallInBody, Fields, RequestBody, RequestContext, Violation, escape, text
 from tenuto.rules.book import UnverifiedText, section
 
-# --- the fields of a request ------------------------------------------------------------------------------------------
 # The JSON reader of the real service accepts camelCase and snake_case, one value in place of a list, null for an absent
 # field, and numbers as strings. Sources: types and converters of google-genai 3.1.
 _MESSAGES = {
@@ -256,7 +255,6 @@ def _number(value: object) -> float | int | None:
     return None
 
 
-# --- the request ------------------------------------------------------------------------------------------------------
 gemini = section("gemini", type="INVALID_ARGUMENT")
 
 DATA_FIELDS = (
@@ -502,7 +500,6 @@ def _subschemas(pointer: str, path: str, schema: Fields) -> Iterator[tuple[str, 
             yield f"{pointer}/{name}/{escape(key)}", f"{path}.{name}[{key}]", inner
 
 
-# --- shape and keys ---------------------------------------------------------------------------------------------------
 @gemini("GEM-SHAPE", "Every value has the JSON type of its field.",
     UnverifiedText("{message}"), param="{path}", final=True,
     remedy="Send the types of the API reference; lists and messages cannot replace each other.", as_of="2026-11",
@@ -541,7 +538,6 @@ gemini("GEM-SIG-04", "The signature of a call is in its part, not inside `functi
     as_of="2026-01", source="snow-cli#104; google-genai")(_unknown("signature"))  # fmt: skip
 
 
-# --- model and parameters ---------------------------------------------------------------------------------------------
 @gemini("GEM-PARAM-11", "The model exists and generateContent serves it.",
     "models/{model} is not found for API version v1beta, or is not supported for {method}. Call ListModels to see the "
     "list of available models and their supported methods.",
@@ -616,7 +612,6 @@ gemini("GEM-PARAM-05", "The thinking level is one of the model's; many models ha
     remedy="Use the next higher level.", as_of="2026", documented="provider documentation; llmberjack#14")  # fmt: skip
 
 
-# --- tools and schemas ------------------------------------------------------------------------------------------------
 @gemini("GEM-PARAM-06", "Functions can be forced or listed only if some are declared.",
     UnverifiedText("Function calling config is set without function_declarations."), certain=False,
     remedy="Without functions, leave `toolConfig` out.", as_of="2026",

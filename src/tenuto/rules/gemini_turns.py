@@ -51,7 +51,6 @@ _DATA_MISSING = "required oneof field 'data' must have one initialized field"
 _VERTEX_HELP = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/gemini"
 
 
-# --- parts and roles --------------------------------------------------------------------------------------------------
 @gemini("GEM-PART-02", "A request has contents, and every content has parts.",
     "* GenerateContentRequest.contents[{i}].parts: contents.parts must not be empty.",
     "* GenerateContentRequest.contents: contents is not specified",
@@ -114,7 +113,6 @@ def reasoning_as_text(request: GeminiBody) -> Iterator[Violation]:
                 yield request.violation(part.pointer)
 
 
-# --- media ------------------------------------------------------------------------------------------------------------
 def _media(request: GeminiBody) -> Iterator[tuple[str, Fields]]:
     """Yield the inline and referenced files, also those in function results, with their pointers."""
     for part in request.parts:
@@ -161,7 +159,6 @@ gemini("GEM-MEDIA-03", "Before Gemini 3, a function result contains no media.",
     source="provider documentation")  # fmt: skip
 
 
-# --- turns ------------------------------------------------------------------------------------------------------------
 @gemini("GEM-TURN-01", "The model's calls follow a user turn or function results.",
     "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
     remedy="Start with the user; adjacent contents of the model count as one.", as_of="2026-05",
@@ -249,7 +246,6 @@ def _call_id(request: GeminiBody, call: Part) -> str:
     return id or (issued.id if issued else "")
 
 
-# --- missing signatures -----------------------------------------------------------------------------------------------
 _MISSING_SIGNATURE = (
     "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, "
     "and missing thought_signature may lead to degraded model performance. Additional data, function call "
@@ -302,7 +298,6 @@ def later_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
             yield _missing(request, call, call.pointer)
 
 
-# --- wrong signatures -------------------------------------------------------------------------------------------------
 _WRONG_SIGNATURE = (
     "Corrupted thought signature.",
     f"Unable to submit request because Thought signature is not valid.. {_VERTEX_HELP}",
@@ -420,7 +415,6 @@ def signed_text_changed(request: GeminiBody) -> Iterator[Violation]:
                 yield request.violation(part.pointer, message=int(request.vertex))
 
 
-# --- accepted, with a caveat ------------------------------------------------------------------------------------------
 def _is_signature_lost(request: GeminiBody, run: Run) -> bool:
     """Tell whether a model turn came with a signature and has none; if nothing is known of it, whether it has none."""
     if not run.parts or any(part.signature for part in run.parts):
@@ -482,7 +476,6 @@ gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.", sever
     remedy="Send back the signatures that came.", as_of="2026", recorded="18 recorded parts; rowboat#694")  # fmt: skip
 
 
-# --- length -----------------------------------------------------------------------------------------------------------
 @gemini("GEM-PARAM-10", "The request fits into the context window.",
     "The input token count ({count}) exceeds the maximum number of tokens allowed ({limit}).",
     applies=lambda request: bool(request.traits.context_window), remedy="Shorten the history.", as_of="2026",

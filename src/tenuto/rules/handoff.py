@@ -35,7 +35,6 @@ _CONVERSATIONS = frozenset(view.conversation for view in (MessagesBody, Response
 cross = section("cross")
 
 
-# --- the replies ------------------------------------------------------------------------------------------------------
 def _replies(request: RequestBody, foreign: bool) -> list[AssistantMessage]:
     """Return the replies of this provider, or those of others."""
     context = request.context
@@ -101,7 +100,6 @@ def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
                 pending += objects(inner, f"{pointer}/{escape(key)}")
 
 
-# --- content of another provider --------------------------------------------------------------------------------------
 @cross("XP-01", "Call ids of another provider have characters or a length that this provider does not accept.",
     remedy="Map the ids of calls and results in the same way for each request; leave the stored history unchanged.",
     as_of="2026-08", source="opencodex#1767")  # fmt: skip
@@ -161,7 +159,6 @@ cross("XP-05", "A body that was written for one provider is sent to another one.
     source="pydantic-ai#4882; hermes#33795")  # fmt: skip
 
 
-# --- an altered or shortened history ----------------------------------------------------------------------------------
 @cross("XP-06", "A filter for secrets changed a token; the provider refuses it from then on.",
     remedy="Exclude tokens from such filters.", as_of="2026-07", source="openclaw#102244,#90093")  # fmt: skip
 def redacted_token(request: RequestBody) -> Iterator[Violation]:

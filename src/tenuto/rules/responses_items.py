@@ -25,7 +25,6 @@ from tenuto.rules.shapes import openai_type, quote_names
 _OUTPUTS = {output: call for call, output in CALLS.items()}
 _OTHER_OUTPUTS = ("computer_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output")
 
-# --- the shape of items -----------------------------------------------------------------------------------------------
 responses("OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
     UnverifiedText("Missing required parameter: 'input'."), refused_by=OPENAI_HOSTS, param="input",
     code="missing_required_parameter", at="/input",
@@ -89,7 +88,6 @@ responses("OAR-ITEM-06", "The arguments of a function call are text.",
     fields=lambda item: {"got": openai_type(item.fields.get("arguments"))},
     remedy="Send the exact text that the model wrote.", as_of="2026-05", source="P21, P56")  # fmt: skip
 
-# --- ids --------------------------------------------------------------------------------------------------------------
 _PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 _SERVER_PREFIXES = {"web_search_call": "ws_", "code_interpreter_call": "ci_", "image_generation_call": "ig_"}
 _ANTHROPIC_IDS = ("toolu_", "srvtoolu_")
@@ -184,7 +182,6 @@ openai("OAR-ITEM-07", "An assistant message keeps its `phase`.", severity="lost"
     as_of="2026-11", documented="protocols B.2")  # fmt: skip
 
 
-# --- calls and outputs ------------------------------------------------------------------------------------------------
 @openai("OAR-TOOL-08", "The type of an output is that of its call.",
     UnverifiedText("No tool call found for {kind} output with call_id {call_id}."), certain=False, param="input",
     remedy="Choose the type of the output by the type of the call.", as_of="2026-09",
@@ -284,7 +281,6 @@ def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/namespace")
 
 
-# --- reasoning and the items after it ---------------------------------------------------------------------------------
 def _item_id(request: ResponsesBody, item: Item) -> str:
     """Return the id of an item; for reasoning without an id the one that its encrypted content was issued with."""
     if item.id or not item.blob:
@@ -365,7 +361,6 @@ def _is_next(request: ResponsesBody, reasoning: IssuedItem, after: Item) -> bool
     return issued is not None and (issued.reply, issued.index) == (reasoning.reply, reasoning.index + 1)
 
 
-# --- encrypted content ------------------------------------------------------------------------------------------------
 def _invalid_blobs(request: ResponsesBody) -> Iterator[Item]:
     """Yield the items whose encrypted content was not issued with them, to this account, by this provider."""
     for item in request.items("reasoning", "compaction") if request.tokens.is_known else ():
@@ -442,7 +437,6 @@ def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
         calls.clear()
 
 
-# --- length -----------------------------------------------------------------------------------------------------------
 @openai("OAR-PARAM-09", "The input fits into the context window of the model.",
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
     applies=lambda request: bool(request.traits.context_window), param="input", code="context_length_exceeded",

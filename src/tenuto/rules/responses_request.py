@@ -246,7 +246,6 @@ def item_texts(item: Fields) -> list[str]:
     return [content_text(item.get("output"))]
 
 
-# --- shape ------------------------------------------------------------------------------------------------------------
 _ITEM_TYPES = frozenset((
     "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
     "item_reference", "file_search_call", "computer_call", "computer_call_output", "web_search_call",
@@ -312,7 +311,6 @@ def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
                     yield Violation(f"{pointer}/type", {"value": part.get("type"), "allowed": allowed, "param": param})
 
 
-# --- parameters -------------------------------------------------------------------------------------------------------
 _PARAMETERS = frozenset((
     "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
     "max_tool_calls", "reasoning", "text", "include", "store", "previous_response_id", "conversation", "background",
@@ -493,7 +491,6 @@ openai("OAR-PARAM-11", "Instructions are not carried over from the previous resp
     and not request.setting("instructions"),
     remedy="Send the instructions with every request.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
-# --- tools ------------------------------------------------------------------------------------------------------------
 _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
 
 openai("OAR-TOOL-06", "A request has at most 128 tools.",

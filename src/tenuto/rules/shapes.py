@@ -97,7 +97,6 @@ def _written(*steps: Any) -> tuple[str, str]:
     return pointer, ".".join(str(step[0] if isinstance(step, tuple) else step) for step in steps)
 
 
-# --- the words of OpenAI ----------------------------------------------------------------------------------------------
 OPENAI_MISSING = UnverifiedText("Missing required parameter: '{field}'.")
 OPENAI_WRONG_TYPE = UnverifiedText("Invalid type for '{field}': expected {wanted}, but got {got} instead.")
 

@@ -127,8 +127,6 @@ _DROP_REASONS = {
 }
 
 
-# --- ids and tokens ---------------------------------------------------------------------------------------------------
-
 _HEAD, _TAIL = 14, 8
 _CALL_KINDS = {
     "reasoning": IssuedItem(kind="tool_use", started_with_reasoning=True, has_reasoning=True, fields=("caller",)),
@@ -160,9 +158,6 @@ def _seal(random: SeededRandom, token: IssuedToken, size: int) -> str:
 
 def _seal_subject(random: SeededRandom, kind: str, subject: str, size: int) -> str:
     return _seal(random, IssuedToken(kind=kind, contents=(content_digest(subject),)), size)
-
-
-# --- server tools -----------------------------------------------------------------------------------------------------
 
 
 def _server_call(random: SeededRandom, name: str, input: Fields) -> Fields:
@@ -220,9 +215,6 @@ def _late_result(random: SeededRandom, call: Fields, body: MessagesBody) -> Fiel
         return _code_result(random, form, id, script.RunCode("", "done\n"))
     error = {"type": f"{name}_tool_result_error", "error_code": "unavailable"}
     return {"type": f"{name}_tool_result", "tool_use_id": id, "content": error}
-
-
-# --- the reply --------------------------------------------------------------------------------------------------------
 
 
 class ReplyBlock(NamedTuple):
@@ -474,9 +466,6 @@ def _parse_input(args: str) -> Any:
     return value if isinstance(value, dict) else {"INVALID_JSON": args}
 
 
-# --- whole ------------------------------------------------------------------------------------------------------------
-
-
 def write(request: MessagesTurnRequest, turn: Turn, random: SeededRandom) -> list[bytes | Fault]:
     reply = MessagesReply(request, random)
     id = f"msg_01{random.word(22)}"
@@ -556,8 +545,6 @@ def _usage(reply: MessagesReply) -> Fields:
         usage["server_tool_use"] = {"web_search_requests": reply.searches, "web_fetch_requests": 0}
     return usage
 
-
-# --- streamed ---------------------------------------------------------------------------------------------------------
 
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _PADDINGS = tuple(b"}" + b" " * width + b"}\n\n" for width in range(16))

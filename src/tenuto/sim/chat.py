@@ -129,9 +129,6 @@ _ALPHABETS = {
 }  # fmt: skip
 
 
-# --- hosts ------------------------------------------------------------------------------------------------------------
-
-
 class ChatHost(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between hosts that clients depend on. Empty: as the switches of the provider's row say."""
 
@@ -203,9 +200,6 @@ def _reasoning_place(request: TurnRequest, host: ChatHost) -> Place:
     if "none" in traits.thinking or parsed.body.get("reasoning_format") == "raw":
         return "tags" if switches.think_tags else "none"
     return host.reasoning or "none"
-
-
-# --- the content of a choice ------------------------------------------------------------------------------------------
 
 
 Item: TypeAlias = script.Step | list[dict[str, Any]]
@@ -550,9 +544,6 @@ def _reasoning_details(
     return details
 
 
-# --- the reply --------------------------------------------------------------------------------------------------------
-
-
 class ChatReply:
     """A reply before it is written."""
 
@@ -598,9 +589,6 @@ def response_object(reply: ChatReply) -> dict[str, Any]:
         {"index": choice.index, "message": choice.message(), "finish_reason": choice.finish} for choice in reply.choices
     ]
     return {**reply.head("chat.completion"), "choices": choices, "usage": reply.usage()}
-
-
-# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 def stream_events(reply: ChatReply) -> list[bytes | Fault]:

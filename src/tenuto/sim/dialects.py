@@ -138,9 +138,6 @@ def load_dialect(name: Dialect) -> SimDialect:
     return dialect
 
 
-# --- parts of a reply --------------------------------------------------------------------------------------------------
-
-
 def encode_piece(value: Any) -> bytes:
     """Write JSON without the checks of `jsonio.encode`: a stream has a thousand pieces."""
     try:

@@ -124,9 +124,6 @@ def all_providers() -> list[SimulatedProvider]:
     return list(dict.fromkeys(found))
 
 
-# --- lists of models ---------------------------------------------------------------------------------------------------
-
-
 def _listed_dialects(dialect: Dialect) -> tuple[Dialect, ...]:
     """Return the dialects whose models a list shows; clients of OpenAI read that of a gateway."""
     return (dialect,) if dialect in _MODEL_LISTS else get_args(Dialect)

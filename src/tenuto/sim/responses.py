@@ -144,8 +144,6 @@ def _schema(options: Any) -> dict[str, Any] | None:
     return schema if isinstance(schema, dict) else None
 
 
-# --- ids --------------------------------------------------------------------------------------------------------------
-
 PREFIXES = {
     "message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc", "web_search_call": "ws",
     "code_interpreter_call": "ci", "image_generation_call": "ig", "compaction": "cmp",
@@ -189,8 +187,6 @@ def read_id(sealer: TokenSealer, id: str) -> IssuedItem | None:
         fields=("phase",) if plain[index] != kinds[index] else (),
     )
 
-
-# --- replies ----------------------------------------------------------------------------------------------------------
 
 _Piece: TypeAlias = "str | list[str] | Fault"
 """Text, split or to be split, and faults in the middle of it."""

@@ -130,9 +130,6 @@ async def expect_error(error: type[Exception], *calls: Coroutine[Any, Any, objec
     return raised.value
 
 
-# --- entries ----------------------------------------------------------------------------------------------------------
-
-
 def draft(payload: EntryPayload | UnknownPayload, *, id: str = "", version: int = VERSION) -> EntryDraft:
     """Make a draft, a second later than the one before."""
     number = next(_numbers)
