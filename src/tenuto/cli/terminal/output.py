@@ -25,10 +25,15 @@ class BrokenOutput(Exception):
     """The reader of stdout has gone, as after `| head -1`. click would report `BrokenPipeError` as an error."""
 
 
-def silence_stdout() -> int:
-    """Discard further output, also at exit; return the exit code of a broken pipe."""
+def discard_output(stream: TextIO) -> None:
+    """Send further output nowhere, also at exit."""
     with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def silence_stdout() -> int:
+    """Discard further output; return the exit code of a broken pipe."""
+    discard_output(sys.stdout)
     return 141
 
 
@@ -39,8 +44,7 @@ def flush_output() -> None:
             if stream is not None and not stream.closed:
                 stream.flush()
         except (OSError, ValueError):
-            with suppress(OSError, ValueError, AttributeError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            discard_output(stream)
 
 
 Style = Literal["", "dim", "dim italic", "bold", "red", "bold red", "yellow", "bold yellow", "green", "cyan"]

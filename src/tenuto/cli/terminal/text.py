@@ -46,37 +46,24 @@ def one_line(text: str, most: int) -> str:
 
 def escape_json(document: str) -> str:
     """Return an equal JSON document without characters that a terminal interprets."""
-    return "".join(_json_escape(sign) for sign in document) if escape_control(document) != document else document
+    return "".join(sign if escape_control(sign) == sign else _escape_utf16(sign) for sign in document)
 
 
-def _json_escape(sign: str) -> str:
-    if escape_control(sign) == sign:
-        return sign
+def _escape_utf16(sign: str) -> str:
     units = sign.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-_TAB = 8
-
-
-class _Cells(dict[str, int]):
-    """A cache of widths."""
-
-    def __missing__(self, sign: str) -> int:
-        if unicodedata.category(sign) in ("Mn", "Me", "Cf"):
-            cells = 0
-        else:
-            cells = 2 if unicodedata.east_asian_width(sign) in "WF" else 1
-        self[sign] = cells
-        return cells
-
-
-_CELLS = _Cells()
+# --- cells and rows ---------------------------------------------------------------------------------------------------
 
 
 def cell_width(text: str) -> int:
     """Return the number of cells of a text without newlines and tabs."""
-    return len(text) if text.isascii() else sum(_CELLS[sign] for sign in text)
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # `tenuto --help` does not need rich
+
+    return cell_len(text)
 
 
 def truncate(text: str, most: int) -> str:
@@ -89,46 +76,30 @@ def truncate(text: str, most: int) -> str:
 
 def cut_cells(text: str, most: int) -> str:
     """Return the start of a text in at most `most` cells."""
-    return text[: _fit(text, 0, most)]
+    return fold_cells(text, most)[0] if most > 0 else ""
 
 
-def count_rows(text: str, columns: int) -> int:
-    """Return the number of rows of a line in a window of `columns`."""
-    at, count = _fit(text, 0, columns), 1
-    while at < len(text):
-        at, count = max(_fit(text, at, columns), at + 1), count + 1
-    return count
+def fold_cells(line: str, columns: int) -> list[str]:
+    """Return the rows of a line in a window of `columns`."""
+    if line.isascii():
+        return [line[at : at + columns] for at in range(0, len(line), columns)] or [""]
+    from rich.cells import chop_cells
 
-
-def _fit(text: str, at: int, most: int) -> int:
-    """Return the index up to which the text from `at` fits in `most` cells."""
-    if text.isascii():
-        return min(at + max(most, 0), len(text))
-    left = most
-    for end in range(at, len(text)):
-        left -= _CELLS[text[end]]
-        if left < 0:
-            return end
-    return len(text)
+    return chop_cells(line, columns) or [line]
 
 
 def wrap(text: str, columns: int) -> Iterator[str]:
     """Yield the lines of a text wrapped at `columns`, between words if possible."""
+    columns = max(columns, 1)
     for line in text.split("\n"):
-        yield from _wrap_line(line.expandtabs(_TAB), max(columns, 1))
-
-
-def _wrap_line(line: str, columns: int) -> Iterator[str]:
-    at = 0
-    while (end := _fit(line, at, columns)) < len(line):
-        end = max(end, at + 1)  # a sign that is wider than all there is
-        space = line.rfind(" ", at + 1, end + 1)
-        cut = space if space > 0 and not line[at:space].isspace() else end
-        yield line[at:cut].rstrip()
-        at = cut
-        while line[at : at + 1] == " ":
-            at += 1
-    yield line[at:]
+        rest = line.expandtabs()
+        while len(rest) > len(head := rest[: 4 * columns]) or cell_width(head) > columns:
+            end = max(len(cut_cells(head, columns)), 1)  # a character may be wider than a row
+            space = rest.rfind(" ", 1, end + 1)
+            cut = end if space < 0 or rest[:space].isspace() else space
+            yield rest[:cut].rstrip()
+            rest = rest[cut:].lstrip(" ")
+        yield rest
 
 
 def closest_names(name: str, names: Iterable[str]) -> str:

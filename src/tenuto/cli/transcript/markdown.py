@@ -37,54 +37,34 @@ def session_markdown(stored: StoredSession, entries: Iterable[Entry]) -> Iterato
     ]
     yield f"# {escape_markdown(stored.name or meta.title, 120) or 'A session'}\n\n"
     yield f"{', '.join(filter(None, facts))}\n"
-    for item in transcript_items(entries):
-        for piece in _format(item):
-            yield f"\n{piece}"
+    yield from (f"\n{piece}" for piece in map(_format, transcript_items(entries)) if piece)
 
 
-def _format(item: TranscriptItem) -> Iterator[str]:
+def _format(item: TranscriptItem) -> str:
     code, line = inline_code(item.name), escape_markdown(item.text)
-    number = f" ({item.number})" if item.number else ""
-    reason = f": {line}" if line else ""
     match item.kind:
         case "heading":
-            yield f"## {code if item.outcome == 'reply' and item.name != 'model' else item.name}{number}\n"
+            name = code if item.outcome == "reply" and item.name != "model" else item.name
+            return f"## {name} ({item.number})\n" if item.number else f"## {name}\n"
         case "text":
-            if item.text.strip():
-                yield blockquote(item.text)
+            return blockquote(item.text) if item.text.strip() else ""
         case "thinking" if item.text:
-            yield f"<details>\n<summary>Thinking</summary>\n\n{fence(item.text)}\n</details>\n"
+            return f"<details>\n<summary>Thinking</summary>\n\n{fence(item.text)}\n</details>\n"
         case "thinking":
-            yield "Thinking, hidden by the provider\n"
-        case "part":
-            yield f"{line}\n"
+            return "Thinking, hidden by the provider\n"
         case "call":
-            yield f"Calls {code}:\n"
-            yield fence(item.text, "json")
+            return f"Calls {code}:\n\n{fence(item.text, 'json')}"
         case "result":
-            yield f"Result of {code}{'' if item.outcome == 'done' else f' ({escape_markdown(item.outcome)})'}:\n"
-            yield fence(item.text)
-        case "loss":
-            yield f"- lost: {line}\n"
+            how = "" if item.outcome == "done" else f" ({escape_markdown(item.outcome)})"
+            return f"Result of {code}{how}:\n\n{fence(item.text)}"
         case "unknown":
-            yield f"Entry {item.number}, of a later version of tenuto: {code}\n"
-            yield fence(item.text, "json")
-        case "failure":
-            yield f"Request failed: {line}\n"
-        case "approval":
-            yield f"{code} was {item.outcome}{reason}\n"
-        case "sub-session":
-            yield f"Answered in session {code}\n"
-        case "switch":
-            yield f"Switched to {code}\n"
-        case "model":
-            yield f"Model: {code}\n"
-        case "compaction":
-            yield f"Summary of the entries before {item.number}:\n"
-        case "cut":
-            yield f"Cut off: {item.text}\n"
+            return f"Entry {item.number}, of a later version of tenuto: {code}\n\n{fence(item.text, 'json')}"
+        case "loss":
+            return f"- {line}\n"
         case "end":
-            yield f"---\n\nEnded: {escape_markdown(item.name)}{reason}\n"
+            return f"---\n\nEnded: {line}\n"
+        case _:
+            return f"{line[:1].upper()}{line[1:]}\n"
 
 
 def escape_markdown(text: str, most: int = _LINE) -> str:

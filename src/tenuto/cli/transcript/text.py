@@ -16,20 +16,26 @@ from tenuto.store.protocol import StoredSession
 _RESULT_LINES = 40
 """The lines of a result that are shown."""
 _LINE_LENGTH = 400
+_NOTES: dict[str, tuple[Style, str]] = {
+    "part": ("dim", "  {}"),
+    "loss": ("yellow", "  {}"),
+    "failure": ("red", "\n! {}"),
+    "approval": ("dim", "  ? {}"),
+    "sub-session": ("dim", "    {}"),
+    "change": ("yellow", "\n[{}]"),
+    "cut": ("yellow", "  [{}]"),
+    "end": ("dim", "\n[{}]"),
+}
 
 
 def format_session(
     stored: StoredSession, entries: Iterable[Entry], forks: Sequence[str], *, thinking: bool, color: bool
 ) -> Iterator[str]:
     """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one."""
-    pieces = list(_head(stored, forks))
-    for style, text in pieces:
-        yield ansi_style(text, style, color=color) + "\n"
-    for item in transcript_items(entries):
-        if thinking or item.kind != "thinking":
-            style, text = _format(item)
-            if text:
-                yield ansi_style(text, style, color=color) + "\n"
+    items = (item for item in transcript_items(entries) if thinking or item.kind != "thinking")
+    for style, text in (*_head(stored, forks), *map(_format, items)):
+        if text:
+            yield f"{ansi_style(text, style, color=color)}\n"
 
 
 def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[tuple[Style, str]]:
@@ -50,42 +56,23 @@ def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[tuple[Style, 
 
 def _format(item: TranscriptItem) -> tuple[Style, str]:
     name, line = one_line(item.name, 80), one_line(item.text, _LINE_LENGTH)
-    number = f" ({item.number})" if item.number else ""
-    reason = f": {line}" if line else ""
     match item.kind:
         case "heading":
-            return "bold", f"\n{name}{number}"
+            return "bold", f"\n{name} ({item.number})" if item.number else f"\n{name}"
         case "text":
             return "", _indent(item.text)
         case "thinking":
             return "dim", f"  (thinking)\n{_indent(item.text)}" if item.text else "  (thinking, hidden by the provider)"
-        case "part":
-            return "dim", f"  {line}"
         case "call":
             assert item.call is not None
             return "", "\n".join([f"  > {name}", *(f"    {argument}" for argument in argument_lines(item.call))])
         case "result":
             return _result(item, name)
-        case "loss":
-            return "yellow", f"  lost: {line}"
         case "unknown":
             return "yellow", f"\n[entry {item.number}: {name}, of a later version] {line}"
-        case "failure":
-            return "red", f"\n! request failed: {line}"
-        case "approval":
-            return "dim", f"  ? {name} {item.outcome}{reason}"
-        case "sub-session":
-            return "dim", f"    answered in session {name}"
-        case "switch":
-            return "yellow", f"\n[switched to {name}]"
-        case "model":
-            return "dim", f"\n[model: {name}]"
-        case "compaction":
-            return "yellow", f"\n[summary of the entries before {item.number}]"
-        case "cut":
-            return "yellow", f"  [ended: {line}]"
-        case "end":
-            return "dim", f"\n[{name}{reason}]"
+        case kind:
+            style, note = _NOTES[kind]
+            return style, note.format(line)
 
 
 def _result(item: TranscriptItem, name: str) -> tuple[Style, str]:
