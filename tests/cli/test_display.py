@@ -18,7 +18,7 @@ from tenuto.agent.events import ToolFinished, ToolProgress, ToolStarted, TurnSta
 from tenuto.cli.session.events import EventPrinter, format_usage
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.live_area import LiveArea, StreamingAnswer
-from tenuto.cli.terminal.output import detect_terminal, window_size
+from tenuto.cli.terminal.output import detect_terminal
 from tenuto.cli.terminal.text import cell_width, cut_cells, fold_cells, truncate, wrap
 from tenuto.core.blocks import Reasoning, Text
 from tenuto.core.events import (
@@ -173,7 +173,7 @@ def test_a_redraw_does_not_grow_with_the_answer(monkeypatch):
 
 def test_the_terminal_cuts_rows_that_are_too_wide():
     with Window(20, 6) as window:
-        area = LiveArea(window.write, lambda: window_size(window), reflows=False)
+        area = LiveArea(window, reflows=False)
         window.write("Above.\n")
         for sign in "abc":
             area.draw([sign * 50, sign])

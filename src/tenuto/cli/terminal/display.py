@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,6 @@ from tenuto.cli.terminal.output import (
     print_stderr,
     print_text,
     window_size,
-    write_encoded,
 )
 from tenuto.cli.terminal.text import escape_control, truncate, wrap
 
@@ -59,7 +57,7 @@ class Display:
         self._spinner_step = 0
         self._deferred: list[Callable[[], None]] | None = None
         """Output that waits until a question is answered."""
-        self._area = LiveArea(self._write_area, self._window, reflows=not settings.first_set(_CUTS_LINES))
+        self._area = LiveArea(self._live_stream, reflows=not settings.first_set(_CUTS_LINES))
 
     # --- the answer and the thinking ---
 
@@ -75,15 +73,13 @@ class Display:
     def finish(self, text: str, *, streamed: bool = True) -> None:
         """Print the complete answer with a final newline, unless it was streamed to a terminal."""
         if self.terminal.is_out_terminal:
-            if not streamed:
-                self.answer(text)
+            self.answer("" if streamed else text)
             self.end_line()
         elif text:
             self.clear()
             print_text(text if text.endswith("\n") else f"{text}\n", to=self._out)
 
     def document(self, document: bytes) -> None:
-        """Print a JSON document in place of the answer."""
         self.clear()
         print_json(document, to=self._out)
 
@@ -94,7 +90,7 @@ class Display:
 
     def discard_reply(self) -> bool:
         """Erase an interrupted reply as far as possible; return whether a part of it is still visible."""
-        if self._has_live_text():
+        if self._streaming is not None and self._streaming.is_live:
             self._streaming = None
         self.end_line()
         had_output, self._has_output = self._has_output, False
@@ -118,25 +114,27 @@ class Display:
             return StreamingAnswer(self._columns, color=self.terminal.out_color)
         return StreamingText("out", self._columns, str)
 
-    def _has_live_text(self) -> bool:
-        return self._streaming is not None and self._streaming.is_live
-
     def _advance(self) -> None:
         """Print what is complete of the text that is streaming, and redraw the rest."""
-        if self._deferred is None:
-            if self._streaming is not None:
-                self._commit(self._streaming.where, self._streaming.take())
-            self._draw()
+        if self._streaming is not None and self._deferred is None:
+            self._print(self._streaming.where, self._streaming.take())
+        self._draw()
 
-    def _commit(self, where: Where, text: str) -> None:
+    def _print(self, where: Where, text: str) -> None:
+        """Print text in place of what is drawn. If the terminal is gone, discard it; a signal follows."""
         if not text:
             return
         self._has_output = True
-        if where == "out":
-            self._print_stdout(self._area.erase_sequence() + text)
-        else:
+        if where == "err":
             self.clear()
             print_stderr(text)
+            return
+        try:
+            print_text(self._area.erase_sequence() + text, escape=False, to=self._out)
+        except OSError as exc:
+            if exc.errno != errno.EIO:
+                raise
+            discard_output(self._out)
 
     # --- everything else ---
 
@@ -153,7 +151,7 @@ class Display:
         """
         if self._defer(partial(self.message, line, style, lead=lead)):
             return
-        if not self._has_live_text():
+        if self._streaming is None or not self._streaming.is_live:
             self.end_line()
         self.clear()
         color, text = self.terminal.err_color, escape_control(line)
@@ -169,7 +167,7 @@ class Display:
         self.clear()
         if self._streaming is not None:
             streaming, self._streaming = self._streaming, None
-            self._commit(streaming.where, streaming.end())
+            self._print(streaming.where, streaming.end())
 
     def error(self, told: Explanation, error: BaseException | None = None) -> None:
         self.end_line()
@@ -198,15 +196,6 @@ class Display:
         self._deferred.append(output)
         return True
 
-    def _print_stdout(self, text: str) -> None:
-        """Write to the terminal. If it is gone, discard the text; a signal follows."""
-        try:
-            print_text(text, escape=False, to=self._out)
-        except OSError as exc:
-            if exc.errno != errno.EIO:
-                raise
-            discard_output(self._out)
-
     # --- the live area ---
 
     def status(self, text: str) -> None:
@@ -217,7 +206,7 @@ class Display:
             self.clear()
 
     def usage(self, text: str) -> None:
-        """Set the usage that follows the status."""
+        """Set the text that follows the status."""
         self._usage = text
 
     def tick(self) -> None:
@@ -231,10 +220,12 @@ class Display:
 
     def _draw(self) -> None:
         terminal, streaming = self.terminal, self._streaming
-        if not (terminal.renders_markdown or terminal.is_err_live) or (streaming and not streaming.is_live):
+        if self._deferred is not None or not (terminal.renders_markdown or terminal.is_err_live):
+            return
+        if streaming is not None and not streaming.is_live:
             return
         self._drawn_at = self._clock()
-        window = self._window()
+        window = window_size(self._live_stream)
         rows = streaming.rows(window.columns, max(window.lines - 3, 1)) if streaming else []
         if self._status and terminal.is_err_live and not terminal.quiet:
             rows.append(self._status_row(window.columns))
@@ -242,21 +233,10 @@ class Display:
 
     def _status_row(self, columns: int) -> str:
         spent = int(self._clock() - self._since)
-        parts = (
-            f"{_SPINNER[self._spinner_step % len(_SPINNER)]} {self._status}",
-            f"{spent} s" if spent else "",
-            self._usage,
-        )
+        spinner = _SPINNER[self._spinner_step % len(_SPINNER)]
+        parts = (f"{spinner} {self._status}", f"{spent} s" if spent else "", self._usage)
         row = truncate(escape_control("  ".join(filter(None, parts))), columns - 1)
         return ansi_style(row, "dim", color=self.terminal.err_color)
 
-    def _window(self) -> os.terminal_size:
-        return window_size(self._live_stream)
-
     def _columns(self) -> int:
-        return self._window().columns
-
-    def _write_area(self, text: str) -> None:
-        if self._live_stream is not None:
-            with suppress(OSError, ValueError):  # it is temporary
-                write_encoded(self._live_stream, text)
+        return window_size(self._live_stream).columns

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from contextlib import suppress
+from typing import Literal, TextIO
 
+from tenuto.cli.terminal.output import window_size, write_encoded
 from tenuto.cli.terminal.text import cell_width, cut_cells, escape_control, fold_cells, wrap
 
 Where = Literal["out", "err"]
@@ -22,41 +24,43 @@ _SHORT_THINKING = 3
 class LiveArea:
     """Rows at the end of a terminal. Erase them before writing something else."""
 
-    def __init__(self, write: Callable[[str], None], window: Callable[[], os.terminal_size], *, reflows: bool) -> None:
-        self._write = write
-        self._window = window
+    def __init__(self, stream: TextIO | None, *, reflows: bool) -> None:
+        self._stream = stream
         self._reflows = reflows
         """Whether the terminal wraps existing lines again in a narrower window."""
         self._size: os.terminal_size | None = None
         """The window when the rows were drawn."""
-        self._rows: Sequence[str] = ()
+        self._rows: list[str] = []
 
     def draw(self, rows: Sequence[str]) -> None:
         """Replace the rows.
 
         Nothing is drawn right after the window changed its size: a drag would leave rows behind.
         """
-        now = self._window()
+        now = window_size(self._stream)
         if self._size not in (None, now):
             rows = ()
-        if rows or self._rows:
-            rows = rows[-max(now.lines - 1, 1) :]
-            if list(rows) != list(self._rows):
-                gone, self._rows = self.erase_sequence(), rows
-                # without wrapping: a terminal may measure characters wider than we do
-                self._write(gone + ("\x1b[?7l" + "\n".join(rows) + "\x1b[?7h" if rows else ""))
+        rows = list(rows[-max(now.lines - 1, 1) :])
+        if rows != self._rows:
+            gone, self._rows = self.erase_sequence(), rows
+            # without wrapping: a terminal may measure characters wider than we do
+            self._write(gone + ("\x1b[?7l" + "\n".join(rows) + "\x1b[?7h" if rows else ""))
         self._size = now
 
     def erase(self) -> None:
-        if gone := self.erase_sequence():
-            self._write(gone)
+        self._write(self.erase_sequence())
+
+    def _write(self, text: str) -> None:
+        if text and self._stream is not None:
+            with suppress(OSError, ValueError):  # it is temporary
+                write_encoded(self._stream, text)
 
     def erase_sequence(self) -> str:
         """Return the escape sequence that erases the rows, so that the caller can write it together with new text."""
-        rows, self._rows = self._rows, ()
+        rows, self._rows = self._rows, []
         if not rows or self._size is None:
             return ""
-        now = self._window()
+        now = window_size(self._stream)
         lines = len(rows)
         if now.columns < self._size.columns and self._reflows:
             lines = sum(len(fold_cells(_COLORS.sub("", row), now.columns)) for row in rows)
