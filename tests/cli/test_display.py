@@ -68,6 +68,11 @@ def screen_of(window, color="never", **rest):
     return Display(detect_terminal(color, **rest), clock), clock
 
 
+def redraw(screen, clock, seconds=0.2):
+    clock.now += seconds
+    screen.tick()
+
+
 def pieces_of(data, text):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
@@ -110,8 +115,7 @@ def test_a_resized_window_shows_the_answer_once(text, data):
             screen.answer(piece)
             if data.draw(st.booleans()):
                 window.resize(2 * data.draw(st.integers(10, 35)), 20)  # no half of a wide sign fits at the end of a row
-            clock.now += 0.2
-            screen.tick()
+            redraw(screen, clock)
         screen.end_line()
         shown = "".join(window.display.text.split())
 
@@ -124,8 +128,7 @@ def test_a_complete_block_is_written_once():
         screen.status("sim is answering")
         for piece in ("First *wo", "rds*.\n\n", "- one\n- two", "\n"):
             screen.answer(piece)
-            clock.now += 0.2
-            screen.tick()
+            redraw(screen, clock)
         before = window.display.visible
         raw = window.raw
         screen.answer("\nLast words.\n")
@@ -141,8 +144,7 @@ def test_the_end_of_a_long_block_is_visible():
         screen, clock = screen_of(window)
         screen.status("answering")
         screen.answer("```\n" + "".join(f"line {number}\n" for number in range(50)))
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
 
         assert ["line 47", "line 48", "line 49", "/ answering"] == window.display.lines
         screen.answer("```\n")
@@ -162,8 +164,7 @@ def test_a_redraw_does_not_grow_with_the_answer(monkeypatch):
         screen, clock = screen_of(window)
         for _ in range(300):
             screen.answer("- an item of a very long list\n")
-            clock.now += 0.2
-            screen.tick()
+            redraw(screen, clock)
             screen.tick()
         screen.end_line()
 
@@ -200,11 +201,9 @@ def test_a_narrower_window_without_reflow_keeps_the_text_above(monkeypatch):
         screen.answer("Above.\n\nWords that are many, so that a narrower window has no room for them in one row.")
         screen.tick()
         window.resize(24, 12)
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
         hidden = window.display.lines
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
 
         assert ["Above."] == hidden
         assert [
@@ -220,37 +219,28 @@ def test_a_narrower_window_without_reflow_keeps_the_text_above(monkeypatch):
 # --- thinking ---------------------------------------------------------------------------------------------------------
 
 
-def test_long_thinking_streams_its_end_and_leaves_its_start():
+@pytest.mark.parametrize(
+    "count, live, left",
+    [
+        (3, [1, 2, 3], [1, 2, 3]),
+        (20, [17, 18, 19, 20], [1, 2, "... 18 more lines (tenuto show has them)"]),
+    ],
+)
+def test_thinking_streams_its_end_and_leaves_its_start(count, live, left):
     with Window(40, 12) as window:
         screen, clock = screen_of(window, "always")
         screen.status("sim is thinking")
-        for number in range(1, 21):
-            screen.thinking(f"Thought number {number} of twenty.\n")
-            clock.now += 0.2
-            screen.tick()
+        for number in range(1, count + 1):
+            screen.thinking(f"{number}\n")
+            redraw(screen, clock)
         coming = window.display.lines
-        screen.end_line()
-
-        assert [
-            *(f"Thought number {number} of twenty." for number in (17, 18, 19, 20)),
-            "| sim is thinking  4 s",
-        ] == coming
-        assert [
-            "Thought number 1 of twenty.",
-            "Thought number 2 of twenty.",
-            "... 18 more lines (tenuto show has them)",
-        ] == window.display.lines
-        assert window.raw.endswith("\x1b[2;3m... 18 more lines (tenuto show has them)\x1b[0m\n")
-
-
-def test_short_thinking_stays_whole():
-    with Window(20, 12) as window:
-        screen, _ = screen_of(window)
-        screen.thinking("As long as three rows of this window are.")
         screen.answer("So.")
         screen.end_line()
 
-        assert ["As long as three", "rows of this window", "are.", "So."] == window.display.lines
+        assert [*map(str, live)] == coming[:-1]
+        assert "sim is thinking" in coming[-1]
+        assert [*map(str, left), "So."] == window.display.lines
+        assert f"\x1b[2;3m{left[-1]}\x1b[0m\n" in window.raw
 
 
 def test_hidden_thinking():
@@ -259,8 +249,7 @@ def test_hidden_thinking():
         view = EventPrinter(screen, "sim", thinking=False)
         view.handle(ContentStart(0, 0, Reasoning("")))
         view.handle(ContentDelta(0, 0, ThinkingDelta("Secret.")))
-        clock.now += 2
-        screen.tick()
+        redraw(screen, clock, 2)
         seen = window.display.lines
         view.handle(ContentDone(0, 0, Reasoning("Secret.")))
 
@@ -281,8 +270,7 @@ def test_only_our_own_control_sequences_reach_the_terminal(text, color, data):
         for delta in (ThinkingDelta, TextDelta):
             for piece in pieces_of(data, text):
                 view.handle(ContentDelta(0, 0, delta(piece)))
-                clock.now += 0.2
-                screen.tick()
+                redraw(screen, clock)
         call = ToolCallView("1", text, text, "function", None)
         view.handle(ToolStarted(call, 0))
         screen.tick()
@@ -341,8 +329,7 @@ def test_nothing_is_drawn_during_a_prompt():
             screen.info("later")
             screen.thinking("A thought.")
             screen.answer("An answer.")
-            clock.now += 9
-            screen.tick()
+            redraw(screen, clock, 9)
             screen.end_line()
             same = window.raw == before
             print("yes")
@@ -359,8 +346,7 @@ def test_an_interrupted_reply_is_erased_or_reported(begun, left):
         view.handle(TurnStarted(1))
         view.handle(MessageStart("1", "sim"))
         view.handle(ContentDelta(0, 0, TextDelta(begun)))
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
         view.handle(MessageStart("2", "sim"))
         view.handle(ContentDelta(0, 0, TextDelta("All of it.")))
         screen.end_line()
@@ -377,8 +363,7 @@ def test_the_status_line():
             TurnStarted(1), ContentStart(0, 0, Text("")), UsageUpdate(Usage(1000, 200, None, 34)), ContentStart(0, 1, Reasoning("")),
         ):  # fmt: skip
             view.handle(event)
-            clock.now += 1.5
-            screen.tick()
+            redraw(screen, clock, 1.5)
             seen += window.display.lines
         screen.status("")
 
@@ -397,8 +382,7 @@ def test_a_dumb_terminal_gets_plain_text(monkeypatch):
         screen, clock = screen_of(window, "auto")
         screen.status("thinking")
         screen.thinking("Hm.")
-        clock.now += 9
-        screen.tick()
+        redraw(screen, clock, 9)
         screen.answer("**So")
         half = window.raw
         screen.answer("**\x1b.")
@@ -415,8 +399,7 @@ def test_thinking_on_a_terminal_with_a_piped_answer(monkeypatch, capsys):
         screen, clock = screen_of(window)
         screen.thinking("Hm.")
         screen.answer("**So.**")
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
         coming = window.display.lines
         screen.end_line()
         screen.finish("**So.**")

@@ -350,7 +350,7 @@ def test_markdown_of_several_sessions(here, kept):
 
     assert f"{one}\n{evil}" == here("export", "one", "evil", "--format", "md").out
     assert one == (
-        "# Where is Oslo?\n\nsession `one`, completed, `sim/anthropic`, 1 message, started 1970-01-01 00:16\n\n"
+        "# Where is Oslo?\n\nsession `one`, completed, `sim/anthropic`, 1 message, 0 tokens, started 1970-01-01 00:16\n\n"
         "## system\n\n> Be brief.\n\n## user (1)\n\n> Where is Oslo?\n\n---\n\nEnded: completed\n"
     ).replace("00:16", re.search(r"\d\d:\d\d", one)[0])
 

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -22,12 +23,12 @@ _MAX_LENGTH = 10_000
 _CHUNK = 65536
 
 
+@dataclass(eq=False)
 class PromptInterrupted(Exception):
-    """Ctrl-C at the prompt. `empty`: there was no input, as far as is known."""
+    """Ctrl-C at the prompt."""
 
-    def __init__(self, *, empty: bool) -> None:
-        super().__init__()
-        self.empty = empty
+    empty: bool
+    """There was no input."""
 
 
 class NotUtf8(Exception): ...

@@ -24,9 +24,6 @@ from tenuto.cli.terminal.text import escape_control, wrap
 _PARSER = MarkdownIt("commonmark").enable(["strikethrough", "table"])
 """Without syntax that makes text vanish: HTML, definitions of links, names of characters."""
 _PARSER.disable(["reference", "html_block", "html_inline", "entity"])
-_BLOCK_PARSER = MarkdownIt("commonmark").enable(["strikethrough", "table"])
-_BLOCK_PARSER.disable(["reference", "html_block", "html_inline", "entity"])
-_BLOCK_PARSER.core.ruler.disable(["inline", "text_join"])
 _CONTINUE_AFTER_BLANK = ("bullet_list_open", "ordered_list_open", "code_block")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
@@ -43,6 +40,7 @@ _THEME = Theme(
         "markdown.h2": "bold",
         "markdown.link": "bold",
         "markdown.link_url": "underline",
+        "markdown.table.header": "bold",
         **{f"markdown.{name}": "dim" for name in ("block_quote", "hr", "item.bullet", "item.number", "table.border")},
     }
 )
@@ -51,7 +49,9 @@ _THEME = Theme(
 def split_blocks(text: str) -> list[str]:
     """Split complete lines into top-level blocks. The last one is the rest, to which later lines may belong."""
     lines = text.splitlines(keepends=True)
-    blocks = [(token.type, token.map) for token in _BLOCK_PARSER.parse(text) if token.level == 0 and token.map]
+    tokens: list[Token] = []
+    _PARSER.block.parse(text, _PARSER, {}, tokens)
+    blocks = [(token.type, token.map) for token in tokens if token.level == 0 and token.map]
     starts = [0, *(start for _, (start, _) in blocks[1:]), len(lines)]
     if blocks and blocks[-1][1][1] < len(lines) and blocks[-1][0] not in _CONTINUE_AFTER_BLANK:
         starts.append(len(lines))

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+_UNUSUAL = re.compile(r"[^ -~\n\t]")
 _JOINERS = "\u200c\u200d"
 """Invisible, and parts of words and emoji: they stay."""
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Control characters, bidirectional overrides and other invisible signs, halves of characters, odd ends of lines."""
-
-
-class _Escapes(dict[int, str]):
-    """A cache for `str.translate`."""
-
-    def __missing__(self, code: int) -> str:
-        sign = chr(code)
-        hidden = sign not in f"\n\t{_JOINERS}" and unicodedata.category(sign) in _HIDDEN
-        self[code] = _escape(code) if hidden else sign
-        return self[code]
-
-
-def _escape(code: int) -> str:
-    if code == ord("\r"):
-        return "\\r"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-_ESCAPES = _Escapes()
 
 
 def escape_control(text: str) -> str:
@@ -35,23 +18,24 @@ def escape_control(text: str) -> str:
 
     Newlines and tabs stay.
     """
-    return text.replace("\r\n", "\n").translate(_ESCAPES)
+    return _UNUSUAL.sub(lambda found: _escape(found[0], ascii), text.replace("\r\n", "\n"))
+
+
+def escape_json(document: str) -> str:
+    """Return an equal JSON document without characters that a terminal interprets."""
+    import json  # few commands need it
+
+    return _UNUSUAL.sub(lambda found: _escape(found[0], json.dumps).replace("\x7f", "\\u007f"), document)
+
+
+def _escape(sign: str, quote: Callable[[str], str]) -> str:
+    return quote(sign)[1:-1] if unicodedata.category(sign) in _HIDDEN and sign not in _JOINERS else sign
 
 
 def one_line(text: str, most: int) -> str:
     """Return the text as one escaped line of at most `most` characters."""
     line = escape_control(" ".join(text[: 4 * most + 100].split()))
     return line if len(line) <= most else f"{line[: most - 3]}..."
-
-
-def escape_json(document: str) -> str:
-    """Return an equal JSON document without characters that a terminal interprets."""
-    return "".join(sign if escape_control(sign) == sign else _escape_utf16(sign) for sign in document)
-
-
-def _escape_utf16(sign: str) -> str:
-    units = sign.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 # --- cells and rows ---------------------------------------------------------------------------------------------------

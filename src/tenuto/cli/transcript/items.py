@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
 from tenuto.cli.session.losses import format_loss
-from tenuto.cli.store import format_status
+from tenuto.cli.store import format_status, format_time
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
     ApprovalDecided,
@@ -28,6 +29,7 @@ from tenuto.core.journal import (
 )
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
+from tenuto.store.protocol import StoredSession
 
 Kind = Literal[
     "heading", "text", "thinking", "call", "result", "unknown",
@@ -45,6 +47,20 @@ class TranscriptItem(NamedTuple):
     outcome: str = ""
     is_error: bool = False
     call: ToolCallView | None = None
+
+
+def session_facts(stored: StoredSession, quote: Callable[[str], str]) -> str:
+    """Return what is known of a session as one line; `quote` is applied to names."""
+    meta = stored.meta
+    facts = (
+        format_status(stored.status, stored.holder or stored.reason),
+        quote(meta.model),
+        plural(meta.message_count, "message"),
+        plural(meta.usage.total_tokens or 0, "token"),
+        f"started {format_time(meta.created_at)}" if meta.created_at else "",
+        f"forked from {quote(stored.parent)}" if stored.parent else "",
+    )
+    return ", ".join(filter(None, facts))
 
 
 def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-from tenuto.cli.errors import plural
-from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import TranscriptItem, transcript_items
+from tenuto.cli.transcript.items import TranscriptItem, session_facts, transcript_items
 from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
@@ -21,22 +20,12 @@ _LINE = 400
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
 _TICKS = re.compile(r"`+")
 _PARSER = MarkdownIt("commonmark")
-_PARSER.core.ruler.disable(["inline", "text_join"])
 
 
 def session_markdown(stored: StoredSession, entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the pieces of the document."""
-    meta = stored.meta
-    facts = [
-        f"session {inline_code(stored.id)}",
-        format_status(stored.status, stored.reason),
-        inline_code(meta.model),
-        plural(meta.message_count, "message"),
-        f"started {format_time(meta.created_at)}" if meta.created_at else "",
-        f"forked from {inline_code(stored.parent)}" if stored.parent else "",
-    ]
-    yield f"# {escape_markdown(stored.name or meta.title, 120) or 'A session'}\n\n"
-    yield f"{', '.join(filter(None, facts))}\n"
+    title = escape_markdown(stored.name or stored.meta.title, 120) or "A session"
+    yield f"# {title}\n\nsession {inline_code(stored.id)}, {session_facts(stored, inline_code)}\n"
     yield from (f"\n{piece}" for piece in map(_format, transcript_items(entries)) if piece)
 
 
@@ -99,7 +88,9 @@ def escape_html(text: str) -> str:
     """Escape every `<` outside fenced code."""
     escaped = text.replace("<", "&lt;")
     lines, original = escaped.split("\n"), text.split("\n")
-    for token in _PARSER.parse(escaped):
+    tokens: list[Token] = []
+    _PARSER.block.parse(escaped, _PARSER, {}, tokens)
+    for token in tokens:
         if token.type == "fence" and token.map:
             start, end = token.map
             lines[start + 1 : end] = original[start + 1 : end]

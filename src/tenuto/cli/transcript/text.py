@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tenuto.cli.errors import plural
 from tenuto.cli.session.call_view import argument_lines
-from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.output import Style, ansi_style
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import TranscriptItem, transcript_items
+from tenuto.cli.transcript.items import TranscriptItem, session_facts, transcript_items
 from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
@@ -33,25 +32,14 @@ def format_session(
 ) -> Iterator[str]:
     """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one."""
     items = (item for item in transcript_items(entries) if thinking or item.kind != "thinking")
-    for style, text in (*_head(stored, forks), *map(_format, items)):
+    head: tuple[tuple[Style, str], ...] = (
+        ("bold", f"session {stored.id} {one_line(stored.name, 80)}".rstrip()),
+        ("dim", session_facts(stored, lambda name: one_line(name, 80))),
+        ("dim", f"forks: {', '.join(forks)}" if forks else ""),
+    )
+    for style, text in (*head, *map(_format, items)):
         if text:
             yield f"{ansi_style(text, style, color=color)}\n"
-
-
-def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[tuple[Style, str]]:
-    meta = stored.meta
-    yield "bold", f"session {stored.id}{f' {one_line(stored.name, 80)}' if stored.name else ''}"
-    facts = [
-        format_status(stored.status, stored.holder or stored.reason),
-        one_line(meta.model, 80),
-        plural(meta.message_count, "message"),
-        plural(meta.usage.total_tokens or 0, "token"),
-        f"started {format_time(meta.created_at)}" if meta.created_at else "",
-        f"forked from {stored.parent}" if stored.parent else "",
-    ]
-    yield "dim", ", ".join(filter(None, facts))
-    if forks:
-        yield "dim", f"forks: {', '.join(forks)}"
 
 
 def _format(item: TranscriptItem) -> tuple[Style, str]:
