@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import sys
+import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,16 @@ class LineReader:
         try:
             loop.add_reader(self._descriptor, ready.set)
         except NotImplementedError:  # Windows
-            return await asyncio.to_thread(self._read_now)
+            chunks: list[bytes] = []
+
+            def read() -> None:
+                chunks.append(self._read_now())
+                with suppress(RuntimeError):  # the event loop is closed
+                    loop.call_soon_threadsafe(ready.set)
+
+            threading.Thread(target=read, daemon=True).start()  # it does not keep the process from ending
+            await ready.wait()
+            return chunks[0]
         except (PermissionError, ValueError):  # a file never blocks; epoll refuses it
             return self._read_now()
         try:
