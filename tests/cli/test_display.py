@@ -18,8 +18,8 @@ from tenuto.agent.events import ToolFinished, ToolProgress, ToolStarted, TurnSta
 from tenuto.cli.session.events import EventPrinter, format_usage
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.live_area import LiveArea, StreamingAnswer
-from tenuto.cli.terminal.output import detect_terminal, window_size
-from tenuto.cli.terminal.text import cell_width, count_rows, cut_cells, truncate, wrap
+from tenuto.cli.terminal.output import detect_terminal
+from tenuto.cli.terminal.text import cell_width, cut_cells, fold_cells, truncate, wrap
 from tenuto.core.blocks import Reasoning, Text
 from tenuto.core.events import (
     ContentDelta,
@@ -59,13 +59,18 @@ class Clock:
 @pytest.fixture(autouse=True)
 def _terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
-    for name in ("NO_COLOR", "TERM_PROGRAM", "VTE_VERSION", "TMUX", "STY", "WT_SESSION", "KITTY_WINDOW_ID"):
+    for name in ("NO_COLOR", "XTERM_VERSION", "STY"):
         monkeypatch.delenv(name, raising=False)
 
 
 def screen_of(window, color="never", **rest):
     clock = Clock()
     return Display(detect_terminal(color, **rest), clock), clock
+
+
+def redraw(screen, clock, seconds=0.2):
+    clock.now += seconds
+    screen.tick()
 
 
 def pieces_of(data, text):
@@ -76,7 +81,8 @@ def pieces_of(data, text):
 def at_once(text, columns, rows):
     """Return the screen of an answer in one piece."""
     answer = StreamingAnswer(lambda: columns, color=False)
-    return VirtualTerminal(columns, rows).feed((answer.feed(text) + answer.end()).replace("\n", "\r\n")).lines
+    answer.feed(text)
+    return VirtualTerminal(columns, rows).feed(answer.end().replace("\n", "\r\n")).lines
 
 
 # --- the answer -------------------------------------------------------------------------------------------------------
@@ -102,16 +108,14 @@ def test_the_pieces_of_an_answer_do_not_matter(text, columns, rows, data):
 @settings(max_examples=30)
 @given(TEXTS, st.data())
 def test_a_resized_window_shows_the_answer_once(text, data):
-    with pytest.MonkeyPatch.context() as patched, Window(60, 20, reflows=True) as window:
-        patched.setenv("TERM_PROGRAM", "one that does")
+    with Window(60, 20, reflows=True) as window:
         screen, clock = screen_of(window)
         screen.status("answering")
         for piece in pieces_of(data, text):
             screen.answer(piece)
             if data.draw(st.booleans()):
                 window.resize(2 * data.draw(st.integers(10, 35)), 20)  # no half of a wide sign fits at the end of a row
-            clock.now += 0.2
-            screen.tick()
+            redraw(screen, clock)
         screen.end_line()
         shown = "".join(window.display.text.split())
 
@@ -124,8 +128,7 @@ def test_a_complete_block_is_written_once():
         screen.status("sim is answering")
         for piece in ("First *wo", "rds*.\n\n", "- one\n- two", "\n"):
             screen.answer(piece)
-            clock.now += 0.2
-            screen.tick()
+            redraw(screen, clock)
         before = window.display.visible
         raw = window.raw
         screen.answer("\nLast words.\n")
@@ -141,12 +144,11 @@ def test_the_end_of_a_long_block_is_visible():
         screen, clock = screen_of(window)
         screen.status("answering")
         screen.answer("```\n" + "".join(f"line {number}\n" for number in range(50)))
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
 
         assert ["line 47", "line 48", "line 49", "/ answering"] == window.display.lines
         screen.answer("```\n")
-        screen.status("")
+        screen.end_line()
         assert ["```", *(f"line {number}" for number in range(50)), "```"] == window.display.lines
 
 
@@ -162,19 +164,17 @@ def test_a_redraw_does_not_grow_with_the_answer(monkeypatch):
         screen, clock = screen_of(window)
         for _ in range(300):
             screen.answer("- an item of a very long list\n")
-            clock.now += 0.2
-            screen.tick()
+            redraw(screen, clock)
             screen.tick()
         screen.end_line()
 
-    assert 300 * len("- an item of a very long list\n") - 1 == sizes.pop()
+    assert 300 * len("- an item of a very long list\n") <= sizes.pop()
     assert max(sizes) <= 40 * 10
-    assert len(sizes) <= 300
 
 
 def test_the_terminal_cuts_rows_that_are_too_wide():
     with Window(20, 6) as window:
-        area = LiveArea(window.write, lambda: window_size(window), reflows=False)
+        area = LiveArea(window, reflows=False)
         window.write("Above.\n")
         for sign in "abc":
             area.draw([sign * 50, sign])
@@ -193,18 +193,17 @@ def test_streaming_code_is_cut_at_the_window():
     assert row.endswith("\x1b[0m")
 
 
-def test_a_narrower_window_without_reflow_keeps_the_text_above():
+def test_a_narrower_window_without_reflow_keeps_the_text_above(monkeypatch):
+    monkeypatch.setenv("XTERM_VERSION", "XTerm(390)")
     with Window(60, 12) as window:
         screen, clock = screen_of(window)
         screen.status("answering")
         screen.answer("Above.\n\nWords that are many, so that a narrower window has no room for them in one row.")
         screen.tick()
         window.resize(24, 12)
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
         hidden = window.display.lines
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
 
         assert ["Above."] == hidden
         assert [
@@ -220,37 +219,28 @@ def test_a_narrower_window_without_reflow_keeps_the_text_above():
 # --- thinking ---------------------------------------------------------------------------------------------------------
 
 
-def test_long_thinking_streams_its_end_and_leaves_its_start():
+@pytest.mark.parametrize(
+    "count, live, left",
+    [
+        (3, [1, 2, 3], [1, 2, 3]),
+        (20, [17, 18, 19, 20], [1, 2, "... 18 more lines (tenuto show has them)"]),
+    ],
+)
+def test_thinking_streams_its_end_and_leaves_its_start(count, live, left):
     with Window(40, 12) as window:
         screen, clock = screen_of(window, "always")
         screen.status("sim is thinking")
-        for number in range(1, 21):
-            screen.thinking(f"Thought number {number} of twenty.\n")
-            clock.now += 0.2
-            screen.tick()
+        for number in range(1, count + 1):
+            screen.thinking(f"{number}\n")
+            redraw(screen, clock)
         coming = window.display.lines
-        screen.end_line()
-
-        assert [
-            *(f"Thought number {number} of twenty." for number in (17, 18, 19, 20)),
-            "| sim is thinking  4 s",
-        ] == coming
-        assert [
-            "Thought number 1 of twenty.",
-            "Thought number 2 of twenty.",
-            "... 18 more lines (tenuto show has them)",
-        ] == window.display.lines
-        assert window.raw.endswith("\x1b[2;3m... 18 more lines (tenuto show has them)\x1b[0m\n")
-
-
-def test_short_thinking_stays_whole():
-    with Window(20, 12) as window:
-        screen, _ = screen_of(window)
-        screen.thinking("As long as three rows of this window are.")
         screen.answer("So.")
         screen.end_line()
 
-        assert ["As long as three", "rows of this window", "are.", "So."] == window.display.lines
+        assert [*map(str, live)] == coming[:-1]
+        assert "sim is thinking" in coming[-1]
+        assert [*map(str, left), "So."] == window.display.lines
+        assert f"\x1b[2;3m{left[-1]}\x1b[0m\n" in window.raw
 
 
 def test_hidden_thinking():
@@ -259,8 +249,7 @@ def test_hidden_thinking():
         view = EventPrinter(screen, "sim", thinking=False)
         view.handle(ContentStart(0, 0, Reasoning("")))
         view.handle(ContentDelta(0, 0, ThinkingDelta("Secret.")))
-        clock.now += 2
-        screen.tick()
+        redraw(screen, clock, 2)
         seen = window.display.lines
         view.handle(ContentDone(0, 0, Reasoning("Secret.")))
 
@@ -281,8 +270,7 @@ def test_only_our_own_control_sequences_reach_the_terminal(text, color, data):
         for delta in (ThinkingDelta, TextDelta):
             for piece in pieces_of(data, text):
                 view.handle(ContentDelta(0, 0, delta(piece)))
-                clock.now += 0.2
-                screen.tick()
+                redraw(screen, clock)
         call = ToolCallView("1", text, text, "function", None)
         view.handle(ToolStarted(call, 0))
         screen.tick()
@@ -326,6 +314,7 @@ def test_a_message_is_printed_above_the_streaming_block():
         screen.answer("```\ncode\n")
         screen.message("stopping")
         screen.answer("- more code\n```\n")
+        screen.end_line()
 
         assert ["stopping", "```", "code", "- more code", "```"] == window.display.lines
 
@@ -340,8 +329,7 @@ def test_nothing_is_drawn_during_a_prompt():
             screen.info("later")
             screen.thinking("A thought.")
             screen.answer("An answer.")
-            clock.now += 9
-            screen.tick()
+            redraw(screen, clock, 9)
             screen.end_line()
             same = window.raw == before
             print("yes")
@@ -358,8 +346,7 @@ def test_an_interrupted_reply_is_erased_or_reported(begun, left):
         view.handle(TurnStarted(1))
         view.handle(MessageStart("1", "sim"))
         view.handle(ContentDelta(0, 0, TextDelta(begun)))
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
         view.handle(MessageStart("2", "sim"))
         view.handle(ContentDelta(0, 0, TextDelta("All of it.")))
         screen.end_line()
@@ -376,8 +363,7 @@ def test_the_status_line():
             TurnStarted(1), ContentStart(0, 0, Text("")), UsageUpdate(Usage(1000, 200, None, 34)), ContentStart(0, 1, Reasoning("")),
         ):  # fmt: skip
             view.handle(event)
-            clock.now += 1.5
-            screen.tick()
+            redraw(screen, clock, 1.5)
             seen += window.display.lines
         screen.status("")
 
@@ -396,8 +382,7 @@ def test_a_dumb_terminal_gets_plain_text(monkeypatch):
         screen, clock = screen_of(window, "auto")
         screen.status("thinking")
         screen.thinking("Hm.")
-        clock.now += 9
-        screen.tick()
+        redraw(screen, clock, 9)
         screen.answer("**So")
         half = window.raw
         screen.answer("**\x1b.")
@@ -414,8 +399,7 @@ def test_thinking_on_a_terminal_with_a_piped_answer(monkeypatch, capsys):
         screen, clock = screen_of(window)
         screen.thinking("Hm.")
         screen.answer("**So.**")
-        clock.now += 0.2
-        screen.tick()
+        redraw(screen, clock)
         coming = window.display.lines
         screen.end_line()
         screen.finish("**So.**")
@@ -444,14 +428,15 @@ def test_wrapped_rows_fit_and_keep_every_word(text, columns):
 
     assert all(cell_width(row) <= max(columns, 2) for row in found)
     assert "".join(text.split()) == "".join("".join(found).split())
+    text = " ".join(text.split())
     assert cell_width(truncate(text, columns)) <= columns
     assert text.startswith(cut_cells(text, columns))
-    assert sum(count_rows(row, 3) for row in found) >= len(found)
+    assert "".join(fold_cells(text, columns)) == text
 
 
 def test_rows_are_cut_between_words():
     assert ["one two", "three", "threefour", "five"] == list(wrap("one two three threefourfive", 9))
-    assert (3, 1, 2) == (count_rows("日本語", 3), count_rows("", 3), count_rows("abcd", 3))
+    assert (["日", "本", "語"], [""], ["abc", "d"]) == tuple(fold_cells(line, 3) for line in ("日本語", "", "abcd"))
     assert ("日本...", "日本語") == (truncate("日本語日本語", 8), truncate("日本語", 8))
 
 

@@ -341,7 +341,7 @@ def test_markdown_escapes_everything(here, kept):
     assert '{"entry":"dreamt","of":"sheep"}\n' == fences[-1]
     assert "\x1b" not in document
     assert "\u202e" not in document
-    pieces = ("\\x1b[2J", "\\u202e", "[image]", "was denied: ", "- lost: ", "in session `child`", "Ended: failed: ")
+    pieces = ("\\x1b[2J", "\\u202e", "[image]", " denied: ", "- lost: ", "in session child", "Ended: failed: ")
     assert [] == [piece for piece in pieces if piece not in document.replace("\\[image\\]", "[image]")]
 
 
@@ -350,7 +350,7 @@ def test_markdown_of_several_sessions(here, kept):
 
     assert f"{one}\n{evil}" == here("export", "one", "evil", "--format", "md").out
     assert one == (
-        "# Where is Oslo?\n\nsession `one`, completed, `sim/anthropic`, 1 message, started 1970-01-01 00:16\n\n"
+        "# Where is Oslo?\n\nsession `one`, completed, `sim/anthropic`, 1 message, 0 tokens, started 1970-01-01 00:16\n\n"
         "## system\n\n> Be brief.\n\n## user (1)\n\n> Where is Oslo?\n\n---\n\nEnded: completed\n"
     ).replace("00:16", re.search(r"\d\d:\d\d", one)[0])
 

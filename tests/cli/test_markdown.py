@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenuto.cli.terminal.live_area import StreamingAnswer
-from tenuto.cli.terminal.markdown import BlockSplitter, _parser, render_block
+from tenuto.cli.terminal.markdown import _PARSER, end_of_block, render_block, split_blocks
 from tenuto.cli.terminal.text import escape_control, wrap
 
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -28,24 +28,17 @@ BITS = st.sampled_from(
 ANYTHING = st.lists(BITS | st.text(max_size=4), max_size=25).map("".join)
 
 
-def split(pieces):
-    splitter = BlockSplitter()
-    return [block for piece in pieces for block in splitter.feed(piece)], splitter.rest
-
-
-def stripped(blocks, rest):
-    """Blank lines may be at the end of a block or at the start of the next one."""
-    return [block.strip("\n") for block in (*blocks, rest)]
-
-
 @given(ANYTHING, st.data())
 def test_the_pieces_do_not_matter(text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)))))
-    pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    blocks, rest = split(pieces)
+    answers = [StreamingAnswer(lambda: 40, color=False) for _ in range(2)]
+    printed = []
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        answers[0].feed(text[start:end])
+        printed.append(answers[0].take())
+    answers[1].feed(text)
 
-    assert text == "".join(blocks) + rest
-    assert stripped(blocks, rest) == stripped(*split([text])) == stripped(*split(text))
+    assert answers[1].end() == "".join([*printed, answers[0].end()])
 
 
 @given(st.lists(LINES, max_size=10))
@@ -54,34 +47,31 @@ def test_the_pieces_do_not_matter(text, data):
 @example(["```", "    ```", "```"])
 def test_blocks_render_like_the_whole_text(lines):
     text = "".join(f"{line}\n" for line in lines)
-    blocks, rest = split([text])
+    blocks = split_blocks(text)
 
-    assert _parser().render(text) == "".join(map(_parser().render, [*blocks, rest]))
+    assert text == "".join(blocks)
+    assert _PARSER.render(text) == "".join(map(_PARSER.render, blocks))
 
 
 def test_blocks():
-    text = "# Title\nWords,\nmore.\n\n\n- a\n\n  b\n- c\n\n1. d\n```py\nx\n\n- y\n```\n|a|\n|-|\n|b|\n\n> q\n> r\n\n    z\n\nend"
+    blocks = [
+        "# Title\n", "Words,\nmore.\n\n\n", "- a\n\n  b\n- c\n\n", "1. d\n", "```py\nx\n\n- y\n```\n",
+        "|a|\n|-|\n|b|\n\n", "> q\n> r\n\n",
+    ]  # fmt: skip
 
-    assert split([text]) == (
-        ["# Title\n", "Words,\nmore.\n\n\n", "- a\n\n  b\n- c\n\n", "1. d\n", "```py\nx\n\n- y\n```\n", "|a|\n|-|\n|b|\n\n",
-         "> q\n> r\n\n"],
-        "    z\n\nend",
-    )  # fmt: skip
+    assert split_blocks("".join(blocks)) == [*blocks, ""]
+    for rest in ("    z\n\n", "- a\n\n", "words\n", "```\n\n\n"):
+        assert split_blocks("".join([*blocks, rest])) == [*blocks, rest]
 
 
-@pytest.mark.parametrize("line", ["word " * 4, "x" * 50, ""])
+@pytest.mark.parametrize("line", ["word " * 4, "x" * 50])
 @pytest.mark.parametrize("head", ["", "```py\n", "|a|b|\n|-|-|\n"])
 def test_the_visible_end_of_a_block_is_bounded(head, line):
-    splitter = BlockSplitter()
-    splitter.feed(head)
-    sizes = set()
-    for _ in range(50):
-        splitter.feed(f"{line}\n" * 10 if line else "word " * 10)
-        sizes.add(len(splitter.end_of_rest(10, 40)))
+    end = end_of_block(head + f"{line}\n" * 500, 40, 10)
 
-    assert splitter.end_of_rest(10, 40).count("\n") <= 10 + head.count("\n")
-    assert max(sizes) <= 11 * 40 + len(head)
-    assert splitter.end_of_rest(10, 40).startswith(head)
+    assert end.startswith(head)
+    assert end.count("\n") <= 10 + head.count("\n")
+    assert len(end) <= 11 * 40 + len(head)
 
 
 # --- set --------------------------------------------------------------------------------------------------------------
@@ -127,9 +117,10 @@ Some **bold** words,
 **and** <http://w.x/%E2%80%AE>
 """
     answer = StreamingAnswer(lambda: 40, color=False)
+    answer.feed(text)
 
     assert (
-        answer.feed(text) + answer.end()
+        answer.end()
         == """\
 # Title of it
 
@@ -160,7 +151,8 @@ picture](http://p.q/r), <b>HTML</b>
 ```
 
 [ref]: http://u.v
-and http://w.x/\\u202e (http://w.x/%E2%80%AE)
+and http://w.x/\\u202e
+(http://w.x/%E2%80%AE)
 """
     )
 

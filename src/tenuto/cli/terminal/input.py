@@ -8,9 +8,11 @@ import re
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TextIO
+from typing import NamedTuple, Protocol
 
+from tenuto.cli.terminal.output import print_stderr
 from tenuto.errors import TenutoError
 
 PROMPT = "you> "
@@ -22,16 +24,15 @@ _MAX_LENGTH = 10_000
 _CHUNK = 65536
 
 
+@dataclass(eq=False)
 class PromptInterrupted(Exception):
-    """Ctrl-C at the prompt. `empty`: there was no input, as far as is known."""
+    """Ctrl-C at the prompt."""
 
-    def __init__(self, *, empty: bool) -> None:
-        super().__init__()
-        self.empty = empty
+    empty: bool
+    """There was no input."""
 
 
-class NotUtf8(Exception):
-    """The input is not UTF-8."""
+class NotUtf8(Exception): ...
 
 
 class Message(NamedTuple):
@@ -61,47 +62,39 @@ class LineReader:
 
     async def line(self) -> bytes:
         """Return the next line with its newline, if it has one; empty at the end of the input."""
-        while b"\n" not in self._buffer:
-            chunk = await _read_chunk(self._descriptor)
-            if not chunk:
-                break
+        while b"\n" not in self._buffer and (chunk := await self._read()):
             self._buffer += chunk
         line, newline, self._buffer = self._buffer.partition(b"\n")
         return line + newline
 
+    async def _read(self) -> bytes:
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            loop.add_reader(self._descriptor, ready.set)
+        except NotImplementedError:  # Windows
+            chunks: list[bytes] = []
 
-async def _read_chunk(descriptor: int) -> bytes:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[bytes] = loop.create_future()
+            def read() -> None:
+                chunks.append(self._read_now())
+                with suppress(RuntimeError):  # the event loop is closed
+                    loop.call_soon_threadsafe(ready.set)
 
-    def give(chunk: bytes = b"") -> None:
-        if not ready.done():
-            ready.set_result(chunk)
+            threading.Thread(target=read, daemon=True).start()  # it does not keep the process from ending
+            await ready.wait()
+            return chunks[0]
+        except (PermissionError, ValueError):  # a file never blocks; epoll refuses it
+            return self._read_now()
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+        return self._read_now()
 
-    def read() -> None:
-        chunk = _read_now(descriptor)
-        with suppress(RuntimeError):  # the event loop is closed
-            loop.call_soon_threadsafe(give, chunk)
-
-    try:
-        loop.add_reader(descriptor, give)
-    except NotImplementedError:  # Windows
-        threading.Thread(target=read, daemon=True, name="input").start()
-        return await ready
-    except (PermissionError, ValueError):  # a file never blocks; epoll refuses it
-        return _read_now(descriptor)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(descriptor)
-    return _read_now(descriptor)
-
-
-def _read_now(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, _CHUNK)
-    except OSError:  # the terminal is gone
-        return b""
+    def _read_now(self) -> bytes:
+        try:
+            return os.read(self._descriptor, _CHUNK)
+        except OSError:  # the terminal is gone
+            return b""
 
 
 class PlainReader:
@@ -115,9 +108,14 @@ class PlainReader:
 
     def __init__(self) -> None:
         stdin = sys.stdin
-        is_open = stdin is not None and not stdin.closed
-        self.is_interactive = is_open and stdin.isatty()
-        self._lines = _open_lines(stdin) if is_open else None
+        self._lines = LineReader(-1)  # a closed stdin: no input
+        self.is_interactive = False
+        if stdin is not None and not stdin.closed:
+            self.is_interactive = stdin.isatty()
+            try:
+                self._lines = LineReader(stdin.fileno())
+            except OSError:  # a stream in memory
+                self._lines = LineReader(-1, stdin.buffer.read())
         self._encoding = "utf-8-sig"
 
     async def read(self, offered: str = "") -> Message:
@@ -137,31 +135,17 @@ class PlainReader:
 
     async def _line(self, prompt: str) -> str:
         if self.is_interactive:
-            write_stderr(prompt)
-        line = await self._lines.line() if self._lines is not None else b""
+            print_stderr(prompt)
+        line = await self._lines.line()
         if not line:
             if self.is_interactive:
-                write_stderr("\n")
+                print_stderr("\n")
             raise EOFError
         encoding, self._encoding = self._encoding, "utf-8"
         try:
             return line.decode(encoding).removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             raise NotUtf8 from None
-
-
-def _open_lines(stdin: TextIO) -> LineReader:
-    try:
-        return LineReader(stdin.fileno())
-    except OSError:  # a stream in memory
-        return LineReader(-1, stdin.buffer.read())
-
-
-def write_stderr(text: str) -> None:
-    if sys.stderr is not None:
-        with suppress(OSError, ValueError):  # stderr may be closed
-            sys.stderr.write(text)
-            sys.stderr.flush()
 
 
 class History:
@@ -177,25 +161,21 @@ class History:
     def read(self) -> list[str]:
         """Return the messages, oldest first; none if the file cannot be read. Cut the file if it has too many."""
         try:
-            lines = [line for line in self._path.read_bytes().decode("utf-8", "replace").split("\n") if line]
+            lines = self._lines()
+            if len(lines) > _MAX_MESSAGES:
+                from tenuto.cli.files import file_lock, write_private
+
+                with suppress(TenutoError), file_lock(self._path):
+                    lines = self._lines()[-_MAX_MESSAGES:]  # another chat may have added one
+                    write_private(self._path, "".join(f"{line}\n" for line in lines))
         except OSError:
             return []
-        if len(lines) > _MAX_MESSAGES:
-            with suppress(TenutoError, OSError):  # it is only too long
-                lines = self._trim()
-        messages = [_unescape(line) for line in lines[-_MAX_MESSAGES:]]
+        messages = [re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], line) for line in lines]
         self._last = messages[-1] if messages else ""
         return messages
 
-    def _trim(self) -> list[str]:
-        """Keep the last messages. Another chat may add one meanwhile, so the file is read again under a lock."""
-        from tenuto.cli.files import file_lock, write_private
-
-        with file_lock(self._path):
-            lines = self._path.read_bytes().decode("utf-8", "replace").split("\n")
-            lines = [line for line in lines if line][-_MAX_MESSAGES:]
-            write_private(self._path, "".join(f"{line}\n" for line in lines))
-        return lines
+    def _lines(self) -> list[str]:
+        return [line for line in self._path.read_bytes().decode("utf-8", "replace").split("\n") if line]
 
     def add(self, message: str) -> None:
         """Append a message. Raise `OSError` if the file cannot be written."""
@@ -208,7 +188,3 @@ class History:
             if sys.platform != "win32":
                 os.fchmod(file.fileno(), 0o600)  # the file may be older
             file.write(f"{line}\n".encode("utf-8", "replace"))
-
-
-def _unescape(line: str) -> str:
-    return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], line)

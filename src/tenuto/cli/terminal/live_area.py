@@ -4,69 +4,145 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Literal, TextIO
 
-from tenuto.cli.terminal.text import cell_width, cut_cells, escape_control, wrap
-from tenuto.cli.terminal.text import count_rows as rows_of
+from tenuto.cli.terminal.output import window_size, write_encoded
+from tenuto.cli.terminal.text import cell_width, cut_cells, escape_control, fold_cells, wrap
 
+Where = Literal["out", "err"]
 _COLORS = re.compile(r"(\x1b\[[0-9;]*m)")
 _AMBIGUOUS_START = re.compile(r"(?:^|(?<=\n))[-=+*#>|`~\d.) ]{0,9}\Z")
 """How a line begins that may still become anything."""
-_THINKING_ROWS = 4
-"""The rows of reasoning that are visible while it streams."""
+_LIVE_THINKING = 4
+"""The rows of thinking that are visible while it streams."""
 _SHORT_THINKING = 3
-"""Reasoning up to this number of rows stays whole."""
-_KEPT_ROWS = 2
-"""The rows that remain of longer reasoning."""
+"""Thinking up to this number of rows stays whole; longer thinking leaves its start and a count in as many rows."""
 
 
 class LiveArea:
     """Rows at the end of a terminal. Erase them before writing something else."""
 
-    def __init__(self, write: Callable[[str], None], window: Callable[[], os.terminal_size], *, reflows: bool) -> None:
-        self._write = write
-        self._window = window
+    def __init__(self, stream: TextIO | None, *, reflows: bool) -> None:
+        self._stream = stream
         self._reflows = reflows
-        """Whether this terminal is known to wrap existing lines again in a narrower window."""
+        """Whether the terminal wraps existing lines again in a narrower window."""
         self._size: os.terminal_size | None = None
-        self._rows: Sequence[str] = ()
+        """The window when the rows were drawn."""
+        self._rows: list[str] = []
 
     def draw(self, rows: Sequence[str]) -> None:
         """Replace the rows.
 
         Nothing is drawn right after the window changed its size: a drag would leave rows behind.
         """
-        now = self._window()
-        before, self._size = self._size or now, now
-        if now != before:
-            self._write(self._erase(before))
-        elif list(rows) != list(self._rows):
-            self._write(self._erase(before) + self._draw_rows(rows[-max(now.lines - 1, 1) :]))
+        now = window_size(self._stream)
+        if self._size not in (None, now):
+            rows = ()
+        rows = list(rows[-max(now.lines - 1, 1) :])
+        if rows != self._rows:
+            gone, self._rows = self.erase_sequence(), rows
+            # without wrapping: a terminal may measure characters wider than we do
+            self._write(gone + ("\x1b[?7l" + "\n".join(rows) + "\x1b[?7h" if rows else ""))
+        self._size = now
 
     def erase(self) -> None:
-        if gone := self.erase_sequence():
-            self._write(gone)
+        self._write(self.erase_sequence())
+
+    def _write(self, text: str) -> None:
+        if text and self._stream is not None:
+            with suppress(OSError, ValueError):  # it is temporary
+                write_encoded(self._stream, text)
 
     def erase_sequence(self) -> str:
         """Return the escape sequence that erases the rows, so that the caller can write it together with new text."""
-        return self._erase(self._size) if self._size is not None else ""
-
-    def _draw_rows(self, rows: Sequence[str]) -> str:
-        """Turn off line wrapping: a terminal may measure characters wider than we do."""
-        self._rows = rows
-        return "\x1b[?7l" + "\n".join(rows) + "\x1b[?7h" if rows else ""
-
-    def _erase(self, drawn: os.terminal_size) -> str:
-        rows, self._rows = self._rows, ()
-        if not rows:
+        rows, self._rows = self._rows, []
+        if not rows or self._size is None:
             return ""
-        now = self._window()
+        now = window_size(self._stream)
         lines = len(rows)
-        if now.columns < drawn.columns and self._reflows:
-            lines = sum(rows_of(_COLORS.sub("", row), now.columns) for row in rows)
+        if now.columns < self._size.columns and self._reflows:
+            lines = sum(len(fold_cells(_COLORS.sub("", row), now.columns)) for row in rows)
         up = min(lines, now.lines) - 1
         return "\r" + (f"\x1b[{up}A" if up > 0 else "") + "\x1b[J"
+
+
+class StreamingText:
+    """Text that streams. It is printed as it comes; subclasses redraw what is incomplete."""
+
+    is_live = False
+    """Whether the text has rows that are redrawn."""
+
+    def __init__(self, where: Where, columns: Callable[[], int], paint: Callable[[str], str]) -> None:
+        self.where = where
+        self._columns = columns
+        self._paint = paint
+        self._pieces: list[str] = []
+        self._ends_line = True
+
+    def feed(self, piece: str) -> None:
+        self._pieces.append(piece)
+
+    def take(self) -> str:
+        """Return the part that is complete: it is printed and not redrawn again."""
+        text = escape_control(self._take_all())
+        self._ends_line = text.endswith("\n")
+        return self._paint(text)
+
+    def rows(self, columns: int, most: int) -> list[str]:
+        """Return at most `most` rows of the rest."""
+        del columns, most
+        return []
+
+    def end(self) -> str:
+        """Return the rest."""
+        return "" if self._ends_line else "\n"
+
+    def _take_all(self) -> str:
+        text, self._pieces = "".join(self._pieces), []
+        return text
+
+
+class StreamingAnswer(StreamingText):
+    """Markdown, rendered block by block."""
+
+    is_live = True
+
+    def __init__(self, columns: Callable[[], int], *, color: bool) -> None:
+        super().__init__("out", columns, str)
+        from tenuto.cli.terminal import markdown  # imports rich
+
+        self._markdown = markdown
+        self._color = color
+        self._has_blocks = False
+
+    def take(self) -> str:
+        text, newline, line = self._take_all().rpartition("\n")
+        *blocks, rest = self._markdown.split_blocks(escape_control(text + newline))
+        self._pieces = [rest, line]
+        return self._print(blocks)
+
+    def rows(self, columns: int, most: int) -> list[str]:
+        text = _AMBIGUOUS_START.sub("", escape_control("".join(self._pieces).removesuffix("\r")).strip("\n"))
+        blocks = self._markdown.split_blocks(self._markdown.end_of_block(text, columns, most) + "\n")
+        return [_fit_row(line, columns) for line in self._render(blocks, columns)[-most:]]
+
+    def end(self) -> str:
+        text = escape_control(self._take_all().removesuffix("\r"))
+        return self._print(self._markdown.split_blocks(text + "\n"))
+
+    def _print(self, blocks: Iterable[str]) -> str:
+        lines = self._render(blocks, self._columns())
+        self._has_blocks = self._has_blocks or bool(lines)
+        return "".join(f"{line}\n" for line in lines)
+
+    def _render(self, blocks: Iterable[str], columns: int) -> list[str]:
+        lines: list[str] = []
+        for block in blocks:
+            if rendered := self._markdown.render_block(block, columns, color=self._color):
+                lines += [""] * (self._has_blocks or bool(lines)) + rendered
+        return lines
 
 
 def _fit_row(line: str, columns: int) -> str:
@@ -78,92 +154,25 @@ def _fit_row(line: str, columns: int) -> str:
     return "".join(parts)
 
 
-class StreamingText(Protocol):
-    """Text that is streaming: complete parts are printed, the rest is redrawn."""
-
-    where: Literal["out", "err"]
-    """Where it stands for good."""
-
-    def feed(self, piece: str) -> str:
-        """Add a piece; return the lines that are complete."""
-
-    def rows(self, columns: int, most: int) -> list[str]:
-        """Return at most `most` rows of the rest."""
-
-    def end(self) -> str:
-        """Return the rest."""
-
-
-class StreamingAnswer:
-    """Markdown, rendered block by block. The cost of a redraw does not grow with the answer."""
-
-    where: Literal["out", "err"] = "out"
-
-    def __init__(self, columns: Callable[[], int], *, color: bool) -> None:
-        self._columns = columns
-        self._color = color
-        from tenuto.cli.terminal.markdown import BlockSplitter  # imports rich
-
-        self._blocks = BlockSplitter()
-        self._has_blocks = False
-        self._cached_rows: tuple[int, int, list[str]] | None = None
-        """What was set last of the block that is coming, and for which window."""
-
-    def feed(self, piece: str) -> str:
-        self._cached_rows = None
-        return "".join(self._render(block) for block in self._blocks.feed(piece))
-
-    def rows(self, columns: int, most: int) -> list[str]:
-        if self._cached_rows is None or self._cached_rows[:2] != (columns, most):
-            text = _AMBIGUOUS_START.sub("", self._blocks.end_of_rest(most, columns))
-            lines = [_fit_row(line, columns) for line in _render_lines(text, columns, color=self._color)[-most:]]
-            self._cached_rows = columns, most, [""] * (self._has_blocks and bool(lines)) + lines
-        return list(self._cached_rows[2])
-
-    def end(self) -> str:
-        rest, self._blocks, self._cached_rows = self._blocks.rest, type(self._blocks)(), None
-        return self._render(rest)
-
-    def _render(self, block: str) -> str:
-        lines = _render_lines(block, self._columns(), color=self._color)
-        if not lines:
-            return ""
-        space, self._has_blocks = "\n" if self._has_blocks else "", True
-        return space + "\n".join(lines) + "\n"
-
-
-def _render_lines(block: str, columns: int, *, color: bool) -> list[str]:
-    text = escape_control(block.removesuffix("\r")).strip("\n")
-    if not text.strip():
-        return []
-    from tenuto.cli.terminal.markdown import render_block
-
-    return render_block(text, columns, color=color)
-
-
-class StreamingThinking:
+class StreamingThinking(StreamingText):
     """Thinking: its end is visible while it streams, then its start."""
 
-    where: Literal["out", "err"] = "err"
+    is_live = True
 
-    def __init__(self, columns: Callable[[], int], paint: Callable[[str], str]) -> None:
-        self._columns = columns
-        self._paint = paint
-        self._text = ""
-
-    def feed(self, piece: str) -> str:
-        self._text += piece
+    def take(self) -> str:
         return ""
 
     def rows(self, columns: int, most: int) -> list[str]:
-        text = escape_control(self._text[-_THINKING_ROWS * columns :].removesuffix("\r")).strip("\n")
-        return [self._paint(row) for row in list(wrap(text, columns))[-min(_THINKING_ROWS, most) :] if text]
+        text = "".join(self._pieces)[-_LIVE_THINKING * columns :].removesuffix("\r")
+        return self._wrap(text, columns)[-min(_LIVE_THINKING, most) :]
 
     def end(self) -> str:
-        text, self._text = escape_control(self._text).strip("\n"), ""
-        if not text.strip():
-            return ""
-        rows = list(wrap(text, self._columns()))
+        rows = self._wrap(self._take_all(), self._columns())
         if len(rows) > _SHORT_THINKING:
-            rows[_KEPT_ROWS:] = [f"... {len(rows) - _KEPT_ROWS} more lines (tenuto show has them)"]
-        return "".join(f"{self._paint(row)}\n" for row in rows)
+            kept = _SHORT_THINKING - 1
+            rows[kept:] = [self._paint(f"... {len(rows) - kept} more lines (tenuto show has them)")]
+        return "".join(f"{row}\n" for row in rows)
+
+    def _wrap(self, text: str, columns: int) -> list[str]:
+        shown = escape_control(text).strip("\n")
+        return [self._paint(row) for row in wrap(shown, columns)] if shown.strip() else []

@@ -1,136 +1,69 @@
-"""Render a block of Markdown as lines for a terminal, with rich.
+"""Split Markdown into blocks, and render a block as lines for a terminal, with rich.
 
 The lines contain all letters and digits of the block: if rendering would drop some (Markdown ignores parts, a narrow table
-has no room), the block is shown as written. URLs are shown; HTML is not interpreted.
+has no room), the block is shown as written. URLs are shown; HTML is not interpreted. All text is escaped before.
 """
 
 from __future__ import annotations
 
-import functools
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from rich.color import ColorSystem
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown
-from rich.segment import Segment
-from rich.style import Style
 from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
 from tenuto.cli.terminal.text import escape_control, wrap
 
-FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-"""The first line of a code block."""
-_BLOCKS = MarkdownIt("commonmark").enable(["strikethrough", "table"])
-_BLOCKS.disable(["reference", "html_block", "html_inline", "entity"])
-_BLOCKS.core.ruler.disable(["inline", "text_join"])
-_ONE_LINE = ("hr",)
-_ENDED_BY_BLANK = ("paragraph_open", "heading_open", "table_open", "blockquote_open")
-
-
-class BlockSplitter:
-    """Splits streamed Markdown into top-level blocks.
-
-    The last block is complete only if no later line can belong to it.
-    """
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        """The complete lines of the last block."""
-        self._line: list[str] = []
-        """The pieces of the incomplete line."""
-        self._kind = ""
-        self._fence = ""
-        """The fence of an open code block: no line can end it that does not contain the fence."""
-
-    def feed(self, piece: str) -> list[str]:
-        """Return the blocks that are complete now."""
-        head, newline, rest = piece.rpartition("\n")
-        if not newline:
-            self._line.append(piece)
-            return []
-        new = [f"{line}\n" for line in "".join([*self._line, head]).split("\n")]
-        self._line = [rest]
-        self._lines += new
-        if self._fence and not any(self._fence in line for line in new):
-            return []
-        text = "".join(self._lines).replace("\r\n", "\n").replace("\r", " ")
-        tokens = [token for token in _BLOCKS.parse(text) if token.level == 0 and token.map]
-        if not tokens:
-            return []
-        last = tokens[-1]
-        start, end = last.map or (0, 0)
-        closing = self._lines[end - 1].strip() if end - 1 > start else ""
-        is_closed = last.type == "fence" and closing.startswith(last.markup) and not closing.strip(last.markup[:1])
-        self._kind = last.type
-        self._fence = last.markup if last.type == "fence" and not is_closed else ""
-        bounds = [0, *((token.map or [0])[0] for token in tokens[1:])]
-        blocks = ["".join(self._lines[begin:stop]) for begin, stop in pairwise(bounds)]
-        self._lines = self._lines[bounds[-1] :]
-        if (
-            is_closed
-            or last.type in _ONE_LINE
-            or (last.type in _ENDED_BY_BLANK and end < bounds[-1] + len(self._lines))
-        ):
-            blocks.append("".join(self._lines))
-            self._lines, self._kind = [], ""
-        return blocks
-
-    @property
-    def rest(self) -> str:
-        """The text after the blocks that are complete."""
-        return "".join([*self._lines, *self._line])
-
-    def end_of_rest(self, rows: int, columns: int) -> str:
-        """Return the end of the rest that fits on the screen, after the first lines of code or a table.
-
-        The effort does not grow with the rest.
-        """
-        heads = {"fence": 1, "table_open": 2}.get(self._kind, 0)
-        first = next((at for at, line in enumerate(self._lines) if line.strip()), 0)
-        body = self._lines[first + heads :]
-        parts, room = ["".join(self._line[-rows * columns :])[-rows * columns :]], rows * columns
-        for line in reversed(body[-rows:]):
-            room -= len(parts[-1])
-            if room <= 0:
-                break
-            parts.append(line[-room:])
-        head = [line[: 2 * columns] for line in self._lines[first : first + heads]]
-        return "".join([*head, *reversed(parts)])
-
-
+_PARSER = MarkdownIt("commonmark").enable(["strikethrough", "table"])
+"""Without syntax that makes text vanish: HTML, definitions of links, names of characters."""
+_PARSER.disable(["reference", "html_block", "html_inline", "entity"])
+_CONTINUE_AFTER_BLANK = ("bullet_list_open", "ordered_list_open", "code_block")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
+_END_OF_LINE = re.compile(r" +(?=(?: |\x1b\[[0-9;]*m)*$)")
 _MAX_LENGTH = 60_000
 """Longer blocks are shown as written: rendering would be slow."""
-_CODE = "ansi_dark"
+_CODE_THEME = "ansi_dark"
 """Colors of the terminal's own."""
 _THEME = Theme(
     {
         "markdown.code": "cyan",
         "markdown.code_block": "none",
-        "markdown.block_quote": "dim",
         "markdown.h1": "bold underline",
         "markdown.h2": "bold",
-        "markdown.h3": "bold",
-        "markdown.h4": "bold dim",
-        "markdown.h5": "bold dim",
-        "markdown.h6": "dim",
-        "markdown.hr": "dim",
-        "markdown.item.bullet": "dim",
-        "markdown.item.number": "dim",
         "markdown.link": "bold",
         "markdown.link_url": "underline",
-        "markdown.table.border": "dim",
         "markdown.table.header": "bold",
+        **{f"markdown.{name}": "dim" for name in ("block_quote", "hr", "item.bullet", "item.number", "table.border")},
     }
 )
+
+
+def split_blocks(text: str) -> list[str]:
+    """Split complete lines into top-level blocks. The last one is the rest, to which later lines may belong."""
+    lines = text.splitlines(keepends=True)
+    tokens: list[Token] = []
+    _PARSER.block.parse(text, _PARSER, {}, tokens)
+    blocks = [(token.type, token.map) for token in tokens if token.level == 0 and token.map]
+    starts = [0, *(start for _, (start, _) in blocks[1:]), len(lines)]
+    if blocks and blocks[-1][1][1] < len(lines) and blocks[-1][0] not in _CONTINUE_AFTER_BLANK:
+        starts.append(len(lines))
+    return ["".join(lines[start:end]) for start, end in pairwise(starts)]
+
+
+def end_of_block(text: str, columns: int, rows: int) -> str:
+    """Return the end of a block that fits on the screen, after the first lines of code or a table."""
+    count = 1 if _FENCE.match(text) else 2 if "|" in text.partition("\n")[0] else 0
+    *head, body = text.split("\n", count)
+    tail = body[-rows * columns :].split("\n")[-rows:]
+    return "\n".join([*(line[: 2 * columns] for line in head), *tail])
 
 
 def render_block(block: str, columns: int, *, color: bool) -> list[str]:
@@ -143,137 +76,86 @@ def render_block(block: str, columns: int, *, color: bool) -> list[str]:
         return []
     if len(text) > _MAX_LENGTH:
         return list(wrap(text, columns))
-    if FENCE.match(text.partition("\n")[0]):
-        return _code(text, color=color)
-    lines = _render(_MarkdownBlock(text, marks=not color), columns, color=color)
-    full = [at for at, line in enumerate(lines) if line.strip()]
+    if fence := _FENCE.match(text):
+        return _render_code(text, fence[1], color=color)
+    lines = _render(_EscapedMarkdown(text, marks=not color), columns, color=color)
+    full = [at for at, line in enumerate(lines) if _COLORS.sub("", line).strip()]
     lines = lines[full[0] : full[-1] + 1] if full else []
-    return lines if _keeps_all_characters(lines, text) else list(wrap(text, columns))
+    is_complete = _count_characters(text) <= _count_characters(_COLORS.sub("", "".join(lines)))
+    return lines if is_complete else list(wrap(text, columns))
 
 
-def _keeps_all_characters(lines: list[str], text: str) -> bool:
-    """Whether every letter and digit is still there, so often as it was written."""
-    there = Counter(filter(str.isalnum, _COLORS.sub("", "".join(lines))))
-    return Counter(filter(str.isalnum, text)) <= there
+def _count_characters(text: str) -> Counter[str]:
+    return Counter(filter(str.isalnum, text))
 
 
-def _code(text: str, *, color: bool) -> list[str]:
-    """Code as it was written, between its fences: it can be copied."""
+def _render_code(text: str, fence: str, *, color: bool) -> list[str]:
+    """Return code as it was written, between its fences: it can be copied."""
     first, *lines = text.split("\n")
-    fence = FENCE.match(first)
-    assert fence is not None
-    last = []
-    if lines and lines[-1].strip() and not lines[-1].strip().strip(fence[1][0]):
-        last = [lines.pop()]
-    if not color:
-        return [first, *lines, *last]
-    dim = Style(dim=True)
-    name = first[fence.end() :].split(None, 1)[:1]
-    body = _highlight("\n".join(lines), name[0]) if name and lines else lines
-    return [_style_text(first, dim), *body, *(_style_text(line, dim) for line in last)]
-
-
-def _highlight(code: str, language: str) -> list[str]:
-    """Return lines of code with colors, or unchanged if highlighting would change their text."""
-    painted = Syntax(code, language, theme=_CODE, background_color="default").highlight(code)
-    plain = code.split("\n")
-    if painted.plain.removesuffix("\n") != code:
-        return plain
+    language = first.strip().removeprefix(fence).split(None, 1)[:1]
+    if not color or not language:
+        return [first, *lines]
+    last = [lines.pop()] if lines and lines[-1].strip() and not lines[-1].strip().strip(fence[0]) else []
+    painted = Syntax("", language[0], theme=_CODE_THEME, background_color="default").highlight("\n".join(lines))
     painted.no_wrap, painted.overflow = True, "ignore"
-    lines = _render(painted, len(code) + 1, color=True)[: len(plain)]
-    return lines if len(lines) == len(plain) else plain
+    code = _render(painted, len(text) + 1, color=True)[: len(lines)]
+    return [first, *(code if _COLORS.sub("", "\n".join(code)) == "\n".join(lines) else lines), *last]
+
+
+def _render(what: RenderableType, columns: int, *, color: bool) -> list[str]:
+    console = Console(
+        file=io.StringIO(), width=columns, height=100, force_terminal=True, legacy_windows=False, theme=_THEME,
+        color_system="standard" if color else None, markup=False, highlight=False, emoji=False,
+    )  # fmt: skip
+    with console.capture() as capture:
+        console.print(what, soft_wrap=isinstance(what, Text))
+    return [_END_OF_LINE.sub("", line) for line in capture.get().split("\n")]
 
 
 # --- rich, held on a short line ---------------------------------------------------------------------------------------
 
 
-class _MarkdownBlock(Markdown):
-    """A block as rich shows it; a line that was ended stays ended, and headings stand where they were written."""
+class _EscapedMarkdown(Markdown):
+    """A block in which line ends, images, fences and, with `marks`, the marks of headings stay visible."""
 
     def __init__(self, text: str, *, marks: bool) -> None:
-        super().__init__("", hyperlinks=False, code_theme=_CODE)
-        self.marks = marks
-        self.parsed = _parser().parse(text)
-        for token in self.parsed:
+        super().__init__("", hyperlinks=False, code_theme=_CODE_THEME)
+        self.parsed = _PARSER.parse(text)
+        for before, token in pairwise([None, *self.parsed]):
+            assert token is not None
+            if token.type == "fence":
+                token.content = f"{token.markup}{token.info}\n{token.content}{token.markup}\n"
             for child in token.children or ():
                 _keep_visible(child)
+            if marks and before is not None and before.type == "heading_open" and token.children is not None:
+                token.children.insert(0, Token("text", "", 0, content=f"{'#' * int(before.tag[1:])} "))
 
 
 def _keep_visible(token: Token) -> None:
+    token.content = escape_control(token.content)  # of a URL that was decoded
     if token.type == "softbreak":
         token.type = "hardbreak"
     elif token.type == "image":
-        token.type, token.tag = "text", ""
+        token.type, token.tag, token.children = "text", "", None
         token.content = f"![{token.content}]({token.attrs.get('src', '')})"
-        token.children = None
-
-
-@functools.cache
-def _parser() -> MarkdownIt:
-    """Without what makes something vanish: HTML, definitions of links, names of signs."""
-    parser = MarkdownIt("commonmark").enable(["strikethrough", "table"])
-    return parser.disable(["reference", "html_block", "html_inline", "entity"])
 
 
 class _Heading(Heading):
-    """A heading: bold, and at the left; with its marks where there is nothing bold."""
-
-    def __init__(self, tag: str, *, marks: bool = False) -> None:
-        super().__init__(tag)
-        self._marks = f"{'#' * int(tag[1:])} " if marks else ""
-
-    @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> _Heading:
-        return cls(token.tag, marks=isinstance(markdown, _MarkdownBlock) and markdown.marks)
+    """A heading at the left."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(self._marks) + self.text
+        yield self.text
 
 
 class _CodeBlock(CodeBlock):
     """Code inside of something: as it was written, in as many columns as there are left."""
 
-    def __init__(self, fence: str, info: str) -> None:
-        super().__init__("", "")
-        self._fence, self._info = fence, info
-
-    @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> _CodeBlock:
-        del markdown
-        return cls(token.markup, token.info) if token.type == "fence" else cls("", "")
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        code = self.text.plain.removesuffix("\n")
-        if self._fence:
-            code = f"{self._fence}{self._info}\n{code}\n{self._fence}"
-        yield Text(code, overflow="fold")
+        yield Text(self.text.plain.removesuffix("\n"), overflow="fold")
 
 
-_MarkdownBlock.elements = Markdown.elements | {"heading_open": _Heading, "fence": _CodeBlock, "code_block": _CodeBlock}
-
-
-@functools.lru_cache(maxsize=4)
-def _console(columns: int) -> Console:
-    return Console(
-        file=io.StringIO(), width=columns, height=100, force_terminal=True, legacy_windows=False,
-        color_system="standard", theme=_THEME, markup=False, highlight=False, emoji=False,
-    )  # fmt: skip
-
-
-def _render(what: Markdown | Text, columns: int, *, color: bool) -> list[str]:
-    console = _console(columns)
-    return ["".join(_segment_text(line, color=color)) for line in Segment.split_lines(console.render(what))]
-
-
-def _segment_text(line: list[Segment], *, color: bool) -> Iterator[str]:
-    """What a line consists of, without the spaces it was filled up with. A last look is had that nothing slips through."""
-    segments = [segment for segment in line if not segment.control]
-    while segments and not segments[-1].text.strip():
-        segments.pop()
-    for at, (text, style, _) in enumerate(segments):
-        clean = escape_control(text.rstrip() if at == len(segments) - 1 else text)
-        yield _style_text(clean, style) if color and style else clean
-
-
-def _style_text(text: str, style: Style) -> str:
-    return style.render(text, color_system=ColorSystem.STANDARD)
+_EscapedMarkdown.elements = Markdown.elements | {
+    "heading_open": _Heading,
+    "fence": _CodeBlock,
+    "code_block": _CodeBlock,
+}

@@ -25,10 +25,15 @@ class BrokenOutput(Exception):
     """The reader of stdout has gone, as after `| head -1`. click would report `BrokenPipeError` as an error."""
 
 
-def silence_stdout() -> int:
-    """Discard further output, also at exit; return the exit code of a broken pipe."""
+def discard_output(stream: TextIO) -> None:
+    """Send further output nowhere, also at exit."""
     with suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def silence_stdout() -> int:
+    """Discard further output; return the exit code of a broken pipe."""
+    discard_output(sys.stdout)
     return 141
 
 
@@ -39,8 +44,7 @@ def flush_output() -> None:
             if stream is not None and not stream.closed:
                 stream.flush()
         except (OSError, ValueError):
-            with suppress(OSError, ValueError, AttributeError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            discard_output(stream)
 
 
 Style = Literal["", "dim", "dim italic", "bold", "red", "bold red", "yellow", "bold yellow", "green", "cyan"]
@@ -53,39 +57,32 @@ class TerminalInfo(NamedTuple):
     """What stdout and stderr can show."""
 
     is_out_terminal: bool
-    """Stdout is a terminal."""
     is_err_live: bool
     """Stderr is a terminal that can rewrite a line."""
     out_color: bool
     err_color: bool
     quiet: bool = False
     renders_markdown: bool = False
-    """Stdout is a terminal that can redraw lines, so Markdown is rendered there."""
+    """Stdout is a terminal that can redraw lines."""
 
 
 def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
     """Detect terminals. `color` is `auto`, `always` or `never`; `auto` respects `NO_COLOR`."""
     out, err = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
-    dumb = settings.getenv("TERM") == "dumb" or (
-        sys.platform == "win32" and not settings.first_set(("WT_SESSION", "TERM"))
-    )
+    terms = ("WT_SESSION", "TERM")
+    dumb = settings.getenv("TERM") == "dumb" or (sys.platform == "win32" and not settings.first_set(terms))
     plain = color == "never" or (color == "auto" and (dumb or bool(settings.getenv("NO_COLOR"))))
+    is_same = True  # only if stdout and stderr are the same terminal both can be redrawn
+    with suppress(OSError, ValueError, AttributeError):
+        is_same = not out or os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
     return TerminalInfo(
         out,
-        err and not dumb and (not out or _is_same_terminal()),
+        err and not dumb and is_same,
         not plain and (out or color == "always"),
         not plain and (err or color == "always"),
         quiet,
         out and not dumb and "utf" in (sys.stdout.encoding or "").lower(),
     )
-
-
-def _is_same_terminal() -> bool:
-    """Whether stdout and stderr are the same terminal; only then both can be redrawn."""
-    try:
-        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
-    except (OSError, ValueError):
-        return True
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -157,11 +154,10 @@ def print_stderr(text: str) -> None:
 
 def window_size(stream: TextIO | None) -> os.terminal_size:
     """Return the size of the window now; 80x24 if it is unknown."""
-    try:
-        found = os.get_terminal_size(stream.fileno()) if stream is not None else None
-    except (OSError, ValueError):
-        found = None
-    return os.terminal_size(((found and found.columns) or 80, (found and found.lines) or 24))
+    columns = lines = 0
+    with suppress(OSError, ValueError, AttributeError):  # no terminal, closed, none
+        columns, lines = os.get_terminal_size(stream.fileno() if stream else -1)
+    return os.terminal_size((columns or 80, lines or 24))
 
 
 _LEAST_WIDTH = 20
@@ -175,21 +171,26 @@ def format_table(rows: Sequence[Sequence[str]], *, drop: Sequence[str] = ()) -> 
     Columns of numbers are right-aligned. On a terminal the last column is cut at its width; if too little is left of it,
     the columns `drop` are left out first.
     """
-    width = window_size(sys.stdout).columns if _is_terminal(sys.stdout) else 0
     columns = [list(column) for column in zip(*rows, strict=True)]
     widths = [max(map(cell_width, column)) for column in columns]
+    window = window_size(sys.stdout).columns if _is_terminal(sys.stdout) else sum(widths) + 2 * len(widths)
     for name in drop:
         at = next((index for index, column in enumerate(columns) if column[0] == name), -1)
-        if width and at >= 0 and width - sum(widths[:-1]) - 2 * (len(widths) - 1) < min(_LEAST_WIDTH, widths[-1]):
+        if at >= 0 and _room(window, widths) < min(_LEAST_WIDTH, widths[-1]):
             del columns[at], widths[at]
-    last = max(width - sum(widths[:-1]) - 2 * (len(widths) - 1), _LEAST_WIDTH) if width else widths[-1]
-    for column, wide in zip(columns[:-1], widths, strict=False):
+    last = max(_room(window, widths), _LEAST_WIDTH)
+    for column, width in zip(columns[:-1], widths, strict=False):
         is_number = all(map(_NUMBER.fullmatch, column[1:])) and any(cell > "0" for cell in column[1:])
         for index, cell in enumerate(column):
-            space = " " * (wide - cell_width(cell))
+            space = " " * (width - cell_width(cell))
             column[index] = space + cell if is_number else cell + space
     columns[-1] = [truncate(cell, last) for cell in columns[-1]]
     return "".join("  ".join(row).rstrip() + "\n" for row in zip(*columns, strict=True))
+
+
+def _room(window: int, widths: Sequence[int]) -> int:
+    """Return the cells that are left for the last column."""
+    return window - sum(widths[:-1]) - 2 * (len(widths) - 1)
 
 
 def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> None:
@@ -207,11 +208,8 @@ def confirm(question: str, refusal: str) -> bool:
     return click.confirm(escape_control(question), default=False, err=True)
 
 
-# --- progress ---------------------------------------------------------------------------------------------------------
-
-
 class Progress:
-    """A progress bar on stderr; silent without a terminal. `done` counts, `total` may be set later."""
+    """A progress bar on stderr; silent without a terminal."""
 
     def __init__(self, bar: ProgressBar[Any]) -> None:
         self._bar = bar
@@ -232,10 +230,9 @@ class Progress:
 
 @contextmanager
 def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[Progress]:
-    visible = detect_terminal(quiet=quiet).is_err_live and not quiet
+    visible = detect_terminal().is_err_live and not quiet
     file = sys.stderr if visible else io.StringIO()
-    bar: ProgressBar[Any]
-    with click.progressbar(length=total, label=label, file=file, item_show_func=lambda item: str(item or "")) as bar:
+    with click.progressbar(length=total, label=label, file=file, item_show_func=lambda item: item or "") as bar:
         yield Progress(bar)
     if visible:
         click.echo("\x1b[1A\r\x1b[J", nl=False, err=True)  # erase the bar

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
 from tenuto.cli.session.losses import format_loss
-from tenuto.cli.store import format_status
+from tenuto.cli.store import format_status, format_time
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
     ApprovalDecided,
@@ -15,7 +16,6 @@ from tenuto.core.journal import (
     Compacted,
     Configured,
     Entry,
-    EntryPayload,
     HandedOver,
     LossRecorded,
     MessageAdded,
@@ -29,10 +29,11 @@ from tenuto.core.journal import (
 )
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
+from tenuto.store.protocol import StoredSession
 
 Kind = Literal[
-    "heading", "text", "thinking", "part", "call", "result", "loss", "unknown",
-    "failure", "approval", "sub-session", "switch", "model", "compaction", "cut", "end",
+    "heading", "text", "thinking", "call", "result", "unknown",
+    "part", "loss", "failure", "approval", "sub-session", "change", "cut", "end",
 ]  # fmt: skip
 
 
@@ -40,7 +41,7 @@ class TranscriptItem(NamedTuple):
     kind: Kind
     text: str = ""
     name: str = ""
-    """A tool, a model, a session or an entry type."""
+    """A role, a model, a tool or an entry type."""
     number: int = 0
     """The number of a message, by which a session can be forked, or of an entry."""
     outcome: str = ""
@@ -48,76 +49,72 @@ class TranscriptItem(NamedTuple):
     call: ToolCallView | None = None
 
 
+def session_facts(stored: StoredSession, quote: Callable[[str], str]) -> str:
+    """Return what is known of a session as one line; `quote` is applied to names."""
+    meta = stored.meta
+    facts = (
+        format_status(stored.status, stored.holder or stored.reason),
+        quote(meta.model),
+        plural(meta.message_count, "message"),
+        plural(meta.usage.total_tokens or 0, "token"),
+        f"started {format_time(meta.created_at)}" if meta.created_at else "",
+        f"forked from {quote(stored.parent)}" if stored.parent else "",
+    )
+    return ", ".join(filter(None, facts))
+
+
 def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
-    walk = _Walk()
+    calls: tuple[ToolCallView, ...] = ()
+    model = ""
+    fold = TranscriptFold()
+
+    def call_name(index: int) -> str:
+        return calls[index].name if 0 <= index < len(calls) else f"call {index}"
+
     for entry in entries:
-        yield from walk.items(entry)
-
-
-class _Walk:
-    """Follows a journal: a result names its call only by its index."""
-
-    def __init__(self) -> None:
-        self._calls: tuple[ToolCallView, ...] = ()
-        self._model = ""
-        self._fold = TranscriptFold()
-
-    def items(self, entry: Entry) -> Iterator[TranscriptItem]:
-        payload = entry.payload
-        self._fold.apply(entry)
-        match payload:
-            case UnknownPayload():
-                yield TranscriptItem("unknown", payload.raw, payload.kind, entry.seq)
-            case ReplyReceived():
-                yield from self._reply(payload)
-            case CallFinished():
-                text, name = content_text(payload.result.content), self._name(payload.call_index)
-                yield TranscriptItem("result", text, name, outcome=payload.outcome, is_error=payload.result.is_error)
-            case MessageAdded() | SteeringAdded():
-                yield from _message_items(payload.message, len(self._fold))
-            case _:
-                yield from self._other(payload)
-
-    def _other(self, payload: EntryPayload) -> Iterator[TranscriptItem]:
-        match payload:
-            case Configured():
-                if self._model and self._model != payload.model:
-                    yield TranscriptItem("model", name=payload.model)
-                if payload.system and not self._model:
+        fold.apply(entry)
+        match entry.payload:
+            case UnknownPayload() as unknown:
+                yield TranscriptItem("unknown", unknown.raw, unknown.kind, entry.seq)
+            case Configured() as config:
+                if model and model != config.model:
+                    yield TranscriptItem("change", f"model: {config.model}")
+                if config.system and not model:
                     yield TranscriptItem("heading", name="system")
-                    yield TranscriptItem("text", payload.system)
-                self._model = payload.model
-            case RequestFailed():
-                yield TranscriptItem("failure", f"{payload.error}: {payload.message}")
-            case ApprovalDecided():
-                outcome = "allowed" if payload.allowed else "denied"
-                yield TranscriptItem("approval", payload.reason, self._name(payload.call_index), outcome=outcome)
-            case SubSessionLinked():
-                yield TranscriptItem("sub-session", name=payload.session)
-            case HandedOver():
-                yield TranscriptItem("switch", name=payload.model)
-                yield from map(_loss_item, payload.losses)
-            case LossRecorded():
-                yield _loss_item(payload.loss)
-            case Compacted():
-                yield TranscriptItem("compaction", number=payload.up_to_seq)
-                for message in payload.messages:
+                    yield TranscriptItem("text", config.system)
+                model = config.model
+            case MessageAdded(message=message) | SteeringAdded(message=message):
+                yield from _message_items(message, len(fold))
+            case ReplyReceived(message=message, losses=losses):
+                calls = tuple(message.tool_calls())
+                yield TranscriptItem("heading", name=model or "model", number=len(fold), outcome="reply")
+                for block in message.blocks:
+                    yield from _block_items(block)
+                if message.stop_reason in ("length", "content_filter", "error"):
+                    yield TranscriptItem("cut", f"ended: {message.stop_reason}")
+                yield from map(_loss_item, losses)
+            case CallFinished(result=result) as done:
+                text, name = content_text(result.content), call_name(done.call_index)
+                yield TranscriptItem("result", text, name, outcome=done.outcome, is_error=result.is_error)
+            case RequestFailed() as failed:
+                yield TranscriptItem("failure", f"request failed: {failed.error}: {failed.message}")
+            case ApprovalDecided() as decided:
+                text = f"{call_name(decided.call_index)} {'allowed' if decided.allowed else 'denied'}"
+                yield TranscriptItem("approval", f"{text}: {decided.reason}" if decided.reason else text)
+            case SubSessionLinked(session=session):
+                yield TranscriptItem("sub-session", f"answered in session {session}")
+            case HandedOver(losses=losses) as handover:
+                yield TranscriptItem("change", f"switched to {handover.model}")
+                yield from map(_loss_item, losses)
+            case LossRecorded(loss=loss):
+                yield _loss_item(loss)
+            case Compacted() as compacted:
+                yield TranscriptItem("change", f"summary of the entries before {compacted.up_to_seq}")
+                for message in compacted.messages:
                     yield from _message_items(message)
-            case RunEnded():
-                yield TranscriptItem("end", payload.detail, format_status(payload.reason, payload.waiting_for))
-
-    def _reply(self, payload: ReplyReceived) -> Iterator[TranscriptItem]:
-        message = payload.message
-        self._calls = tuple(message.tool_calls())
-        yield TranscriptItem("heading", name=self._model or "model", number=len(self._fold), outcome="reply")
-        for block in message.blocks:
-            yield from _block_items(block)
-        if message.stop_reason in ("length", "content_filter", "error"):
-            yield TranscriptItem("cut", message.stop_reason)
-        yield from map(_loss_item, payload.losses)
-
-    def _name(self, ordinal: int) -> str:
-        return self._calls[ordinal].name if 0 <= ordinal < len(self._calls) else f"call {ordinal}"
+            case RunEnded() as ended:
+                status = format_status(ended.reason, ended.waiting_for)
+                yield TranscriptItem("end", f"{status}: {ended.detail}" if ended.detail else status)
 
 
 def _block_items(block: Block) -> Iterator[TranscriptItem]:
@@ -143,4 +140,4 @@ def _message_items(message: Message, number: int = 0) -> Iterator[TranscriptItem
 
 
 def _loss_item(loss: Loss) -> TranscriptItem:
-    return TranscriptItem("loss", format_loss(loss))
+    return TranscriptItem("loss", f"lost: {format_loss(loss)}")

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable, Iterator
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-from tenuto.cli.errors import plural
-from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import TranscriptItem, transcript_items
+from tenuto.cli.transcript.items import TranscriptItem, session_facts, transcript_items
 from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
@@ -21,70 +20,40 @@ _LINE = 400
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
 _TICKS = re.compile(r"`+")
 _PARSER = MarkdownIt("commonmark")
-_PARSER.core.ruler.disable(["inline", "text_join"])
 
 
 def session_markdown(stored: StoredSession, entries: Iterable[Entry]) -> Iterator[str]:
     """Yield the pieces of the document."""
-    meta = stored.meta
-    facts = [
-        f"session {inline_code(stored.id)}",
-        format_status(stored.status, stored.reason),
-        inline_code(meta.model),
-        plural(meta.message_count, "message"),
-        f"started {format_time(meta.created_at)}" if meta.created_at else "",
-        f"forked from {inline_code(stored.parent)}" if stored.parent else "",
-    ]
-    yield f"# {escape_markdown(stored.name or meta.title, 120) or 'A session'}\n\n"
-    yield f"{', '.join(filter(None, facts))}\n"
-    for item in transcript_items(entries):
-        for piece in _format(item):
-            yield f"\n{piece}"
+    title = escape_markdown(stored.name or stored.meta.title, 120) or "A session"
+    yield f"# {title}\n\nsession {inline_code(stored.id)}, {session_facts(stored, inline_code)}\n"
+    yield from (f"\n{piece}" for piece in map(_format, transcript_items(entries)) if piece)
 
 
-def _format(item: TranscriptItem) -> Iterator[str]:
+def _format(item: TranscriptItem) -> str:
     code, line = inline_code(item.name), escape_markdown(item.text)
-    number = f" ({item.number})" if item.number else ""
-    reason = f": {line}" if line else ""
     match item.kind:
         case "heading":
-            yield f"## {code if item.outcome == 'reply' and item.name != 'model' else item.name}{number}\n"
+            name = code if item.outcome == "reply" and item.name != "model" else item.name
+            return f"## {name} ({item.number})\n" if item.number else f"## {name}\n"
         case "text":
-            if item.text.strip():
-                yield blockquote(item.text)
+            return blockquote(item.text) if item.text.strip() else ""
         case "thinking" if item.text:
-            yield f"<details>\n<summary>Thinking</summary>\n\n{fence(item.text)}\n</details>\n"
+            return f"<details>\n<summary>Thinking</summary>\n\n{fence(item.text)}\n</details>\n"
         case "thinking":
-            yield "Thinking, hidden by the provider\n"
-        case "part":
-            yield f"{line}\n"
+            return "Thinking, hidden by the provider\n"
         case "call":
-            yield f"Calls {code}:\n"
-            yield fence(item.text, "json")
+            return f"Calls {code}:\n\n{fence(item.text, 'json')}"
         case "result":
-            yield f"Result of {code}{'' if item.outcome == 'done' else f' ({escape_markdown(item.outcome)})'}:\n"
-            yield fence(item.text)
-        case "loss":
-            yield f"- lost: {line}\n"
+            how = "" if item.outcome == "done" else f" ({escape_markdown(item.outcome)})"
+            return f"Result of {code}{how}:\n\n{fence(item.text)}"
         case "unknown":
-            yield f"Entry {item.number}, of a later version of tenuto: {code}\n"
-            yield fence(item.text, "json")
-        case "failure":
-            yield f"Request failed: {line}\n"
-        case "approval":
-            yield f"{code} was {item.outcome}{reason}\n"
-        case "sub-session":
-            yield f"Answered in session {code}\n"
-        case "switch":
-            yield f"Switched to {code}\n"
-        case "model":
-            yield f"Model: {code}\n"
-        case "compaction":
-            yield f"Summary of the entries before {item.number}:\n"
-        case "cut":
-            yield f"Cut off: {item.text}\n"
+            return f"Entry {item.number}, of a later version of tenuto: {code}\n\n{fence(item.text, 'json')}"
+        case "loss":
+            return f"- {line}\n"
         case "end":
-            yield f"---\n\nEnded: {escape_markdown(item.name)}{reason}\n"
+            return f"---\n\nEnded: {line}\n"
+        case _:
+            return f"{line[:1].upper()}{line[1:]}\n"
 
 
 def escape_markdown(text: str, most: int = _LINE) -> str:
@@ -119,7 +88,9 @@ def escape_html(text: str) -> str:
     """Escape every `<` outside fenced code."""
     escaped = text.replace("<", "&lt;")
     lines, original = escaped.split("\n"), text.split("\n")
-    for token in _PARSER.parse(escaped):
+    tokens: list[Token] = []
+    _PARSER.block.parse(escaped, _PARSER, {}, tokens)
+    for token in tokens:
         if token.type == "fence" and token.map:
             start, end = token.map
             lines[start + 1 : end] = original[start + 1 : end]

@@ -6,86 +6,61 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tenuto.cli.errors import plural
 from tenuto.cli.session.call_view import argument_lines
-from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.output import Style, ansi_style
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import TranscriptItem, transcript_items
+from tenuto.cli.transcript.items import TranscriptItem, session_facts, transcript_items
 from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
 _RESULT_LINES = 40
 """The lines of a result that are shown."""
 _LINE_LENGTH = 400
+_NOTES: dict[str, tuple[Style, str]] = {
+    "part": ("dim", "  {}"),
+    "loss": ("yellow", "  {}"),
+    "failure": ("red", "\n! {}"),
+    "approval": ("dim", "  ? {}"),
+    "sub-session": ("dim", "    {}"),
+    "change": ("yellow", "\n[{}]"),
+    "cut": ("yellow", "  [{}]"),
+    "end": ("dim", "\n[{}]"),
+}
 
 
 def format_session(
     stored: StoredSession, entries: Iterable[Entry], forks: Sequence[str], *, thinking: bool, color: bool
 ) -> Iterator[str]:
     """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one."""
-    pieces = list(_head(stored, forks))
-    for style, text in pieces:
-        yield ansi_style(text, style, color=color) + "\n"
-    for item in transcript_items(entries):
-        if thinking or item.kind != "thinking":
-            style, text = _format(item)
-            if text:
-                yield ansi_style(text, style, color=color) + "\n"
-
-
-def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[tuple[Style, str]]:
-    meta = stored.meta
-    yield "bold", f"session {stored.id}{f' {one_line(stored.name, 80)}' if stored.name else ''}"
-    facts = [
-        format_status(stored.status, stored.holder or stored.reason),
-        one_line(meta.model, 80),
-        plural(meta.message_count, "message"),
-        plural(meta.usage.total_tokens or 0, "token"),
-        f"started {format_time(meta.created_at)}" if meta.created_at else "",
-        f"forked from {stored.parent}" if stored.parent else "",
-    ]
-    yield "dim", ", ".join(filter(None, facts))
-    if forks:
-        yield "dim", f"forks: {', '.join(forks)}"
+    items = (item for item in transcript_items(entries) if thinking or item.kind != "thinking")
+    head: tuple[tuple[Style, str], ...] = (
+        ("bold", f"session {stored.id} {one_line(stored.name, 80)}".rstrip()),
+        ("dim", session_facts(stored, lambda name: one_line(name, 80))),
+        ("dim", f"forks: {', '.join(forks)}" if forks else ""),
+    )
+    for style, text in (*head, *map(_format, items)):
+        if text:
+            yield f"{ansi_style(text, style, color=color)}\n"
 
 
 def _format(item: TranscriptItem) -> tuple[Style, str]:
     name, line = one_line(item.name, 80), one_line(item.text, _LINE_LENGTH)
-    number = f" ({item.number})" if item.number else ""
-    reason = f": {line}" if line else ""
     match item.kind:
         case "heading":
-            return "bold", f"\n{name}{number}"
+            return "bold", f"\n{name} ({item.number})" if item.number else f"\n{name}"
         case "text":
             return "", _indent(item.text)
         case "thinking":
             return "dim", f"  (thinking)\n{_indent(item.text)}" if item.text else "  (thinking, hidden by the provider)"
-        case "part":
-            return "dim", f"  {line}"
         case "call":
             assert item.call is not None
             return "", "\n".join([f"  > {name}", *(f"    {argument}" for argument in argument_lines(item.call))])
         case "result":
             return _result(item, name)
-        case "loss":
-            return "yellow", f"  lost: {line}"
         case "unknown":
             return "yellow", f"\n[entry {item.number}: {name}, of a later version] {line}"
-        case "failure":
-            return "red", f"\n! request failed: {line}"
-        case "approval":
-            return "dim", f"  ? {name} {item.outcome}{reason}"
-        case "sub-session":
-            return "dim", f"    answered in session {name}"
-        case "switch":
-            return "yellow", f"\n[switched to {name}]"
-        case "model":
-            return "dim", f"\n[model: {name}]"
-        case "compaction":
-            return "yellow", f"\n[summary of the entries before {item.number}]"
-        case "cut":
-            return "yellow", f"  [ended: {line}]"
-        case "end":
-            return "dim", f"\n[{name}{reason}]"
+        case kind:
+            style, note = _NOTES[kind]
+            return style, note.format(line)
 
 
 def _result(item: TranscriptItem, name: str) -> tuple[Style, str]:
