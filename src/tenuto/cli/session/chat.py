@@ -25,7 +25,7 @@ from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
 from tenuto.cli.session.result import RunResult, report_result
-from tenuto.cli.session.run import Event, RunEvents, SignalStop, run_turn
+from tenuto.cli.session.run import STOPPING, Event, RunEvents, SignalStop, run_turn
 from tenuto.cli.session.slash_commands import (
     LEAVE_WORDS,
     SlashCommandError,
@@ -133,7 +133,7 @@ class Chat:
 
     def _notify(self, number: int) -> None:
         if number == signal.SIGINT and self._reader.is_interactive and self._stop.session is not None:
-            self.display.info("stopping (Ctrl-C again to quit now)", "yellow")
+            self.display.info(STOPPING, "yellow")
 
     # --- the session ---
 
@@ -306,10 +306,8 @@ class Chat:
         display, session = self.display, self.session
         result = RunResult(session, self.options)
         events = RunEvents(display, result)
-        name = "" if self.options.session else self.options.name or ""
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
-            turn = run_turn(result, message, events.handle, self._stop, display, self.agent, self._approver, name)
-            await self._run(turn)
+            await self._run(run_turn(events, message, self._stop, self._approver))
         self.options = self._resume_options(self.options)
         self._code = await report_result(result, display, is_chat=True) or self._code
         if not self._reader.is_interactive:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import plural
 from tenuto.cli.session.events import format_usage
-from tenuto.cli.session.result import total_cost
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.input import Message
 from tenuto.cli.terminal.output import print_text
@@ -258,7 +257,7 @@ async def _detach(chat: Chat, _: str) -> None:
 
 async def _show_usage(chat: Chat, _: str) -> None:
     session = chat.session
-    line = format_usage(session.usage, total_cost(await session.entries()), None, session.model)
+    line = format_usage(session.usage, session.cost, None, session.model)
     chat.display.message(f"session {short_id(session.id)}: {line}")
 
 
