@@ -274,7 +274,7 @@ def test_an_unknown_command_suggests_one(chat, tenuto_sim):
 def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
     done = chat(
-        "Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x", "/model gpt"
+        "Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x", "/model grok"
     )
     [(_, entries)] = sessions()
 
@@ -283,7 +283,7 @@ def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
     assert done.err.count(LOST) == 1
     assert "switched to sim/anthropic\n" in done.err
     assert "nobody" in done.err
-    assert "! 'gpt' is not a model name: use provider/model, such as openai/gpt-" in done.err
+    assert "! 'grok' is not a model name: use provider/model, such as xai/" in done.err
     switches = [one.payload.model for one in entries if isinstance(one.payload, HandedOver)]
     assert switches == ["sim/openai", "sim/anthropic"]
     tenuto_sim.assert_clean()

@@ -9,13 +9,12 @@ import signal
 import sys
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager, redirect_stdout
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.events import ModelChanged
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
@@ -25,7 +24,7 @@ from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
 from tenuto.cli.session.result import RunResult, report_result
-from tenuto.cli.session.run import STOPPING, Event, RunEvents, SignalStop, run_turn
+from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
 from tenuto.cli.session.slash_commands import (
     LEAVE_WORDS,
     SlashCommandError,
@@ -44,6 +43,7 @@ from tenuto.core.messages import Content, UserMessage, user
 from tenuto.errors import TenutoError
 from tenuto.store.memory import forget_memory
 
+T = TypeVar("T")
 _LINE_LENGTH = 160
 _ANSWER_LINES = 8
 """The lines of an earlier answer that are shown."""
@@ -125,11 +125,12 @@ class Chat:
             return 128 + self._leave_signal
         return 0 if self._reader.is_interactive else self._code
 
-    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that a signal may stop. Only Ctrl-C on a terminal does not end the chat."""
-        await self._stop.run(work)
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Run work that a signal may stop; None if one did. Only Ctrl-C on a terminal does not end the chat."""
+        result = await self._stop.run(work)
         if self._stop.signal and not (self._stop.signal == signal.SIGINT and self._reader.is_interactive):
             self._leave_signal = self._stop.signal
+        return result
 
     def _notify(self, number: int) -> None:
         if number == signal.SIGINT and self._reader.is_interactive and self._stop.session is not None:
@@ -140,19 +141,15 @@ class Chat:
     async def open(self, options: RunOptions) -> None:
         """Open the session that is named, or start one."""
         self._approver = self._approver or create_approver(options.approve, self.display)  # it keeps a terminal open
-        events: list[Event] = []
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
-            opened = await self._stack.enter_async_context(
-                open_session(options, self._approver, tell=events.append, asks=False)
-            )
+            opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
         self.agent, self.session = opened.agent, opened.session
         self.options = self._resume_options(options)
         if opened.note:
             self.display.message(opened.note, "yellow")
-        for event in events:
-            if isinstance(event, ModelChanged):
-                self.display.info(f"switched to {one_line(event.model, 80)}")
-                self.report_losses(event.losses)
+        if opened.switch is not None:
+            self.display.info(f"switched to {one_line(opened.switch.model, 80)}")
+            self.report_losses(opened.switch.losses)
 
     async def switch_to(self, session: AsyncSession) -> None:
         """Continue in another session, and close this one."""
@@ -224,24 +221,21 @@ class Chat:
             offered, self.offered = self.offered, ""
             if offered and not self._reader.can_edit:
                 self.display.info(f"not sent: {one_line(offered, _LINE_LENGTH)}", "dim")
-            received: list[Message] = []
             try:
-                await self._run(self._read(offered, received))
+                typed = await self._run(self._reader.read(offered))
             except EOFError:
                 return
             except PromptInterrupted as exc:
                 self._clear(is_empty=exc.empty)
             except NotUtf8:
                 self._refuse("not sent: invalid UTF-8")
-            if received:
-                await self._handle(received[0])
-            elif self._stop.signal:
+            else:
+                if typed is not None:
+                    await self._handle(typed)
+                    continue
                 self.display.message("")  # end the line of the prompt
                 if not self._leave_signal:
                     self._clear(is_empty=True)
-
-    async def _read(self, offered: str, received: list[Message]) -> None:
-        received.append(await self._reader.read(offered))
 
     def _clear(self, *, is_empty: bool) -> None:
         """Ctrl-C at the prompt clears the line; the second time, if it is empty, it leaves."""

@@ -222,8 +222,7 @@ async def _run(
     note: str,
 ) -> int:
     approver = create_approver(options.approve, display)
-    early: list[Event] = []
-    async with open_session(options, approver, tell=early.append, asks=message is not None) as opened:
+    async with open_session(options, approver, asks=message is not None) as opened:
         session = opened.session
         result = RunResult(session, options, out)
         if options.schema:
@@ -237,8 +236,8 @@ async def _run(
             display.info(note, "yellow")
         if opened.note:
             display.message(opened.note, "yellow")
-        for event in early:
-            events.handle(event)
+        if opened.switch is not None:
+            events.handle(opened.switch)
         can_decide = approver is not None or opened.policy.allow or opened.policy.deny
         if message is None and not session.has_pending_work:
             result.is_earlier_answer = True
