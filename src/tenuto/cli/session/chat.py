@@ -19,7 +19,6 @@ from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
-from tenuto.cli.session.events import answer_text
 from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
@@ -210,7 +209,7 @@ class Chat:
         if message is not None:
             display.info(f"you> {one_line(str(message), _LINE_LENGTH)}", "dim")
         if session.status == "completed":
-            lines = answer_text(session.last).strip().splitlines()
+            lines = session.text.strip().splitlines()
             if len(lines) > _ANSWER_LINES:
                 lines[_ANSWER_LINES:] = [f"({plural(len(lines) - _ANSWER_LINES, 'more line')}: /show prints them)"]
             if lines:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 
 from tenuto.agent.events import (
@@ -18,6 +17,7 @@ from tenuto.agent.events import (
     ToolStarted,
     TurnStarted,
 )
+from tenuto.cli.errors import plural
 from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.terminal.display import Display
@@ -29,7 +29,6 @@ from tenuto.core.blocks import (
     Document,
     Image,
     Reasoning,
-    Refusal,
     ServerToolUse,
     Text,
     ToolUse,
@@ -45,7 +44,7 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
-from tenuto.core.messages import AssistantMessage, Content, ToolResult, Usage
+from tenuto.core.messages import Content, ToolResult, Usage
 from tenuto.core.response import ChatResponse
 
 _ARGUMENT_LENGTH = 60
@@ -71,9 +70,12 @@ class EventPrinter:
                 display.answer(delta.text)
             case ContentDelta(delta=ThinkingDelta() as delta) if not event.choice_index and self._thinking:
                 display.thinking(delta.thinking)
-            case ContentStart():
-                if activity := _activity(event.part):
-                    display.status(f"{self._model} is {activity}")
+            case ContentStart(part=Reasoning()):
+                display.status(f"{self._model} is thinking")
+            case ContentStart(part=Text()):
+                display.status(f"{self._model} is answering")
+            case ContentStart(part=ToolUse() as part):
+                display.status(f"{self._model} is calling {part.name}")
             case ContentDone():
                 self._part_done(event.part)
             case MessageStart():
@@ -87,7 +89,7 @@ class EventPrinter:
                 self._running.clear()
                 display.status(f"asking {self._model}")
             case Retrying():
-                reason = _words(event.error)
+                reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", event.error).lower()  # `RateLimited` -> `rate limited`
                 self._discard_reply(reason)
                 message = one_line(event.message, _LINE_LENGTH)
                 display.info(f"! {reason}: {message}; retrying in {event.delay:.1f} s", "yellow")
@@ -98,7 +100,11 @@ class EventPrinter:
             case RefusedBlockDropped():
                 display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
             case SubAgentEvent():
-                self._sub_agent_event(event)
+                inner = event.event
+                while isinstance(inner, SubAgentEvent):
+                    inner = inner.event
+                if line := _format_tool_event(inner):
+                    display.info(f"    {event.call.name}: {line}", "dim")
             case MessageDone():
                 self._reply_done(event.response)
             case RunStopped():
@@ -135,9 +141,8 @@ class EventPrinter:
         if response.usage is not None:
             self._count_tokens(response.usage)
             self._used += response.usage
-        message = response.choices[0].message if response.choices else None
-        text = answer_text(message).strip()
-        if text and message is not None and message.has_tool_calls() and not self._display.terminal.is_out_terminal:
+        text = response.text.strip()
+        if text and response.message.has_tool_calls() and not self._display.terminal.is_out_terminal:
             self._display.info(text)
 
     def _count_tokens(self, usage: Usage) -> None:
@@ -148,27 +153,6 @@ class EventPrinter:
         """Erase an interrupted reply, or report that it is void."""
         if self._display.discard_reply():
             self._display.info(f"! reply interrupted ({why}); ignore the text above", "yellow")
-
-    def _sub_agent_event(self, event: SubAgentEvent) -> None:
-        inner = event.event
-        while isinstance(inner, SubAgentEvent):
-            inner = inner.event
-        if line := _format_tool_event(inner):
-            self._display.info(f"    {event.call.name}: {line}", "dim")
-
-
-def _words(name: str) -> str:
-    """Return the name of an error class as words: `rate limited`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
-
-
-def _activity(part: Block) -> str:
-    """Return the status while a part streams."""
-    if isinstance(part, Reasoning):
-        return "thinking"
-    if isinstance(part, Text):
-        return "answering"
-    return f"calling {part.name}" if isinstance(part, ToolUse) else ""
 
 
 def _format_tool_event(event: object, lines: int = 1) -> str:
@@ -185,20 +169,16 @@ def _format_tool_event(event: object, lines: int = 1) -> str:
 def format_result(name: str, result: ToolResult, outcome: str = "done", most: int = 1) -> str:
     """Return a result in up to `most` lines, with the number of omitted lines."""
     text = content_text(result.content).strip()
-    lines = text.split("\n", most)
-    count = text.count("\n") + 1 if text else 0
-    first = truncate(escape_control(lines[0][:_LINE_LENGTH]).expandtabs(), _LINE_LENGTH - len(name) - 20)
-    mark = "!" if result.is_error else "<"
+    count = text.count("\n") + 1
+    lines = [escape_control(line[:_LINE_LENGTH]).expandtabs() for line in text.split("\n", most)[:most]]
+    first = truncate(lines[0], _LINE_LENGTH - len(name) - 20) or "(empty)"
     how = "" if outcome in ("done", "failed") else f" [{outcome}]"
-    head = f"{mark} {one_line(name, _ARGUMENT_LENGTH)}{how}: {first or '(empty)'}"
+    head = f"{'!' if result.is_error else '<'} {one_line(name, _ARGUMENT_LENGTH)}{how}: {first}"
     if most == 1:
         return f"{head} ({count} lines)" if count > 1 else head
-    more = [
-        f"    {truncate(escape_control(line[:_LINE_LENGTH]).expandtabs(), _LINE_LENGTH)}".rstrip()
-        for line in lines[1:most]
-    ]
+    more = [f"    {truncate(line, _LINE_LENGTH)}".rstrip() for line in lines[1:]]
     if count > most:
-        more.append(f"    ({count - most} more {'line' if count - most == 1 else 'lines'})")
+        more.append(f"    ({plural(count - most, 'more line')})")
     return "\n".join([head, *more])
 
 
@@ -220,31 +200,19 @@ def format_part(part: Block) -> str | None:
     return None
 
 
-def answer_text(message: AssistantMessage | None) -> str:
-    """Return the text or refusal of a message."""
-    if message is None:
-        return ""
-    return "".join(block.text for block in message.blocks if isinstance(block, Text | Refusal))
-
-
 def format_usage(usage: Usage | None, cost: Decimal | float | None, seconds: float | None, model: str) -> str:
     """Return model, tokens, cost in USD and time as one line, without unknown values."""
     parts = [one_line(model, _ARGUMENT_LENGTH)]
-    if usage is not None:
-        parts += _format_tokens(usage)
+    if usage is not None and usage.prompt_tokens is not None:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        parts.append(f"{usage.prompt_tokens:,} in{cached}")
+    if usage is not None and usage.completion_tokens is not None:
+        parts.append(f"{usage.completion_tokens:,} out")
     if cost is not None:
         parts.append(_format_money(cost))
     if seconds is not None:
         parts.append(f"{seconds:.1f} s")
     return "  ".join(filter(None, parts))
-
-
-def _format_tokens(usage: Usage) -> Iterator[str]:
-    if usage.prompt_tokens is not None:
-        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
-        yield f"{usage.prompt_tokens:,} in{cached}"
-    if usage.completion_tokens is not None:
-        yield f"{usage.completion_tokens:,} out"
 
 
 def _format_money(cost: Decimal | float) -> str:

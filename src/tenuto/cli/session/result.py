@@ -14,7 +14,7 @@ from tenuto.cli.files import OutputFile
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import format_pending
 from tenuto.cli.session.call_view import format_call
-from tenuto.cli.session.events import answer_text, format_usage
+from tenuto.cli.session.events import format_usage
 from tenuto.cli.session.jsonl import JsonlWriter
 from tenuto.cli.session.losses import recorded_losses, summarize_losses
 from tenuto.cli.store import short_id
@@ -98,7 +98,7 @@ class RunResult:
     @property
     def answer(self) -> str:
         """The text of the answer; empty without one."""
-        return (self.json or answer_text(self.session.last)) if self.has_answer else ""
+        return (self.json or self.session.text) if self.has_answer else ""
 
     @property
     def incomplete(self) -> tuple[ExitCode, str]:

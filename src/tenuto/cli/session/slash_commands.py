@@ -115,10 +115,10 @@ async def _switch_model(chat: Chat, rest: str) -> None:
         await chat.reopen(dataclasses.replace(chat.options, model=model, effort=effort or chat.options.effort))
     else:
         losses = await session.handover(model)
-        if effort is not None:
-            stored = jsonio.members(session._effective_config().parameters or "{}")
-            parameters = jsonio.encode({**stored, "effort": effort}).decode()
-            await session._configure(parameters=parameters)
+        stored = session._effective_config().parameters or "{}"
+        if effort not in (None, jsonio.parse(stored).get("effort")):
+            parameters = {**jsonio.members(stored), "effort": effort}
+            await session._configure(parameters=jsonio.encode(parameters).decode())
     chat.display.message(f"switched to {_model_label(chat.session)}")
     chat.report_losses(losses)
 
