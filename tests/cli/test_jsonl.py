@@ -27,12 +27,8 @@ helper = AsyncAgent("sim/anthropic", tools=[dig]).as_tool("helper")
 
 
 @pytest.fixture
-def tools(tmp_path, monkeypatch):
-    """A module with tools, in the folder that the command is called in; another one for each test."""
-    name = f"diggers_of_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(TOOLS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return name
+def tools(module):
+    return module(TOOLS)
 
 
 def lines_of(done):

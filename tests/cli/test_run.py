@@ -31,12 +31,8 @@ helper = AsyncAgent("sim/anthropic", tools=[blast]).as_tool("helper")
 
 
 @pytest.fixture
-def tools(tmp_path, monkeypatch):
-    """A module with tools, in the folder that the command is called in; another one for each test."""
-    name = f"tools_of_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(TOOLS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return name
+def tools(module):
+    return module(TOOLS)
 
 
 def hint(err):

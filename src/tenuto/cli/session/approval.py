@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from tenuto.agent.call_policy import CallPattern, call_arguments, suggest_pattern
 from tenuto.agent.machine import PendingCall
@@ -40,21 +39,24 @@ class ApprovalUnavailable(AwaitingApproval):
     """The input ended without an answer: the call stays pending."""
 
 
-class Approver(Protocol):
-    """Decides about a call: True, False, or the reason for a denial."""
+class Approver:
+    """Answers every call with True, False, or the reason for a denial."""
 
-    session: AsyncSession | None
-    """Set once the session is open: it has the working directories of the tools."""
-    waited: float
-    """The seconds that answers took."""
+    def __init__(self, answer: bool | str = False) -> None:
+        self.session: AsyncSession | None = None
+        """Set once the session is open: it has the working directories of the tools."""
+        self.waited = 0.0
+        """The seconds that answers took."""
+        self._fixed = answer
 
-    async def __call__(self, call: ToolCallView) -> bool | str: ...
+    async def __call__(self, _: ToolCallView) -> bool | str:
+        return self._fixed
 
 
 def create_approver(way: str, display: Display) -> Approver | None:
     """Return the approver; None without a terminal: then calls leave the session waiting."""
     if way != "ask":
-        return _FixedAnswer(way == "auto" or "denied by --approve never")
+        return Approver(way == "auto" or "denied by --approve never")
     terminal = _open_terminal()
     return None if terminal is None else TerminalApprover(display, terminal)
 
@@ -63,17 +65,6 @@ def tool_root(session: AsyncSession | None, name: str) -> str:
     """Return the working directory of a built-in tool; empty for other tools."""
     roots = session._effective_config().roots if session is not None else ""
     return str(jsonio.parse(roots).get(name, "")) if roots else ""
-
-
-class _FixedAnswer:
-    session: AsyncSession | None = None
-    waited = 0.0
-
-    def __init__(self, answer: bool | str) -> None:
-        self._answer = answer
-
-    async def __call__(self, _: ToolCallView) -> bool | str:
-        return self._answer
 
 
 def _open_terminal() -> int | None:
@@ -88,12 +79,11 @@ def _open_terminal() -> int | None:
         return None
 
 
-class TerminalApprover:
+class TerminalApprover(Approver):
     """Asks on the terminal, one call at a time."""
 
     def __init__(self, display: Display, terminal: int) -> None:
-        self.session: AsyncSession | None = None
-        self.waited = 0.0
+        super().__init__()
         self._display = display
         self._terminal = terminal
         self._lines = LineReader(terminal)

@@ -7,8 +7,8 @@ import dataclasses
 import secrets
 import signal
 import sys
-from collections.abc import Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager, redirect_stdout
+from collections.abc import Coroutine, Iterable
+from contextlib import AsyncExitStack, redirect_stdout
 from typing import Any, TypeVar
 
 import click
@@ -20,18 +20,10 @@ from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
 from tenuto.cli.session.losses import summarize_losses
-from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
 from tenuto.cli.session.result import RunResult, report_result
 from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
-from tenuto.cli.session.slash_commands import (
-    LEAVE_WORDS,
-    SlashCommandError,
-    SlashInput,
-    complete_input,
-    parse_input,
-    run_slash_command,
-)
+from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, complete_input, parse_input, run_slash_command
 from tenuto.cli.store import format_status, short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.input import History, Message, NotUtf8, PlainReader, PromptInterrupted, Reader
@@ -40,7 +32,6 @@ from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage, user
 from tenuto.errors import TenutoError
-from tenuto.store.memory import forget_memory
 
 T = TypeVar("T")
 _LINE_LENGTH = 160
@@ -53,13 +44,10 @@ def run_chat(options: RunOptions) -> int:
     """Run a chat; return the exit code."""
     display = Display(detect_terminal(options.color, quiet=options.quiet))
     history = None if options.ephemeral else History(settings.home() / "history")
-    if not options.session:
-        choice = default_model(options.model)
-        options = dataclasses.replace(options, model=choice.model, no_key=bool(choice.note))
-        if choice.note:
-            display.info(choice.note, "yellow")
-    with _in_memory_store(options) as options:
-        return asyncio.run(Chat(options, _open_reader(history, display), display, history).execute())
+    if options.ephemeral:  # in memory, but under a name: the session can be opened again with other tools
+        place = f"memory://chat-{secrets.token_hex(8)}"
+        options = dataclasses.replace(options, ephemeral=False, store=place, explicit=options.explicit | {"store"})
+    return asyncio.run(Chat(options, _open_reader(history, display), display, history).execute())
 
 
 def _open_reader(history: History | None, display: Display) -> Reader:
@@ -70,20 +58,6 @@ def _open_reader(history: History | None, display: Display) -> Reader:
     from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
 
     return PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
-
-
-@contextmanager
-def _in_memory_store(options: RunOptions) -> Iterator[RunOptions]:
-    """Use an in-memory store for an ephemeral chat, so that the session survives being reopened."""
-    if not options.ephemeral:
-        yield options
-        return
-    name = f"chat-{secrets.token_hex(8)}"
-    try:
-        explicit = options.explicit | {"store"}
-        yield dataclasses.replace(options, ephemeral=False, store=f"memory://{name}", explicit=explicit)
-    finally:
-        forget_memory(name)
 
 
 class Chat:
@@ -144,8 +118,7 @@ class Chat:
             opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
         self.agent, self.session = opened.agent, opened.session
         self.options = self._resume_options(options)
-        if opened.note:
-            self.display.message(opened.note, "yellow")
+        opened.report(self.display)
         if opened.switch is not None:
             self.display.info(f"switched to {one_line(opened.switch.model, 80)}")
             self.report_losses(opened.switch.losses)
@@ -208,12 +181,11 @@ class Chat:
         display.info(f"session {short_id(session.id)}, {plural(count, 'message')}", "dim")
         if message is not None:
             display.info(f"you> {one_line(str(message), _LINE_LENGTH)}", "dim")
-        if session.status == "completed":
-            lines = session.text.strip().splitlines()
-            if len(lines) > _ANSWER_LINES:
-                lines[_ANSWER_LINES:] = [f"({plural(len(lines) - _ANSWER_LINES, 'more line')}: /show prints them)"]
-            if lines:
-                display.info("\n".join(lines), "dim")
+        lines = session.text.strip().splitlines() if session.status == "completed" else []
+        if (more := len(lines) - _ANSWER_LINES) > 0:
+            lines[_ANSWER_LINES:] = [f"({plural(more, 'more line')}: /show prints them)"]
+        if lines:
+            display.info("\n".join(lines), "dim")
 
     async def _read_loop(self) -> None:
         while not self.is_over and not self._leave_signal:
@@ -282,8 +254,6 @@ class Chat:
     async def _run_slash_command(self, slash: SlashInput) -> None:
         try:
             await run_slash_command(slash, self)
-        except SlashCommandError as exc:
-            self._refuse(str(exc))
         except click.ClickException as exc:
             self._refuse(exc.format_message())
         except (TenutoError, OSError) as exc:

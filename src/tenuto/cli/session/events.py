@@ -5,45 +5,13 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from tenuto.agent.events import (
-    AgentEvent,
-    ModelChanged,
-    RefusedBlockDropped,
-    Retrying,
-    RunStopped,
-    SubAgentEvent,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnStarted,
-)
+from tenuto.agent import events as agent
 from tenuto.cli.errors import plural
 from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.text import escape_control, one_line, truncate
-from tenuto.core.blocks import (
-    Audio,
-    Block,
-    CodeExecution,
-    Document,
-    Image,
-    Reasoning,
-    ServerToolUse,
-    Text,
-    ToolUse,
-)
-from tenuto.core.events import (
-    ContentDelta,
-    ContentDone,
-    ContentStart,
-    MessageDone,
-    MessageStart,
-    StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    UsageUpdate,
-)
+from tenuto.core import blocks, events
 from tenuto.core.messages import Content, ToolResult, Usage
 from tenuto.core.response import ChatResponse
 
@@ -63,70 +31,72 @@ class EventPrinter:
         self._used = Usage()
         """The usage of earlier replies."""
 
-    def handle(self, event: StreamEvent | AgentEvent) -> None:
+    def handle(self, event: events.StreamEvent | agent.AgentEvent) -> None:
         display = self._display
         match event:
-            case ContentDelta(delta=TextDelta() as delta) if not event.choice_index:
+            case events.ContentDelta(delta=events.TextDelta() as delta) if not event.choice_index:
                 display.answer(delta.text)
-            case ContentDelta(delta=ThinkingDelta() as delta) if not event.choice_index and self._thinking:
+            case events.ContentDelta(delta=events.ThinkingDelta() as delta) if (
+                not event.choice_index and self._thinking
+            ):
                 display.thinking(delta.thinking)
-            case ContentStart(part=Reasoning()):
+            case events.ContentStart(part=blocks.Reasoning()):
                 display.status(f"{self._model} is thinking")
-            case ContentStart(part=Text()):
+            case events.ContentStart(part=blocks.Text()):
                 display.status(f"{self._model} is answering")
-            case ContentStart(part=ToolUse() as part):
+            case events.ContentStart(part=blocks.ToolUse() as part):
                 display.status(f"{self._model} is calling {part.name}")
-            case ContentDone():
+            case events.ContentDone():
                 self._part_done(event.part)
-            case MessageStart():
+            case events.MessageStart():
                 self._discard_reply("the provider started over")
-            case UsageUpdate():
+            case events.UsageUpdate():
                 self._count_tokens(event.usage)
-            case ToolStarted() | ToolProgress() | ToolFinished():
+            case agent.ToolStarted() | agent.ToolProgress() | agent.ToolFinished():
                 self._tool(event)
-            case TurnStarted():
+            case agent.TurnStarted():
                 display.begin_reply()
                 self._running.clear()
                 display.status(f"asking {self._model}")
-            case Retrying():
+            case agent.Retrying():
                 reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", event.error).lower()  # `RateLimited` -> `rate limited`
                 self._discard_reply(reason)
                 message = one_line(event.message, _LINE_LENGTH)
                 display.info(f"! {reason}: {message}; retrying in {event.delay:.1f} s", "yellow")
-            case ModelChanged():
+            case agent.ModelChanged():
                 self._model = event.model
                 losses = f"\n{summarize_losses(event.losses)}" if event.losses else ""
                 display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{losses}", "yellow")
-            case RefusedBlockDropped():
+            case agent.RefusedBlockDropped():
                 display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
-            case SubAgentEvent():
+            case agent.SubAgentEvent():
                 inner = event.event
-                while isinstance(inner, SubAgentEvent):
+                while isinstance(inner, agent.SubAgentEvent):
                     inner = inner.event
                 if line := _format_tool_event(inner):
                     display.info(f"    {event.call.name}: {line}", "dim")
-            case MessageDone():
+            case events.MessageDone():
                 self._reply_done(event.response)
-            case RunStopped():
+            case agent.RunStopped():
                 display.status("")
                 display.end_line()
 
-    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
+    def _tool(self, event: agent.ToolStarted | agent.ToolProgress | agent.ToolFinished) -> None:
         """Print a call when it starts, and the first lines of its result."""
         line = _format_tool_event(event, _RESULT_LINES if self._display.terminal.is_err_live else 1)
-        if isinstance(event, ToolStarted):
+        if isinstance(event, agent.ToolStarted):
             self._running[event.ordinal] = event.call.name
             name, space, rest = line.removeprefix("> ").partition(" ")
             self._display.info(f"{space}{rest}", lead=f"> {name}")
         else:
             self._display.info(line, "red" if line.startswith("!") else "dim")
-        if isinstance(event, ToolFinished):
+        if isinstance(event, agent.ToolFinished):
             self._running.pop(event.ordinal, None)
         self._display.status(f"running {', '.join(self._running.values())}" if self._running else "")
 
-    def _part_done(self, part: Block) -> None:
+    def _part_done(self, part: blocks.Block) -> None:
         """Print parts without text, such as provider tools, as one line."""
-        if isinstance(part, Reasoning):
+        if isinstance(part, blocks.Reasoning):
             if self._thinking and part.text:
                 self._display.end_line()
             self._display.status(f"asking {self._model}")
@@ -156,12 +126,12 @@ class EventPrinter:
 
 
 def _format_tool_event(event: object, lines: int = 1) -> str:
-    if isinstance(event, ToolStarted):
+    if isinstance(event, agent.ToolStarted):
         again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
         return f"> {format_call(event.call)}{again}"
-    if isinstance(event, ToolProgress):
+    if isinstance(event, agent.ToolProgress):
         return f". {event.call.name}: {one_line(event.text, _LINE_LENGTH)}"
-    if isinstance(event, ToolFinished):
+    if isinstance(event, agent.ToolFinished):
         return format_result(event.call.name, event.result, event.outcome, lines)
     return ""
 
@@ -186,16 +156,16 @@ def content_text(content: str | tuple[Content, ...]) -> str:
     """Return the text of a message or result; media is named."""
     if isinstance(content, str):
         return content
-    return "\n".join(part.text if isinstance(part, Text) else format_part(part) or "" for part in content)
+    return "\n".join(part.text if isinstance(part, blocks.Text) else format_part(part) or "" for part in content)
 
 
-def format_part(part: Block) -> str | None:
+def format_part(part: blocks.Block) -> str | None:
     """Return a part without text as one line; None for other parts."""
-    if isinstance(part, Image | Audio | Document):
+    if isinstance(part, blocks.Image | blocks.Audio | blocks.Document):
         return f"[{type(part).__name__.lower()}]"
-    if isinstance(part, ServerToolUse):
+    if isinstance(part, blocks.ServerToolUse):
         return f"> {one_line(f'{part.name} {part.args}', _LINE_LENGTH)} (run by the provider)"
-    if isinstance(part, CodeExecution):
+    if isinstance(part, blocks.CodeExecution):
         return f"> code {one_line(part.code, _LINE_LENGTH)} (run by the provider)"
     return None
 

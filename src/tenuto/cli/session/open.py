@@ -33,6 +33,7 @@ from tenuto.cli.store import (
     open_existing_store,
     open_or_create_store,
 )
+from tenuto.cli.terminal.display import Display
 from tenuto.client.routing import Router
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
@@ -49,8 +50,16 @@ class OpenSession(NamedTuple):
     policy: CallPolicy
     note: str = ""
     """About the working directory, if it is not the current one."""
+    no_key: str = ""
+    """Why the simulator answers a new session."""
     switch: ModelChanged | None = None
     """The switch of a continued session to another model."""
+
+    def report(self, display: Display) -> None:
+        if self.no_key:
+            display.info(self.no_key, "yellow")
+        if self.note:
+            display.message(self.note, "yellow")
 
 
 @asynccontextmanager
@@ -108,13 +117,14 @@ class SessionOpener:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[OpenSession]:
         options = self._options
-        model, effort = split_effort(options.model or default_model(None).model)
+        name, no_key = default_model(options.model)
+        model, effort = split_effort(name)
         settings = _session_settings(options, effort, self._resolve(model))
         tools = load_tools(options.tool, options.root)
         policy = self._policy(tools, options.root)
         async with AsyncExitStack() as stack:
             provider = self._resolve(model).provider.name
-            if options.no_key and provider not in self._providers:
+            if no_key and provider not in self._providers:
                 from tenuto.client.routing import LocalSimulator
                 from tenuto.sim.default_reply import GREETING
 
@@ -123,7 +133,7 @@ class SessionOpener:
                 self._providers[provider] = {"base_url": await simulator.url()}
             agent = await stack.enter_async_context(self._agent(model, tools, policy, settings))
             await self.require_key(model, settings.get("extra_headers", {}))
-            yield OpenSession(agent, agent.session(), policy)
+            yield OpenSession(agent, agent.session(), policy, no_key=no_key)
 
     @asynccontextmanager
     async def resume(self, id: str, *, asks: bool) -> AsyncIterator[OpenSession]:
@@ -150,7 +160,7 @@ class SessionOpener:
             switch, before = None, session.model
             if other and other != before:
                 switch = ModelChanged(other, before, await session.handover(other))
-            yield OpenSession(agent, session, policy, note, switch)
+            yield OpenSession(agent, session, policy, note, switch=switch)
 
     def _policy(self, tools: Sequence[AnyTool], directory: str) -> CallPolicy:
         options = self._options

@@ -34,13 +34,8 @@ _INCOMPLETE = {
 }
 """Exit code and notice for an answer that is not complete, by its stop reason."""
 _USAGE = (
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "total_tokens",
-)
+    "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens",
+)  # fmt: skip
 """The keys of `usage` in a document, also if they are unknown."""
 
 
@@ -165,8 +160,10 @@ async def report_result(result: RunResult, display: Display, *, is_chat: bool = 
         display.message("\n".join(format_pending(result.session, result.session.pending, command)))
         if not (result.is_saved or is_chat):
             display.message("not saved (--ephemeral); allow such calls up front with --allow")
-    elif not is_chat:
-        _print_hint(result, display)
+    elif result.is_saved and not is_chat and not isinstance(result.failure, SessionInUse):  # that has another hint
+        options = result.options
+        if result.code or not (options.quiet or options.json or options.jsonl):
+            display.message(f"resume with: {result.resume_command}", "dim")
     return result.code
 
 
@@ -218,15 +215,6 @@ def _report_usage(result: RunResult, display: Display) -> None:
     elif display.terminal.is_err_live and result.seconds is not None and spent.turns:
         display.info("")
         display.info(line, "dim")
-
-
-def _print_hint(result: RunResult, display: Display) -> None:
-    """Print how to resume; with --quiet only if there is no answer."""
-    options = result.options
-    if isinstance(result.failure, SessionInUse) or not result.is_saved:  # a session in use has another hint
-        return
-    if result.code or not (options.quiet or options.json or options.jsonl):
-        display.message(f"resume with: {result.resume_command}", "dim")
 
 
 # --- as a document ----------------------------------------------------------------------------------------------------

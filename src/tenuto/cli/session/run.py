@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import errno
 import os
 import signal
@@ -24,7 +23,6 @@ from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
 from tenuto.cli.session.events import EventPrinter
 from tenuto.cli.session.jsonl import JsonlWriter
-from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
 from tenuto.cli.session.result import RunResult, report_result
 from tenuto.cli.terminal.display import Display
@@ -192,10 +190,6 @@ def run_once(options: RunOptions, message: UserMessage | None) -> int:
     if out is not None:
         terminal = terminal._replace(is_out_terminal=False, renders_markdown=False)
     display = Display(terminal)
-    note = ""
-    if not options.session:
-        model, note = default_model(options.model)
-        options = dataclasses.replace(options, model=model, no_key=bool(note))
 
     def notify(number: int) -> None:
         if number == signal.SIGINT:
@@ -204,7 +198,7 @@ def run_once(options: RunOptions, message: UserMessage | None) -> int:
     async def run() -> int:
         stop = SignalStop(notify)
         try:
-            code = await stop.run(_run(options, message, display, stop, out, note))
+            code = await stop.run(_run(options, message, display, stop, out))
         finally:
             display.clear()
         return 128 + stop.signal if code is None else code
@@ -214,12 +208,7 @@ def run_once(options: RunOptions, message: UserMessage | None) -> int:
 
 
 async def _run(
-    options: RunOptions,
-    message: UserMessage | None,
-    display: Display,
-    stop: SignalStop,
-    out: OutputFile | None,
-    note: str,
+    options: RunOptions, message: UserMessage | None, display: Display, stop: SignalStop, out: OutputFile | None
 ) -> int:
     approver = create_approver(options.approve, display)
     async with open_session(options, approver, asks=message is not None) as opened:
@@ -232,10 +221,7 @@ async def _run(
             if message is not None and result.schema.instructions:
                 message = user(*message.parts, result.schema.instructions)
         events = RunEvents(display, result)
-        if note:
-            display.info(note, "yellow")
-        if opened.note:
-            display.message(opened.note, "yellow")
+        opened.report(display)
         if opened.switch is not None:
             events.handle(opened.switch)
         can_decide = approver is not None or opened.policy.allow or opened.policy.deny

@@ -12,6 +12,8 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
+
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import plural
 from tenuto.cli.options import expand_model
@@ -36,10 +38,6 @@ class SlashInput(NamedTuple):
     rest: str = ""
 
 
-class SlashCommandError(Exception):
-    """A command failed. The message has the reason and what to do."""
-
-
 class SlashCommand(NamedTuple):
     arguments: str
     help: str
@@ -58,18 +56,18 @@ def parse_input(typed: Message) -> str | SlashInput:
 
 
 async def run_slash_command(slash: SlashInput, chat: Chat) -> None:
-    """Run a command. Raise `SlashCommandError` if it is unknown or fails."""
+    """Run a command. Raise `click.UsageError` if it is unknown or fails."""
     command = SLASH_COMMANDS.get(_ALIASES.get(slash.name, slash.name))
     if command is None:
         near = difflib.get_close_matches(slash.name, SLASH_COMMANDS, n=2)
         near = near or [name for name in SLASH_COMMANDS if slash.name and name.startswith(slash.name)]
         meant = f"did you mean {' or '.join(f'/{name}' for name in near)}?" if near else "use /help"
         typed = one_line(slash.name, 60)
-        raise SlashCommandError(f"unknown command /{typed}: {meant} (start with // to send a literal /)")
+        raise click.UsageError(f"unknown command /{typed}: {meant} (start with // to send a literal /)")
     try:
         await command.run(chat, slash.rest)
     except ValueError as exc:  # such as a name that another process took, or two tools of one name
-        raise SlashCommandError(str(exc)) from None
+        raise click.UsageError(str(exc)) from None
 
 
 def complete_input(line: str) -> tuple[int, Iterable[str]]:
@@ -143,7 +141,7 @@ async def _undo(chat: Chat, rest: str) -> None:
     before, entries = chat.session, await chat.session.entries()
     added = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
     if count > len(added):
-        raise SlashCommandError(f"only {plural(len(added), 'exchange')} to undo" if added else "nothing to undo")
+        raise click.UsageError(f"only {plural(len(added), 'exchange')} to undo" if added else "nothing to undo")
     at = added[-count]
     branch = await chat.agent._fork(before.id, entries[at - 1].seq)
     await chat.switch_to(branch)
@@ -169,7 +167,7 @@ async def _name_session(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.open import check_name_is_free
 
     if not rest:
-        raise SlashCommandError("no name: use /name TEXT")
+        raise click.UsageError("no name: use /name TEXT")
     await check_name_is_free(rest, chat.agent.store, chat.session.id)
     if chat.session.is_new:
         chat.options = dataclasses.replace(chat.options, name=rest)
@@ -180,7 +178,7 @@ async def _name_session(chat: Chat, rest: str) -> None:
 
 async def _retry(chat: Chat, _: str) -> None:
     if not chat.session.has_pending_work:
-        raise SlashCommandError("nothing to do")
+        raise click.UsageError("nothing to do")
     chat.retries = True
 
 
@@ -209,7 +207,7 @@ async def _attach(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.attachments import load_attachments
 
     if rest in ("", "-"):
-        raise SlashCommandError(f"no file: use /attach FILE or URL ({plural(len(chat.attached), 'attachment')} so far)")
+        raise click.UsageError(f"no file: use /attach FILE or URL ({plural(len(chat.attached), 'attachment')} so far)")
     chat.attached += load_attachments([_file_name(rest)])
     chat.display.message(f"attached {one_line(rest, 120)}")
 
@@ -240,7 +238,7 @@ async def _show_session(chat: Chat, _: str) -> None:
 
     session, color = chat.session, chat.display.terminal.out_color
     if session.is_new:
-        raise SlashCommandError("no messages yet")
+        raise click.UsageError("no messages yet")
     stored, entries = await chat.agent.store.session(session.id), await session.entries()
     for text in format_session(stored, entries, (), thinking=not chat.options.hide_thinking, color=color):
         print_text(text, escape=False)  # it is escaped already, and has colors
@@ -260,7 +258,7 @@ _HINTS = """\
 
 def _parse_number(text: str, command: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise SlashCommandError(f"{command} takes a number, 1 or more, not {one_line(text, 40)!r}")
+        raise click.UsageError(f"{command} takes a number, 1 or more, not {one_line(text, 40)!r}")
     return int(text)
 
 
