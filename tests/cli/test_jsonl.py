@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tenuto.testing import call, cut, deny, say, think, turn
+from tenuto.testing import call, deny, say, think, turn
 
 TOOLS = '''
 from tenuto import AsyncAgent, tool
@@ -68,15 +68,6 @@ def test_jsonl_ends_with_the_document_of_json(here, tenuto_sim):
 
     assert list(one) == list(last)
     assert {**one, "session": ""} == {**last, "session": ""}
-
-
-def test_jsonl_reports_a_retry(here, tenuto_sim):
-    tenuto_sim.script(turn(say(["Half of ", "it"]), cut(), say(" and all of it.")))
-    lines = lines_of(here("run", "Say it.", "--jsonl"))
-    retry = kinds(lines).index("retry")
-
-    assert "message.start" in kinds(lines[retry:])
-    assert "Half of it and all of it." == lines[-1]["text"]
 
 
 def test_jsonl_has_pending_calls(here, tenuto_sim, tools):

@@ -52,11 +52,7 @@ def load_attachments(names: Sequence[str], *, prompt_from_stdin: bool = False) -
 
 
 def _refuse(name: str, why: str) -> click.UsageError:
-    return click.UsageError(f"-a {_shown(name)}{why}")
-
-
-def _shown(name: str) -> str:
-    return one_line(name, _NAME_LENGTH) or "''"
+    return click.UsageError(f"-a {one_line(name, _NAME_LENGTH) or repr('')}{why}")
 
 
 def _read_stdin(room: int) -> bytes:
@@ -97,9 +93,9 @@ def _suggest_files(path: Path) -> str:
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
-        return f"; directory not found: {_shown(str(path.parent))}"
+        return f"; directory not found: {one_line(str(path.parent), _NAME_LENGTH)}"
     near = [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=2)]
-    return f"; did you mean {' or '.join(map(_shown, near))}?" if near else ""
+    return f"; did you mean {one_line(' or '.join(near), 2 * _NAME_LENGTH)}?" if near else ""
 
 
 def _file_part(data: bytes, name: str) -> Content:

@@ -93,7 +93,10 @@ class Chat:
             await self._read_loop()
         finally:
             await self._run(self._stack.aclose())
-        self._print_hint()
+        result = RunResult(self.session, self.options)
+        if result.is_saved and (self._code or not self.options.quiet):
+            command = result.resume_command.replace("tenuto resume", "tenuto chat", 1)
+            self.display.message(f"resume with: {command}", "dim")
         if self._leave_signal:
             return 128 + self._leave_signal
         return 0 if self._reader.is_interactive else self._code
@@ -279,9 +282,3 @@ class Chat:
             display.info(f"turn interrupted: {_HOW_TO_CONTINUE}", "dim")
         if display.terminal.is_err_live:
             display.info("")
-
-    def _print_hint(self) -> None:
-        result = RunResult(self.session, self.options)
-        if result.is_saved and (self._code or not result.options.quiet):
-            command = result.resume_command.replace("tenuto resume", "tenuto chat", 1)
-            self.display.message(f"resume with: {command}", "dim")

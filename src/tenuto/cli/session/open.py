@@ -34,7 +34,7 @@ from tenuto.cli.store import (
     open_or_create_store,
 )
 from tenuto.cli.terminal.display import Display
-from tenuto.client.routing import Router
+from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.next_request import config_after
@@ -125,7 +125,6 @@ class SessionOpener:
         async with AsyncExitStack() as stack:
             provider = self._resolve(model).provider.name
             if no_key and provider not in self._providers:
-                from tenuto.client.routing import LocalSimulator
                 from tenuto.sim.default_reply import GREETING
 
                 simulator = LocalSimulator(greeting=GREETING)

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from functools import partial
 from typing import Any, TypeVar
 
 from tenuto.agent.events import AgentEvent, ModelChanged, SubAgentEvent, ToolFinished
@@ -38,39 +37,6 @@ _TICK = 0.1
 STOPPING = "stopping (Ctrl-C again to quit now)"
 
 
-@contextmanager
-def handle_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` in the event loop at the first signal that ends the process; exit at the second."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can set signal handlers
-        return
-    loop = asyncio.get_running_loop()
-    received: list[int] = []
-
-    def handle(number: int, _: object = None) -> None:
-        if received:
-            os._exit(128 + number)
-        received.append(number)
-        loop.call_soon_threadsafe(stop, number)
-
-    before = {
-        getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in _SIGNALS if hasattr(signal, name)
-    }
-    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    for number in before:  # `nohup` and shells may have ignored a signal
-        try:
-            loop.add_signal_handler(number, handle, number)
-        except NotImplementedError:  # Windows
-            signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            with suppress(NotImplementedError):
-                loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-
-
 class SignalStop:
     """Work that a signal stops. The run of a session is stopped by the session, which records it."""
 
@@ -82,16 +48,46 @@ class SignalStop:
         self._notify = notify
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Await the work; None if a signal stopped it."""
+        """Await the work; None if a signal stopped it. The second signal exits."""
         self.signal = 0
         task = asyncio.ensure_future(work)
-        with handle_signals(partial(self._stop, task)):
+        with self._handle_signals(task):
             try:
                 return await task
             except asyncio.CancelledError:
                 if not self.signal:
                     raise
                 return None
+
+    @contextmanager
+    def _handle_signals(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread can set signal handlers
+            return
+        loop = asyncio.get_running_loop()
+        received: list[int] = []
+
+        def handle(number: int, _: object = None) -> None:
+            if received:
+                os._exit(128 + number)
+            received.append(number)
+            loop.call_soon_threadsafe(self._stop, task, number)
+
+        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+        before = {number: signal.getsignal(number) for number in numbers}
+        before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+        for number in before:  # `nohup` and shells may have ignored a signal
+            try:
+                loop.add_signal_handler(number, handle, number)
+            except NotImplementedError:  # Windows
+                signal.signal(number, handle)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                with suppress(NotImplementedError):
+                    loop.remove_signal_handler(number)
+                signal.signal(number, handler)
 
     def _stop(self, task: asyncio.Task[Any], number: int) -> None:
         self.signal = number
