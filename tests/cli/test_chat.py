@@ -221,6 +221,13 @@ def test_an_ephemeral_chat_stores_nothing(here, tenuto_sim):
     tenuto_sim.assert_clean()
 
 
+def test_a_missing_key_is_reported_once(here, unset):
+    done = here("chat", stdin="/tools read_file\n/tools shell\n")
+
+    assert (0, 1) == (done.code, done.err.count("no API key: using the simulator"))
+    assert "enabled: read_file, shell\n" in done.err
+
+
 def test_conflicting_session_options(here):
     assert [here("chat", "last", *rest, stdin="").code for rest in (["-c"], ["--ephemeral"], [])] == [2, 2, 7]
 

@@ -20,7 +20,7 @@ from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
 from tenuto.cli.session.losses import summarize_losses
-from tenuto.cli.session.open import open_session
+from tenuto.cli.session.open import OpenSession, open_session
 from tenuto.cli.session.result import RunResult, report_result
 from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
 from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, complete_input, parse_input, run_slash_command
@@ -86,9 +86,11 @@ class Chat:
 
     async def execute(self) -> int:
         try:
-            await self._run(self.open(self.options))
-            if self._stop.signal:
+            opened = await self._run(self.open(self.options))
+            if opened is None or self._stop.signal:
                 return 128 + self._stop.signal
+            if opened.no_key:
+                self.display.info(opened.no_key, "yellow")
             await self._start()
             await self._read_loop()
         finally:
@@ -114,17 +116,19 @@ class Chat:
 
     # --- the session ---
 
-    async def open(self, options: RunOptions) -> None:
+    async def open(self, options: RunOptions) -> OpenSession:
         """Open the session that is named, or start one."""
         self._approver = self._approver or create_approver(options.approve, self.display)  # it keeps a terminal open
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
             opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
         self.agent, self.session = opened.agent, opened.session
         self.options = self._resume_options(options)
-        opened.report(self.display)
+        if opened.note:
+            self.display.message(opened.note, "yellow")
         if opened.switch is not None:
             self.display.info(f"switched to {one_line(opened.switch.model, 80)}")
             self.report_losses(opened.switch.losses)
+        return opened
 
     async def switch_to(self, session: AsyncSession) -> None:
         """Continue in another session, and close this one."""

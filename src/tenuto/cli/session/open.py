@@ -33,7 +33,6 @@ from tenuto.cli.store import (
     open_existing_store,
     open_or_create_store,
 )
-from tenuto.cli.terminal.display import Display
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
@@ -54,12 +53,6 @@ class OpenSession(NamedTuple):
     """Why the simulator answers a new session."""
     switch: ModelChanged | None = None
     """The switch of a continued session to another model."""
-
-    def report(self, display: Display) -> None:
-        if self.no_key:
-            display.info(self.no_key, "yellow")
-        if self.note:
-            display.message(self.note, "yellow")
 
 
 @asynccontextmanager
@@ -140,10 +133,7 @@ class SessionOpener:
         payloads = [entry.payload for entry in await self._store.read(id)]
         stored: Configured | None = functools.reduce(config_after, payloads, None)
         tools = restore_tools(stored, load_tools(options.tool, options.root), options.root)
-        settings: dict[str, Any] = {}
-        if stored is not None:
-            settings = {"allow_unverified": stored.allow_unverified} if stored.allow_unverified else {}
-            settings |= {"name": stored.agent} if stored.agent else {}
+        settings = {} if stored is None else {"allow_unverified": stored.allow_unverified, "name": stored.agent}
         model = stored.model if stored is not None else options.model or ""
         self._resolve(model)
         other = check_handover_target(options.model, self._router.target) if options.model else ""

@@ -217,7 +217,10 @@ async def _run(
             if message is not None and result.schema.instructions:
                 message = user(*message.parts, result.schema.instructions)
         events = RunEvents(display, result)
-        opened.report(display)
+        if opened.no_key:
+            display.info(opened.no_key, "yellow")
+        if opened.note:
+            display.message(opened.note, "yellow")
         if opened.switch is not None:
             events.handle(opened.switch)
         can_decide = approver is not None or opened.policy.allow or opened.policy.deny
