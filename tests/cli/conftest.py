@@ -252,6 +252,19 @@ def here(tenuto_sim, monkeypatch, capfd, tmp_path):
 
 
 @pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Write a module into the folder of the command, with a name of its own for each test; return the name."""
+
+    def write(text):
+        name = f"module_of_{abs(hash(tmp_path))}"
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        return name
+
+    return write
+
+
+@pytest.fixture
 def unset(here, monkeypatch):
     """Remove model and simulator of the tests: each call of `here` starts its own simulator, as for a user."""
     for name in ("TENUTO_MODEL", "TENUTO_SIM_URL"):

@@ -46,33 +46,23 @@ def shell(command):
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "answer",
-    ["y", "yes", "ok", "okay", "sure", "yep", "allow", "YES", "yes please", "yes, do it", "ok, please!"],
-)
-def test_words_that_allow(answer):
-    assert parse_answer(answer) == (True, "")
+ANSWERS = {
+    True: ["y", "yes", "ok", "okay", "sure", "yep", "allow", "YES", "yes please", "yes, do it", "ok, please!"],
+    False: ["n", "No", "deny"],
+    "not today": ["n not today"],
+    "use git": ["no, use git"],
+    "x": ["N: x"],
+    None: ["", "1", "not on a Sunday", "nothing", "x", "yesterday", "always not"],
+}
 
 
-@pytest.mark.parametrize(
-    "answer, expected",
-    [
-        ("n", False),
-        ("No", False),
-        ("deny", False),
-        ("n not today", "not today"),
-        ("no, use git", "use git"),
-        ("N: x", "x"),
-    ],
-)
-def test_words_that_deny(answer, expected):
-    assert parse_answer(answer) == (expected, "")
+@pytest.mark.parametrize("decision, answer", [(one, answer) for one, answers in ANSWERS.items() for answer in answers])
+def test_words_that_decide(decision, answer):
+    """Other answers are asked again, also those that add a condition."""
+    problem = "" if decision is not None else "please answer y, n or a (to refuse with a reason: n REASON)"
 
-
-@pytest.mark.parametrize("answer", ["", "1", "not on a Sunday", "nothing", "x", "yesterday", "always not"])
-def test_other_answers_are_asked_again(answer):
-    assert parse_answer(answer) == (None, "please answer y, n or a (to refuse with a reason: n REASON)")
-    assert parse_answer(f"yes, but {answer}!")[1] == "answer y to run it as shown, or n REASON"
+    assert parse_answer(answer) == (decision, problem)
+    assert parse_answer(f"yes, but {answer}!") == (None, "answer y to run it as shown, or n REASON")
 
 
 # --- what the question shows ------------------------------------------------------------------------------------------
@@ -173,17 +163,17 @@ def lines_of(name, root, **arguments):
     return [row.text for row in view_call(ToolCallView("1", name, json.dumps(arguments)), str(root))]
 
 
-def test_a_new_file_is_shown(tmp_path):
-    shown = lines_of("write_file", tmp_path, path="notes.md", content="one\ntwo\n")
+@pytest.mark.parametrize(
+    "path, shown",
+    [
+        ("new.md", ["create new.md (3 lines)", "one", "2", "three"]),
+        ("old.md", ["overwrite old.md (8 -> 12 bytes)", "@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"]),
+    ],
+)
+def test_a_new_file_is_shown_and_an_overwritten_one_as_a_diff(tmp_path, path, shown):
+    (tmp_path / "old.md").write_text("one\ntwo\n")
 
-    assert shown == ["create notes.md (2 lines)", "one", "two"]
-
-
-def test_an_overwritten_file_is_shown_as_a_diff(tmp_path):
-    (tmp_path / "notes.md").write_text("one\ntwo\n")
-    shown = lines_of("write_file", tmp_path, path="notes.md", content="one\n2\nthree\n")
-
-    assert shown == ["overwrite notes.md (8 -> 12 bytes)", "@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"]
+    assert lines_of("write_file", tmp_path, path=path, content="one\n2\nthree\n") == shown
 
 
 def test_an_edit_is_shown_as_a_diff_with_context(tmp_path):

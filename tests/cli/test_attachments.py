@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from tenuto.blocks import Audio, Document, Image, Text
 from tenuto.cli.session import attachments
 from tenuto.cli.session.attachments import load_attachments
-from tenuto.testing import turn
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 PDF = b"%PDF-1.7\nplain enough to be text\n"
@@ -199,15 +198,18 @@ def test_stdin_is_read_once(piped, monkeypatch):
 
 
 def test_the_parts_follow_the_prompt(here, tenuto_sim, file):
-    tenuto_sim.script(turn("Seen."))
-    done = here("run", "What is this?", "-a", file("a.png", PNG), "-a", "-", "-a", file("b.md", b"b"), stdin=PNG)
-    [request] = tenuto_sim.requests
-    content = request.body["messages"][0]["content"]
-
-    assert done[:2] == (0, "Seen.\n")
-    assert content[0]["text"] == "What is this?"
-    assert [part["type"] for part in content[:2]] == ["text", "image"]
-    assert content[-1]["text"] == 'File "b.md":\n```\nb\n```'
+    """From an argument and from stdin, with and without a prompt."""
+    image, text = ("-a", file("a.png", PNG)), ("-a", file("b.md", b"b"))
+    calls = [
+        (["What?", *image, "-a", "-", *text], PNG, ["What?", "image", "image", "b.md"]),
+        ([*image], None, ["image"]),
+        (["-", *image], "from stdin", ["from stdin", "image"]),
+    ]
+    for arguments, stdin, expected in calls:
+        assert here("run", *arguments, stdin=stdin).code == 0
+        parts = tenuto_sim.requests[-1].body["messages"][0]["content"]
+        assert [part["type"] if part["type"] == "image" else name in part["text"] and name
+                for part, name in zip(parts, expected, strict=True)] == expected  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,13 @@ def test_an_ephemeral_chat_stores_nothing(here, tenuto_sim):
     tenuto_sim.assert_clean()
 
 
+def test_a_missing_key_is_reported_once(here, unset):
+    done = here("chat", stdin="/tools read_file\n/tools shell\n")
+
+    assert (0, 1) == (done.code, done.err.count("no API key: using the simulator"))
+    assert "enabled: read_file, shell\n" in done.err
+
+
 def test_conflicting_session_options(here):
     assert [here("chat", "last", *rest, stdin="").code for rest in (["-c"], ["--ephemeral"], [])] == [2, 2, 7]
 
@@ -274,7 +281,7 @@ def test_an_unknown_command_suggests_one(chat, tenuto_sim):
 def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
     done = chat(
-        "Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x", "/model gpt"
+        "Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x", "/model grok"
     )
     [(_, entries)] = sessions()
 
@@ -283,7 +290,7 @@ def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
     assert done.err.count(LOST) == 1
     assert "switched to sim/anthropic\n" in done.err
     assert "nobody" in done.err
-    assert "! 'gpt' is not a model name: use provider/model, such as openai/gpt-" in done.err
+    assert "! 'grok' is not a model name: use provider/model, such as xai/" in done.err
     switches = [one.payload.model for one in entries if isinstance(one.payload, HandedOver)]
     assert switches == ["sim/openai", "sim/anthropic"]
     tenuto_sim.assert_clean()

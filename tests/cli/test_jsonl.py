@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tenuto.testing import call, cut, deny, say, think, turn
+from tenuto.testing import call, deny, say, think, turn
 
 TOOLS = '''
 from tenuto import AsyncAgent, tool
@@ -27,12 +27,8 @@ helper = AsyncAgent("sim/anthropic", tools=[dig]).as_tool("helper")
 
 
 @pytest.fixture
-def tools(tmp_path, monkeypatch):
-    """A module with tools, in the folder that the command is called in; another one for each test."""
-    name = f"diggers_of_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(TOOLS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return name
+def tools(module):
+    return module(TOOLS)
 
 
 def lines_of(done):
@@ -72,15 +68,6 @@ def test_jsonl_ends_with_the_document_of_json(here, tenuto_sim):
 
     assert list(one) == list(last)
     assert {**one, "session": ""} == {**last, "session": ""}
-
-
-def test_jsonl_reports_a_retry(here, tenuto_sim):
-    tenuto_sim.script(turn(say(["Half of ", "it"]), cut(), say(" and all of it.")))
-    lines = lines_of(here("run", "Say it.", "--jsonl"))
-    retry = kinds(lines).index("retry")
-
-    assert "message.start" in kinds(lines[retry:])
-    assert "Half of it and all of it." == lines[-1]["text"]
 
 
 def test_jsonl_has_pending_calls(here, tenuto_sim, tools):

@@ -118,7 +118,7 @@ def test_internal_error_is_one_message_without_debug(here, monkeypatch):
     def broken(*_, **__):
         raise KeyError("bug")
 
-    monkeypatch.setattr("tenuto.cli.session.open.open_store", broken)
+    monkeypatch.setattr("tenuto.store.open.open_store", broken)
     short = here("run", "Hi")
     monkeypatch.setenv("TENUTO_DEBUG", "1")
     long = here("run", "Hi")

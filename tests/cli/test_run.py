@@ -31,12 +31,8 @@ helper = AsyncAgent("sim/anthropic", tools=[blast]).as_tool("helper")
 
 
 @pytest.fixture
-def tools(tmp_path, monkeypatch):
-    """A module with tools, in the folder that the command is called in; another one for each test."""
-    name = f"tools_of_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(TOOLS)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return name
+def tools(module):
+    return module(TOOLS)
 
 
 def hint(err):
@@ -77,18 +73,16 @@ def texts(content):
     return [content] if isinstance(content, str) else [part["text"] for part in content]
 
 
-def test_bytes_that_are_no_text_are_refused(here):
-    done = here("run", "Sum up:", stdin=b"\x89PNG\xff")
-
-    assert 2 == done.code
-    assert "not UTF-8 text" in done.err
-
-
-def test_large_stdin_is_refused_before_anything_is_stored(here, tenuto_sim, monkeypatch):
+@pytest.mark.parametrize(
+    "stdin, message",
+    [(b"\x89PN\xff", "not UTF-8 text"), (b"x" * 11, "stdin is too large: the limit is")],
+    ids=["no text", "large"],
+)
+def test_unusable_stdin_is_refused_before_a_request(here, tenuto_sim, monkeypatch, stdin, message):
     monkeypatch.setattr("tenuto.cli.session.prompt_input._MAX_BYTES", 10)
-    done = here("run", "Sum up:", stdin="x" * 11)
+    done = here("run", "Sum up:", stdin=stdin)
 
-    assert (done.code, "stdin is too large: the limit is" in done.err) == (2, True)
+    assert (done.code, message in done.err) == (2, True)
     assert not tenuto_sim.requests
 
 
@@ -176,8 +170,8 @@ def test_no_tools_removes_those_of_the_settings(here, tenuto_sim):
         assert tools == [tool["name"] for tool in tenuto_sim.requests[-1].body.get("tools", ())]
 
 
-def test_missing_tool_of_an_open_call_is_named(here, tenuto_sim, tools):
-    tenuto_sim.script(turn(call("blast", {"where": "here"})), turn("Done."))
+def test_missing_tool_is_named_if_a_call_needs_it(here, tenuto_sim, tools):
+    tenuto_sim.script(turn(call("blast", {"where": "here"})), turn("Done."), turn("Bye."))
     here("run", "Go!", "-T", f"{tools}:blast")
     without = here("resume", "last", "--approve", "auto")
     given = here("resume", "last", "--approve", "auto", "-T", f"{tools}:blast")
@@ -185,13 +179,7 @@ def test_missing_tool_of_an_open_call_is_named(here, tenuto_sim, tools):
     assert 2 == without.code
     assert "a tool that is not loaded: blast\n  add -T MODULE:blast" in without.err
     assert (0, "Done.\n") == given[:2]
-
-
-def test_session_resumes_without_a_tool_that_no_call_needs(here, tenuto_sim, tools):
-    tenuto_sim.script(turn(call("dig", {"depth": 1})), turn("Done."), turn("Bye."))
-    here("run", "Dig!", "-T", f"{tools}:dig")
-
-    assert (0, "Bye.\n") == here("resume", "last", "Bye!")[:2]
+    assert (0, "Bye.\n") == here("resume", "last", "Bye!")[:2]  # no call needs it any more
 
 
 def test_a_sub_agent_is_seen_and_its_calls_wait_too(here, tenuto_sim, tools):
@@ -208,28 +196,22 @@ def test_a_sub_agent_is_seen_and_its_calls_wait_too(here, tenuto_sim, tools):
     tenuto_sim.assert_clean()
 
 
-def test_lists_show_why_a_session_waits(here, tenuto_sim, tools):
-    tenuto_sim.script(turn(call("dig", {"depth": 1})))
-    here("run", "Dig!", "-T", f"{tools}:dig", "--max-turns", "1")
-    (stored,) = json.loads(here("sessions", "--json").out)
-
-    assert ("waiting", "limit") == (stored["status"], stored["waiting_for"])
-    assert "  waiting (limit)  " in here("sessions").out
-    assert "waiting (limit), sim/" in here("show", "last").out
-    assert "[waiting (limit): turns]" in here("show", "last").out
-    assert "Ended: waiting (limit): turns" in here("export", "last", "--format", "md").out
-
-
 def test_a_limit_ends_the_run_and_more_room_lets_it_go_on(here, tenuto_sim, tools):
     tenuto_sim.script(turn(call("dig", {"depth": 1})), turn("Done."))
     first = here("run", "Dig!", "-T", f"{tools}:dig", "--max-turns", "1", "--json")
-    told = json.loads(first.out)
-    second = here("resume", "last", "-T", f"{tools}:dig")
+    told, (stored,) = json.loads(first.out), json.loads(here("sessions", "--json").out)
 
     assert (5, 5, "LimitReached") == (first.code, told["exit_code"], told["error"]["type"])
-    assert ("waiting", "limit") == (told["status"], told["waiting_for"])
+    assert ("waiting", "limit") == (told["status"], told["waiting_for"]) == (stored["status"], stored["waiting_for"])
     assert "error: limit reached: 1 turns of 1 are used" in first.err
-    assert (0, "Done.\n") == second[:2]
+    for arguments, shown in (
+        (["sessions"], "  waiting (limit)  "),
+        (["show", "last"], "waiting (limit), sim/"),
+        (["show", "last"], "[waiting (limit): turns]"),
+        (["export", "last", "--format", "md"], "Ended: waiting (limit): turns"),
+    ):
+        assert shown in here(*arguments).out
+    assert (0, "Done.\n") == here("resume", "last", "-T", f"{tools}:dig")[:2]
 
 
 def test_a_run_that_takes_too_long_is_ended(here, tenuto_sim):

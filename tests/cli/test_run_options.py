@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import stat
@@ -17,10 +16,6 @@ from hypothesis import strategies as st
 from tenuto.cli.options import parse_parameters
 from tenuto.core.request import NamedTool, Thinking
 from tenuto.testing import call, deny, say, think, turn
-
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
 
 # --- the model --------------------------------------------------------------------------------------------------------
 
@@ -113,36 +108,6 @@ def test_any_parameter_is_parsed_or_refused(name, text):
             value = text
         expected = None if text.strip(" \t\r\n") == "null" else value if isinstance(value, str) else text
         assert parsed == {"user": expected}
-
-
-# --- attachments ------------------------------------------------------------------------------------------------------
-
-
-def test_files_follow_the_prompt(here, tenuto_sim, tmp_path):
-    """From an argument and from stdin, with and without a prompt."""
-    (tmp_path / "dot.png").write_bytes(PIXEL)
-    calls = [
-        (["What is it?", "-a", "dot.png"], None),
-        (["What is it?", "-a", "-"], PIXEL),
-        (["-a", "dot.png"], None),
-        (["-", "-a", "dot.png"], "from stdin"),
-    ]
-    for arguments, stdin in calls:
-        assert 0 == here("run", *arguments, stdin=stdin).code
-    contents = [request.body["messages"][0]["content"] for request in tenuto_sim.requests]
-
-    image = {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PIXEL).decode()}
-    assert [["text", "image"], ["text", "image"], ["image"], ["text", "image"]] == [
-        [part["type"] for part in parts] for parts in contents
-    ]
-    assert all(image == parts[-1]["source"] for parts in contents)
-    assert "from stdin" == contents[-1][0]["text"]
-
-
-def test_stdin_is_the_prompt_or_an_attachment(here, tenuto_sim):
-    twice = here("run", "-", "-a", "-", stdin="x")
-
-    assert (2, True, []) == (twice.code, "cannot both be stdin" in twice.err, tenuto_sim.requests)
 
 
 # --- notes ------------------------------------------------------------------------------------------------------------

@@ -99,14 +99,12 @@ def test_name_taken_meanwhile_does_not_end_the_run(here, tenuto_sim, monkeypatch
     assert "the session has no name: another session is called 'weather'" in done.err
 
 
-def test_ephemeral_session_is_not_stored(here, tenuto_sim, tmp_path):
+def test_ephemeral_session_is_not_stored(here, tenuto_sim, module):
     """Not even a hint; a call that waits for somebody's word waits in vain, and that is said."""
-    name = f"tool_of_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(TOOL)
     tenuto_sim.script(turn("Yes."), turn(call("blast", {"where": "here"})))
     done = here("run", "Hi", "--ephemeral")
     tenuto_sim.script(turn(call("blast", {"where": "here"})))
-    waits = here("run", "Go!", "--ephemeral", "-T", f"{name}:blast")
+    waits = here("run", "Go!", "--ephemeral", "-T", f"{module(TOOL)}:blast")
 
     assert (0, "Yes.\n", "") == done
     assert (6, "") == waits[:2]

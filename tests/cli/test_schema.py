@@ -27,13 +27,10 @@ class Odd:
 
 
 @pytest.fixture
-def city(tmp_path, monkeypatch):
-    """A file with a schema, and a module with the type, another one for each test."""
+def city(tmp_path, module):
+    """A file with a schema, and a module with the type."""
     (tmp_path / "city.json").write_text(json.dumps(CITY))
-    name = f"types_of_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(TYPES)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return name
+    return module(TYPES)
 
 
 def test_an_answer_that_fits_is_printed_as_the_model_wrote_it(here, tenuto_sim, city):

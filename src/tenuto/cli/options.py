@@ -47,8 +47,6 @@ class RunOptions:
     schema: str | None = None
     model: str | None = None
     """For a continued session, the model to switch to."""
-    no_key: bool = False
-    """Whether the model is the simulator's because no API key is set."""
     system: str | None = None
     effort: str | None = None
     option: tuple[str, ...] = ()

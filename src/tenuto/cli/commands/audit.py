@@ -10,10 +10,12 @@ import click
 from tenuto.audit import Report, audit
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.options import SESSION_HELP, expand_model, flag, json_option, option, session_argument, store_option
+from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_json, print_text
 from tenuto.cli.terminal.text import one_line
+from tenuto.core.loss import Loss
 from tenuto.store.protocol import Store
 
 _HELP = f"""Check whether a provider would accept SESSION ({SESSION_HELP}), without sending it.
@@ -55,8 +57,9 @@ def _summarize(report: Report) -> Iterator[str]:
     parts = [f"{plural(counts.pop('kept', 0), 'block')} kept{f' ({signed} signed)' if signed else ''}"]
     parts += [f"{count} {outcome}" for outcome, count in counts.items()]
     yield f"{'refused' if report.refused else 'accepted'} by {report.target}: {', '.join(parts)}"
-    if losses := describe_losses(report):
-        yield losses
+    losses = [Loss(one.loss, one.location, one.reason, one.remedy) for one in report.blocks if one.loss]
+    if losses:
+        yield summarize_losses(losses)
     changed = sum(finding.severity == "changed" for finding in report.findings)
     if report.compared:
         result = f"{changed} of {report.compared} past requests not reproduced"
@@ -66,12 +69,3 @@ def _summarize(report: Report) -> Iterator[str]:
         yield one_line(f"{finding.severity}: {finding.rule} at {place}; {finding.remedy or finding.says}", 400)
     if parts[1:] or report.findings:
         yield "details: tenuto audit --verbose"
-
-
-def describe_losses(report: Report) -> str:
-    """Return what the model of the report does not get, in one line; empty if it gets everything."""
-    counts = Counter((block.outcome, block.kind) for block in report.blocks)
-    dropped = [plural(count, f"{kind} block") for (outcome, kind), count in counts.items() if outcome == "dropped"]
-    stripped = sum(count for (outcome, _), count in counts.items() if outcome == "stripped")
-    dropped += [f"the provider data of {plural(stripped, 'block')}"] if stripped else []
-    return f"not sent: {' and '.join(dropped)}; restored if you switch back" if dropped else ""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from tenuto.agent.handover import hand_over
-from tenuto.audit import audit
-from tenuto.cli.commands.audit import describe_losses
 from tenuto.cli.complete import complete_model
 from tenuto.cli.options import SESSION_HELP, expand_model, json_option, session_argument, store_option, takeover_option
+from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_lines
@@ -34,14 +33,15 @@ Examples:
 @json_option
 @store_option
 def command(session: str, model: str, takeover: bool, as_json: bool, store: str | None) -> int:
-    async def switch(opened: Store, id: str) -> tuple[str, HandedOver | None, str]:
-        payload = await hand_over(opened, id, target, takeover=takeover, find=find)
-        return id, payload, describe_losses(audit(await opened.read(id), None, find=find)) if payload else ""
+    async def switch(opened: Store, id: str) -> tuple[str, HandedOver | None]:
+        return id, await hand_over(opened, id, target, takeover=takeover, find=find)
 
     find = model_resolver()
     target = check_handover_target(expand_model(model), find)
-    id, payload, losses = use_session(store, session, switch)
-    lines = [f"session {id} switched to {payload.model}", losses] if payload else [f"session {id} already uses {model}"]
+    id, payload = use_session(store, session, switch)
+    lines = [f"session {id} already uses {model}"]
+    if payload is not None:
+        lines = [f"session {id} switched to {payload.model}", summarize_losses(payload.losses)]
     document = {
         "session": id,
         "model": payload.model if payload else model,

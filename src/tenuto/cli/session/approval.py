@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from tenuto.agent.call_policy import CallPattern, call_arguments, suggest_pattern
 from tenuto.agent.machine import PendingCall
@@ -40,21 +39,24 @@ class ApprovalUnavailable(AwaitingApproval):
     """The input ended without an answer: the call stays pending."""
 
 
-class Approver(Protocol):
-    """Decides about a call: True, False, or the reason for a denial."""
+class Approver:
+    """Answers every call with True, False, or the reason for a denial."""
 
-    session: AsyncSession | None
-    """Set once the session is open: it has the working directories of the tools."""
-    waited: float
-    """The seconds that answers took."""
+    def __init__(self, answer: bool | str = False) -> None:
+        self.session: AsyncSession | None = None
+        """Set once the session is open: it has the working directories of the tools."""
+        self.waited = 0.0
+        """The seconds that answers took."""
+        self._fixed = answer
 
-    async def __call__(self, call: ToolCallView) -> bool | str: ...
+    async def __call__(self, _: ToolCallView) -> bool | str:
+        return self._fixed
 
 
 def create_approver(way: str, display: Display) -> Approver | None:
     """Return the approver; None without a terminal: then calls leave the session waiting."""
     if way != "ask":
-        return _FixedAnswer(answer=True if way == "auto" else "denied by --approve never")
+        return Approver(way == "auto" or "denied by --approve never")
     terminal = _open_terminal()
     return None if terminal is None else TerminalApprover(display, terminal)
 
@@ -63,18 +65,6 @@ def tool_root(session: AsyncSession | None, name: str) -> str:
     """Return the working directory of a built-in tool; empty for other tools."""
     roots = session._effective_config().roots if session is not None else ""
     return str(jsonio.parse(roots).get(name, "")) if roots else ""
-
-
-class _FixedAnswer:
-    session: AsyncSession | None = None
-    waited = 0.0
-
-    def __init__(self, *, answer: bool | str) -> None:
-        self._answer = answer
-
-    async def __call__(self, call: ToolCallView) -> bool | str:
-        del call
-        return self._answer
 
 
 def _open_terminal() -> int | None:
@@ -89,12 +79,11 @@ def _open_terminal() -> int | None:
         return None
 
 
-class TerminalApprover:
+class TerminalApprover(Approver):
     """Asks on the terminal, one call at a time."""
 
     def __init__(self, display: Display, terminal: int) -> None:
-        self.session: AsyncSession | None = None
-        self.waited = 0.0
+        super().__init__()
         self._display = display
         self._terminal = terminal
         self._lines = LineReader(terminal)
@@ -104,19 +93,15 @@ class TerminalApprover:
 
     async def __call__(self, call: ToolCallView) -> bool | str:
         async with self._turn:
-            if self._is_allowed(call):
+            arguments = call_arguments(call)
+            is_known = (call.name, call.args) in self._allowed_calls
+            if is_known or any(pattern.allows(call.name, arguments) for pattern in self._allowed):
                 return True
             began = time.monotonic()
             try:
                 return await self._ask(call)
             finally:
                 self.waited += time.monotonic() - began
-
-    def _is_allowed(self, call: ToolCallView) -> bool:
-        if (call.name, call.args) in self._allowed_calls:
-            return True
-        arguments = call_arguments(call)
-        return any(pattern.allows(call.name, arguments) for pattern in self._allowed)
 
     async def _ask(self, call: ToolCallView) -> bool | str:
         root = tool_root(self.session, call.name)
@@ -125,50 +110,54 @@ class TerminalApprover:
         shown = pattern if pattern and len(pattern) <= _SHOWN_PATTERN else "this call"
         choices = f"[y]es / [n]o [REASON] / [a]lways in this run: {one_line(shown, _SHOWN_PATTERN)}"
         question = f"Allow? {choices}{' / [p]roject' if pattern else ''} / [v]iew:"
-        head = Row("bold yellow", f"{one_line(call.name, 60)} in {display_path(directory)}")
-        view = [head, *(Row(style, f"    {text}") for style, text in self._shorten(view_call(call, root)))]
+        above = self._view(call, root)
         while True:
-            lines = wrap(question, self._columns() + 3)
-            answer = await self._answer([*view, *(Row("yellow", line) for line in lines)])
-            view = []
+            answer = await self._answer([*above, *(Row("yellow", line) for line in wrap(question, _columns() + 3))])
             match answer.lower():
                 case "v" | "view":
-                    whole = shorten_rows(view_call(call, root), self._columns(), sys.maxsize)
-                    view = [head, *(Row(style, f"    {text}") for style, text in whole)]
+                    above = self._view(call, root, whole=True)
                 case "a" | "all" | "always":
-                    self._allow(call, pattern)
-                    return True
+                    return self._allow(call, pattern)
                 case "p" | "project" if pattern:
                     remember_pattern(directory, pattern)
-                    self._allow(call, pattern)
-                    return True
+                    return self._allow(call, pattern)
                 case _:
                     decision, problem = parse_answer(answer)
                     if decision is not None:
                         return decision
-                    view = [Row("", problem)]
+                    above = [Row("", problem)]
 
-    def _allow(self, call: ToolCallView, pattern: str) -> None:
-        if pattern:
-            self._allowed.append(CallPattern(pattern))
+    def _allow(self, call: ToolCallView, pattern: str) -> bool:
+        self._allowed += [CallPattern(pattern)] if pattern else []
         self._allowed_calls.add((call.name, call.args))
+        return True
 
-    def _columns(self) -> int:
-        return max(window_size(sys.stderr).columns - 4, 10)
-
-    def _shorten(self, rows: Sequence[Row]) -> list[Row]:
+    def _view(self, call: ToolCallView, root: str, *, whole: bool = False) -> list[Row]:
+        """Return the call as rows: all of them, or as many as the window has with the question."""
         most = min(MAX_ROWS, max(window_size(sys.stderr).lines - _LEFT_FOR_QUESTION, 8))
-        return shorten_rows(rows, self._columns(), most, key=": press v to show them")
+        rows = shorten_rows(
+            view_call(call, root), _columns(), sys.maxsize if whole else most, key=": press v to show them"
+        )
+        head = Row("bold yellow", f"{one_line(call.name, 60)} in {display_path(root or str(Path.cwd()))}")
+        return [head, *(Row(style, f"    {text}") for style, text in rows)]
 
     async def _answer(self, rows: Sequence[Row]) -> str:
         """Show the rows and read a line. Raise `ApprovalUnavailable` at the end of the input."""
         color = self._display.terminal.err_color
-        _discard_typeahead(self._terminal)  # earlier input is not an answer
+        if sys.platform != "win32":  # earlier input is not an answer
+            import termios
+
+            with suppress(termios.error):
+                termios.tcflush(self._terminal, termios.TCIFLUSH)
         with self._display.prompt("\n".join(ansi_style(row.text, row.style, color=color) for row in rows) + " "):
             line = await self._lines.line()
         if not line:
             raise ApprovalUnavailable
         return line.decode("utf-8", "replace").strip()
+
+
+def _columns() -> int:
+    return max(window_size(sys.stderr).columns - 4, 10)
 
 
 def parse_answer(answer: str) -> tuple[bool | str | None, str]:
@@ -181,14 +170,6 @@ def parse_answer(answer: str) -> tuple[bool | str | None, str]:
     if found := _NO.fullmatch(answer):
         return (found["reason"] or "").strip() or False, ""
     return None, _UNCLEAR
-
-
-def _discard_typeahead(terminal: int) -> None:
-    if sys.platform != "win32":
-        import termios
-
-        with suppress(termios.error):
-            termios.tcflush(terminal, termios.TCIFLUSH)
 
 
 def format_pending(session: AsyncSession, pending: Sequence[PendingCall], command: str) -> list[str]:

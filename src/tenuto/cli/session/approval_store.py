@@ -6,6 +6,7 @@ They are in the user's data directory, keyed by the real path of the project: no
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -25,23 +26,25 @@ def remembered_patterns(directory: str) -> list[str]:
 
 def remember_pattern(directory: str, pattern: str) -> None:
     """Add a pattern. Raise `TenutoError` if the file cannot be written."""
-    key = os.path.realpath(directory)
-    with file_lock(approvals_file()):
-        document = _read()
-        document[key] = list(dict.fromkeys([*document.get(key, ()), pattern]))
-        _write(document)
+    _change(directory, lambda patterns: list(dict.fromkeys([*patterns, pattern])))
 
 
 def forget_pattern(directory: str, pattern: str) -> bool:
     """Remove a pattern; return whether it was there."""
-    key = os.path.realpath(directory)
-    with file_lock(approvals_file()):
+    return _change(directory, lambda patterns: [other for other in patterns if other != pattern])
+
+
+def _change(directory: str, change: Callable[[list[str]], list[str]]) -> bool:
+    """Write the changed patterns of a directory; return whether there was a change."""
+    key, path = os.path.realpath(directory), approvals_file()
+    with file_lock(path):
         document = _read()
-        kept = [other for other in document.get(key, ()) if other != pattern]
-        found = len(kept) < len(document.get(key, ()))
-        if found:
-            _write({path: patterns for path, patterns in {**document, key: kept}.items() if patterns})
-    return found
+        before = document.pop(key, [])
+        if after := change(before):
+            document[key] = after
+        if after != before:
+            write_private(path, msgspec.json.format(msgspec.json.encode(document)).decode() + "\n")
+    return after != before
 
 
 def _read() -> dict[str, list[str]]:
@@ -53,7 +56,3 @@ def _read() -> dict[str, list[str]]:
         error = TenutoError(f"{approvals_file()} cannot be read: {getattr(exc, 'strerror', None) or exc}")
         error.add_note("correct the file or delete it")
         raise error from None
-
-
-def _write(document: dict[str, list[str]]) -> None:
-    write_private(approvals_file(), msgspec.json.format(msgspec.json.encode(document)).decode() + "\n")

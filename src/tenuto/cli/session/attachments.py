@@ -52,11 +52,7 @@ def load_attachments(names: Sequence[str], *, prompt_from_stdin: bool = False) -
 
 
 def _refuse(name: str, why: str) -> click.UsageError:
-    return click.UsageError(f"-a {_shown(name)}{why}")
-
-
-def _shown(name: str) -> str:
-    return one_line(name, _NAME_LENGTH) or "''"
+    return click.UsageError(f"-a {one_line(name, _NAME_LENGTH) or repr('')}{why}")
 
 
 def _read_stdin(room: int) -> bytes:
@@ -97,17 +93,15 @@ def _suggest_files(path: Path) -> str:
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
-        return f"; directory not found: {_shown(str(path.parent))}"
+        return f"; directory not found: {one_line(str(path.parent), _NAME_LENGTH)}"
     near = [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=2)]
-    return f"; did you mean {' or '.join(map(_shown, near))}?" if near else ""
+    return f"; did you mean {one_line(' or '.join(near), 2 * _NAME_LENGTH)}?" if near else ""
 
 
 def _file_part(data: bytes, name: str) -> Content:
     kind = _media_type(data, name)
-    if kind.startswith("image/"):
-        return Image.from_bytes(data, kind)
-    if kind.startswith("audio/"):
-        return Audio.from_bytes(data, kind)
+    if media := _media_class(kind):
+        return media.from_bytes(data, kind)
     text = files.plain_text(data) if kind != "application/pdf" else None
     if text is not None:
         return _text_part(text, name, len(data))
@@ -117,20 +111,24 @@ def _file_part(data: bytes, name: str) -> Content:
     return Document.from_bytes(data, kind, title=one_line(Path(name).name, _NAME_LENGTH))
 
 
+def _media_class(kind: str) -> type[Image | Audio] | None:
+    return Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
+
+
 def _media_type(data: bytes, name: str) -> str:
     """Return the type of the bytes; the name decides for containers and for unknown bytes that are not text."""
     detected, named = media_types.detect_type(data), media_types.type_from_name(name)
-    if detected == "application/zip" or (detected in ("video/mp4", "video/webm") and named.startswith("audio/")):
-        return named or detected
+    is_audio = detected in ("video/mp4", "video/webm") and named.startswith("audio/")
+    if named and (is_audio or detected == "application/zip"):
+        return named
     return detected or ("text/plain" if files.plain_text(data) is not None else named)
 
 
 def _text_part(text: str, name: str, size: int) -> Text:
     """Return a text in a fence that is longer than any in it."""
     if size > _MAX_TEXT_BYTES:
-        raise _refuse(
-            name, f" is too large: {size / 1e6:,.1f} MB of text; the limit is {_MAX_TEXT_BYTES / 1e6:,.0f} MB"
-        )
+        limit = f"{_MAX_TEXT_BYTES / 1e6:,.0f} MB"
+        raise _refuse(name, f" is too large: {size / 1e6:,.1f} MB of text; the limit is {limit}")
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     title = one_line(name, _NAME_LENGTH).replace('"', "'").replace("`", "'")
     return Text(f'File "{title}":\n{fence}\n{text}{"" if text.endswith(chr(10)) else chr(10)}{fence}')
@@ -146,10 +144,8 @@ def _url_part(url: str) -> Content:
     except ValueError as exc:
         raise _refuse(url, f": {exc}") from None
     kind = media_types.type_from_name(split.path.rpartition("/")[2])
-    if kind.startswith("image/"):
-        return Image.from_url(checked, mime=kind)
-    if kind.startswith("audio/"):
-        return Audio.from_url(checked, mime=kind)
+    if media := _media_class(kind):
+        return media.from_url(checked, mime=kind)
     if not kind or media_types.is_text(kind):
         raise _refuse(
             url, ": URL type unknown: it must end in .png, .pdf, ...; or download it: curl -sL URL | tenuto ... -a -"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,13 +35,11 @@ class Row(NamedTuple):
 
 def format_call(call: ToolCallView) -> str:
     """Return a call as one line, shortened."""
-    return one_line(f"{call.name} {' '.join(_short_arguments(call))}".rstrip(), _LINE_LENGTH)
-
-
-def _short_arguments(call: ToolCallView) -> Iterator[str]:
+    words = [call.name]
     for name, value in _arguments(call).items():
         short = one_line(_as_text(value), _ARGUMENT_LENGTH)
-        yield f'{name}="{short}"' if isinstance(value, str) else f"{name}={short}"
+        words.append(f'{name}="{short}"' if isinstance(value, str) else f"{name}={short}")
+    return one_line(" ".join(words), _LINE_LENGTH)
 
 
 def _arguments(call: ToolCallView) -> Mapping[str, object]:
@@ -94,7 +93,11 @@ def _rows(lines: Iterator[str] | Sequence[str]) -> list[Row]:
 
 def _view_change(name: str, path: str, arguments: Mapping[str, object], root: str) -> list[Row]:
     """Return the diff of a file, or the text of a new one."""
-    before = _read(root, path)
+    before: bytes | None = None
+    with suppress(FileNotFoundError):
+        directory, file = ConfinedDir(root).open_parent(path)
+        with directory:
+            before = directory.read(file, MAX_FILE)
     if name == "write_file":
         after = str(arguments["content"]).encode()
     else:
@@ -109,15 +112,6 @@ def _view_change(name: str, path: str, arguments: Mapping[str, object], root: st
     head = Row("bold", f"{verb} {shown} ({len(before):,} -> {len(after):,} bytes)")
     diff = list(difflib.unified_diff(old, new, lineterm="", n=3))[2:]
     return [head, *(Row(_DIFF_STYLES.get(line[:1], ""), line) for line in diff)]
-
-
-def _read(root: str, path: str) -> bytes | None:
-    try:
-        directory, name = ConfinedDir(root).open_parent(path)
-        with directory:
-            return directory.read(name, MAX_FILE)
-    except FileNotFoundError:
-        return None
 
 
 def shorten_rows(rows: Sequence[Row], columns: int, most: int = MAX_ROWS, key: str = "") -> list[Row]:

@@ -7,33 +7,23 @@ import dataclasses
 import secrets
 import signal
 import sys
-from collections.abc import Coroutine, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager, redirect_stdout
-from typing import Any
+from collections.abc import Coroutine, Iterable
+from contextlib import AsyncExitStack, redirect_stdout
+from typing import Any, TypeVar
 
 import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.events import ModelChanged
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
-from tenuto.cli.session.events import answer_text
 from tenuto.cli.session.losses import summarize_losses
-from tenuto.cli.session.models import default_model
-from tenuto.cli.session.open import open_session
+from tenuto.cli.session.open import OpenSession, open_session
 from tenuto.cli.session.result import RunResult, report_result
-from tenuto.cli.session.run import Event, RunEvents, SignalStop, run_turn
-from tenuto.cli.session.slash_commands import (
-    LEAVE_WORDS,
-    SlashCommandError,
-    SlashInput,
-    complete_input,
-    parse_input,
-    run_slash_command,
-)
+from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
+from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, complete_input, parse_input, run_slash_command
 from tenuto.cli.store import format_status, short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.input import History, Message, NotUtf8, PlainReader, PromptInterrupted, Reader
@@ -42,8 +32,8 @@ from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage, user
 from tenuto.errors import TenutoError
-from tenuto.store.memory import forget_memory
 
+T = TypeVar("T")
 _LINE_LENGTH = 160
 _ANSWER_LINES = 8
 """The lines of an earlier answer that are shown."""
@@ -54,13 +44,10 @@ def run_chat(options: RunOptions) -> int:
     """Run a chat; return the exit code."""
     display = Display(detect_terminal(options.color, quiet=options.quiet))
     history = None if options.ephemeral else History(settings.home() / "history")
-    if not options.session:
-        choice = default_model(options.model)
-        options = dataclasses.replace(options, model=choice.model, no_key=bool(choice.note))
-        if choice.note:
-            display.info(choice.note, "yellow")
-    with _in_memory_store(options) as options:
-        return asyncio.run(Chat(options, _open_reader(history, display), display, history).execute())
+    if options.ephemeral:  # in memory, but under a name: the session can be opened again with other tools
+        place = f"memory://chat-{secrets.token_hex(8)}"
+        options = dataclasses.replace(options, ephemeral=False, store=place, explicit=options.explicit | {"store"})
+    return asyncio.run(Chat(options, _open_reader(history, display), display, history).execute())
 
 
 def _open_reader(history: History | None, display: Display) -> Reader:
@@ -71,20 +58,6 @@ def _open_reader(history: History | None, display: Display) -> Reader:
     from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
 
     return PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
-
-
-@contextmanager
-def _in_memory_store(options: RunOptions) -> Iterator[RunOptions]:
-    """Use an in-memory store for an ephemeral chat, so that the session survives being reopened."""
-    if not options.ephemeral:
-        yield options
-        return
-    name = f"chat-{secrets.token_hex(8)}"
-    try:
-        explicit = options.explicit | {"store"}
-        yield dataclasses.replace(options, ephemeral=False, store=f"memory://{name}", explicit=explicit)
-    finally:
-        forget_memory(name)
 
 
 class Chat:
@@ -113,46 +86,49 @@ class Chat:
 
     async def execute(self) -> int:
         try:
-            await self._run(self.open(self.options))
-            if self._stop.signal:
+            opened = await self._run(self.open(self.options))
+            if opened is None or self._stop.signal:
                 return 128 + self._stop.signal
+            if opened.no_key:
+                self.display.info(opened.no_key, "yellow")
             await self._start()
             await self._read_loop()
         finally:
             await self._run(self._stack.aclose())
-        self._print_hint()
+        result = RunResult(self.session, self.options)
+        if result.is_saved and (self._code or not self.options.quiet):
+            command = result.resume_command.replace("tenuto resume", "tenuto chat", 1)
+            self.display.message(f"resume with: {command}", "dim")
         if self._leave_signal:
             return 128 + self._leave_signal
         return 0 if self._reader.is_interactive else self._code
 
-    async def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work that a signal may stop. Only Ctrl-C on a terminal does not end the chat."""
-        await self._stop.run(work)
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Run work that a signal may stop; None if one did. Only Ctrl-C on a terminal does not end the chat."""
+        result = await self._stop.run(work)
         if self._stop.signal and not (self._stop.signal == signal.SIGINT and self._reader.is_interactive):
             self._leave_signal = self._stop.signal
+        return result
 
     def _notify(self, number: int) -> None:
         if number == signal.SIGINT and self._reader.is_interactive and self._stop.session is not None:
-            self.display.info("stopping (Ctrl-C again to quit now)", "yellow")
+            self.display.info(STOPPING, "yellow")
 
     # --- the session ---
 
-    async def open(self, options: RunOptions) -> None:
+    async def open(self, options: RunOptions) -> OpenSession:
         """Open the session that is named, or start one."""
         self._approver = self._approver or create_approver(options.approve, self.display)  # it keeps a terminal open
-        events: list[Event] = []
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
-            opened = await self._stack.enter_async_context(
-                open_session(options, self._approver, tell=events.append, asks=False)
-            )
+            opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
         self.agent, self.session = opened.agent, opened.session
         self.options = self._resume_options(options)
         if opened.note:
             self.display.message(opened.note, "yellow")
-        for event in events:
-            if isinstance(event, ModelChanged):
-                self.display.info(f"switched to {one_line(event.model, 80)}")
-                self.report_losses(event.losses)
+        if opened.switch is not None:
+            self.display.info(f"switched to {one_line(opened.switch.model, 80)}")
+            self.report_losses(opened.switch.losses)
+        return opened
 
     async def switch_to(self, session: AsyncSession) -> None:
         """Continue in another session, and close this one."""
@@ -212,36 +188,32 @@ class Chat:
         display.info(f"session {short_id(session.id)}, {plural(count, 'message')}", "dim")
         if message is not None:
             display.info(f"you> {one_line(str(message), _LINE_LENGTH)}", "dim")
-        if session.status == "completed":
-            lines = answer_text(session.last).strip().splitlines()
-            if len(lines) > _ANSWER_LINES:
-                lines[_ANSWER_LINES:] = [f"({plural(len(lines) - _ANSWER_LINES, 'more line')}: /show prints them)"]
-            if lines:
-                display.info("\n".join(lines), "dim")
+        lines = session.text.strip().splitlines() if session.status == "completed" else []
+        if (more := len(lines) - _ANSWER_LINES) > 0:
+            lines[_ANSWER_LINES:] = [f"({plural(more, 'more line')}: /show prints them)"]
+        if lines:
+            display.info("\n".join(lines), "dim")
 
     async def _read_loop(self) -> None:
         while not self.is_over and not self._leave_signal:
             offered, self.offered = self.offered, ""
             if offered and not self._reader.can_edit:
                 self.display.info(f"not sent: {one_line(offered, _LINE_LENGTH)}", "dim")
-            received: list[Message] = []
             try:
-                await self._run(self._read(offered, received))
+                typed = await self._run(self._reader.read(offered))
             except EOFError:
                 return
             except PromptInterrupted as exc:
                 self._clear(is_empty=exc.empty)
             except NotUtf8:
                 self._refuse("not sent: invalid UTF-8")
-            if received:
-                await self._handle(received[0])
-            elif self._stop.signal:
+            else:
+                if typed is not None:
+                    await self._handle(typed)
+                    continue
                 self.display.message("")  # end the line of the prompt
                 if not self._leave_signal:
                     self._clear(is_empty=True)
-
-    async def _read(self, offered: str, received: list[Message]) -> None:
-        received.append(await self._reader.read(offered))
 
     def _clear(self, *, is_empty: bool) -> None:
         """Ctrl-C at the prompt clears the line; the second time, if it is empty, it leaves."""
@@ -289,8 +261,6 @@ class Chat:
     async def _run_slash_command(self, slash: SlashInput) -> None:
         try:
             await run_slash_command(slash, self)
-        except SlashCommandError as exc:
-            self._refuse(str(exc))
         except click.ClickException as exc:
             self._refuse(exc.format_message())
         except (TenutoError, OSError) as exc:
@@ -306,10 +276,8 @@ class Chat:
         display, session = self.display, self.session
         result = RunResult(session, self.options)
         events = RunEvents(display, result)
-        name = "" if self.options.session else self.options.name or ""
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
-            turn = run_turn(result, message, events.handle, self._stop, display, self.agent, self._approver, name)
-            await self._run(turn)
+            await self._run(run_turn(events, message, self._stop, self._approver))
         self.options = self._resume_options(self.options)
         self._code = await report_result(result, display, is_chat=True) or self._code
         if not self._reader.is_interactive:
@@ -318,9 +286,3 @@ class Chat:
             display.info(f"turn interrupted: {_HOW_TO_CONTINUE}", "dim")
         if display.terminal.is_err_live:
             display.info("")
-
-    def _print_hint(self) -> None:
-        result = RunResult(self.session, self.options)
-        if result.is_saved and (self._code or not result.options.quiet):
-            command = result.resume_command.replace("tenuto resume", "tenuto chat", 1)
-            self.display.message(f"resume with: {command}", "dim")

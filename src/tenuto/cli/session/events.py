@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from decimal import Decimal
 
-from tenuto.agent.events import (
-    AgentEvent,
-    ModelChanged,
-    RefusedBlockDropped,
-    Retrying,
-    RunStopped,
-    SubAgentEvent,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnStarted,
-)
+from tenuto.agent import events as agent
+from tenuto.cli.errors import plural
 from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.text import escape_control, one_line, truncate
-from tenuto.core.blocks import (
-    Audio,
-    Block,
-    CodeExecution,
-    Document,
-    Image,
-    Reasoning,
-    Refusal,
-    ServerToolUse,
-    Text,
-    ToolUse,
-)
-from tenuto.core.events import (
-    ContentDelta,
-    ContentDone,
-    ContentStart,
-    MessageDone,
-    MessageStart,
-    StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    UsageUpdate,
-)
-from tenuto.core.messages import AssistantMessage, Content, ToolResult, Usage
+from tenuto.core import blocks, events
+from tenuto.core.messages import Content, ToolResult, Usage
 from tenuto.core.response import ChatResponse
 
 _ARGUMENT_LENGTH = 60
@@ -64,63 +31,72 @@ class EventPrinter:
         self._used = Usage()
         """The usage of earlier replies."""
 
-    def handle(self, event: StreamEvent | AgentEvent) -> None:
+    def handle(self, event: events.StreamEvent | agent.AgentEvent) -> None:
         display = self._display
         match event:
-            case ContentDelta(delta=TextDelta() as delta) if not event.choice_index:
+            case events.ContentDelta(delta=events.TextDelta() as delta) if not event.choice_index:
                 display.answer(delta.text)
-            case ContentDelta(delta=ThinkingDelta() as delta) if not event.choice_index and self._thinking:
+            case events.ContentDelta(delta=events.ThinkingDelta() as delta) if (
+                not event.choice_index and self._thinking
+            ):
                 display.thinking(delta.thinking)
-            case ContentStart():
-                if activity := _activity(event.part):
-                    display.status(f"{self._model} is {activity}")
-            case ContentDone():
+            case events.ContentStart(part=blocks.Reasoning()):
+                display.status(f"{self._model} is thinking")
+            case events.ContentStart(part=blocks.Text()):
+                display.status(f"{self._model} is answering")
+            case events.ContentStart(part=blocks.ToolUse() as part):
+                display.status(f"{self._model} is calling {part.name}")
+            case events.ContentDone():
                 self._part_done(event.part)
-            case MessageStart():
+            case events.MessageStart():
                 self._discard_reply("the provider started over")
-            case UsageUpdate():
+            case events.UsageUpdate():
                 self._count_tokens(event.usage)
-            case ToolStarted() | ToolProgress() | ToolFinished():
+            case agent.ToolStarted() | agent.ToolProgress() | agent.ToolFinished():
                 self._tool(event)
-            case TurnStarted():
+            case agent.TurnStarted():
                 display.begin_reply()
                 self._running.clear()
                 display.status(f"asking {self._model}")
-            case Retrying():
-                reason = _words(event.error)
+            case agent.Retrying():
+                reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", event.error).lower()  # `RateLimited` -> `rate limited`
                 self._discard_reply(reason)
                 message = one_line(event.message, _LINE_LENGTH)
                 display.info(f"! {reason}: {message}; retrying in {event.delay:.1f} s", "yellow")
-            case ModelChanged():
+            case agent.ModelChanged():
                 self._model = event.model
                 losses = f"\n{summarize_losses(event.losses)}" if event.losses else ""
                 display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{losses}", "yellow")
-            case RefusedBlockDropped():
+            case agent.RefusedBlockDropped():
                 display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
-            case SubAgentEvent():
-                self._sub_agent_event(event)
-            case MessageDone():
+            case agent.SubAgentEvent():
+                inner = event.event
+                while isinstance(inner, agent.SubAgentEvent):
+                    inner = inner.event
+                if line := _format_tool_event(inner):
+                    display.info(f"    {event.call.name}: {line}", "dim")
+            case events.MessageDone():
                 self._reply_done(event.response)
-            case RunStopped():
+            case agent.RunStopped():
                 display.status("")
                 display.end_line()
 
-    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
+    def _tool(self, event: agent.ToolStarted | agent.ToolProgress | agent.ToolFinished) -> None:
         """Print a call when it starts, and the first lines of its result."""
         line = _format_tool_event(event, _RESULT_LINES if self._display.terminal.is_err_live else 1)
-        if isinstance(event, ToolStarted):
+        if isinstance(event, agent.ToolStarted):
             self._running[event.ordinal] = event.call.name
             name, space, rest = line.removeprefix("> ").partition(" ")
             self._display.info(f"{space}{rest}", lead=f"> {name}")
         else:
             self._display.info(line, "red" if line.startswith("!") else "dim")
-        if isinstance(event, ToolFinished):
+        if isinstance(event, agent.ToolFinished):
             self._running.pop(event.ordinal, None)
         self._display.status(f"running {', '.join(self._running.values())}" if self._running else "")
 
-    def _part_done(self, part: Block) -> None:
+    def _part_done(self, part: blocks.Block) -> None:
         """Print parts without text, such as provider tools, as one line."""
-        if isinstance(part, Reasoning):
+        if isinstance(part, blocks.Reasoning):
             if self._thinking and part.text:
                 self._display.end_line()
             self._display.status(f"asking {self._model}")
@@ -135,9 +111,8 @@ class EventPrinter:
         if response.usage is not None:
             self._count_tokens(response.usage)
             self._used += response.usage
-        message = response.choices[0].message if response.choices else None
-        text = answer_text(message).strip()
-        if text and message is not None and message.has_tool_calls() and not self._display.terminal.is_out_terminal:
+        text = response.text.strip()
+        if text and response.message.has_tool_calls() and not self._display.terminal.is_out_terminal:
             self._display.info(text)
 
     def _count_tokens(self, usage: Usage) -> None:
@@ -149,35 +124,14 @@ class EventPrinter:
         if self._display.discard_reply():
             self._display.info(f"! reply interrupted ({why}); ignore the text above", "yellow")
 
-    def _sub_agent_event(self, event: SubAgentEvent) -> None:
-        inner = event.event
-        while isinstance(inner, SubAgentEvent):
-            inner = inner.event
-        if line := _format_tool_event(inner):
-            self._display.info(f"    {event.call.name}: {line}", "dim")
-
-
-def _words(name: str) -> str:
-    """Return the name of an error class as words: `rate limited`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
-
-
-def _activity(part: Block) -> str:
-    """Return the status while a part streams."""
-    if isinstance(part, Reasoning):
-        return "thinking"
-    if isinstance(part, Text):
-        return "answering"
-    return f"calling {part.name}" if isinstance(part, ToolUse) else ""
-
 
 def _format_tool_event(event: object, lines: int = 1) -> str:
-    if isinstance(event, ToolStarted):
+    if isinstance(event, agent.ToolStarted):
         again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
         return f"> {format_call(event.call)}{again}"
-    if isinstance(event, ToolProgress):
+    if isinstance(event, agent.ToolProgress):
         return f". {event.call.name}: {one_line(event.text, _LINE_LENGTH)}"
-    if isinstance(event, ToolFinished):
+    if isinstance(event, agent.ToolFinished):
         return format_result(event.call.name, event.result, event.outcome, lines)
     return ""
 
@@ -185,20 +139,16 @@ def _format_tool_event(event: object, lines: int = 1) -> str:
 def format_result(name: str, result: ToolResult, outcome: str = "done", most: int = 1) -> str:
     """Return a result in up to `most` lines, with the number of omitted lines."""
     text = content_text(result.content).strip()
-    lines = text.split("\n", most)
-    count = text.count("\n") + 1 if text else 0
-    first = truncate(escape_control(lines[0][:_LINE_LENGTH]).expandtabs(), _LINE_LENGTH - len(name) - 20)
-    mark = "!" if result.is_error else "<"
+    count = text.count("\n") + 1
+    lines = [escape_control(line[:_LINE_LENGTH]).expandtabs() for line in text.split("\n", most)[:most]]
+    first = truncate(lines[0], _LINE_LENGTH - len(name) - 20) or "(empty)"
     how = "" if outcome in ("done", "failed") else f" [{outcome}]"
-    head = f"{mark} {one_line(name, _ARGUMENT_LENGTH)}{how}: {first or '(empty)'}"
+    head = f"{'!' if result.is_error else '<'} {one_line(name, _ARGUMENT_LENGTH)}{how}: {first}"
     if most == 1:
         return f"{head} ({count} lines)" if count > 1 else head
-    more = [
-        f"    {truncate(escape_control(line[:_LINE_LENGTH]).expandtabs(), _LINE_LENGTH)}".rstrip()
-        for line in lines[1:most]
-    ]
+    more = [f"    {truncate(line, _LINE_LENGTH)}".rstrip() for line in lines[1:]]
     if count > most:
-        more.append(f"    ({count - most} more {'line' if count - most == 1 else 'lines'})")
+        more.append(f"    ({plural(count - most, 'more line')})")
     return "\n".join([head, *more])
 
 
@@ -206,45 +156,33 @@ def content_text(content: str | tuple[Content, ...]) -> str:
     """Return the text of a message or result; media is named."""
     if isinstance(content, str):
         return content
-    return "\n".join(part.text if isinstance(part, Text) else format_part(part) or "" for part in content)
+    return "\n".join(part.text if isinstance(part, blocks.Text) else format_part(part) or "" for part in content)
 
 
-def format_part(part: Block) -> str | None:
+def format_part(part: blocks.Block) -> str | None:
     """Return a part without text as one line; None for other parts."""
-    if isinstance(part, Image | Audio | Document):
+    if isinstance(part, blocks.Image | blocks.Audio | blocks.Document):
         return f"[{type(part).__name__.lower()}]"
-    if isinstance(part, ServerToolUse):
+    if isinstance(part, blocks.ServerToolUse):
         return f"> {one_line(f'{part.name} {part.args}', _LINE_LENGTH)} (run by the provider)"
-    if isinstance(part, CodeExecution):
+    if isinstance(part, blocks.CodeExecution):
         return f"> code {one_line(part.code, _LINE_LENGTH)} (run by the provider)"
     return None
-
-
-def answer_text(message: AssistantMessage | None) -> str:
-    """Return the text or refusal of a message."""
-    if message is None:
-        return ""
-    return "".join(block.text for block in message.blocks if isinstance(block, Text | Refusal))
 
 
 def format_usage(usage: Usage | None, cost: Decimal | float | None, seconds: float | None, model: str) -> str:
     """Return model, tokens, cost in USD and time as one line, without unknown values."""
     parts = [one_line(model, _ARGUMENT_LENGTH)]
-    if usage is not None:
-        parts += _format_tokens(usage)
+    if usage is not None and usage.prompt_tokens is not None:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        parts.append(f"{usage.prompt_tokens:,} in{cached}")
+    if usage is not None and usage.completion_tokens is not None:
+        parts.append(f"{usage.completion_tokens:,} out")
     if cost is not None:
         parts.append(_format_money(cost))
     if seconds is not None:
         parts.append(f"{seconds:.1f} s")
     return "  ".join(filter(None, parts))
-
-
-def _format_tokens(usage: Usage) -> Iterator[str]:
-    if usage.prompt_tokens is not None:
-        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
-        yield f"{usage.prompt_tokens:,} in{cached}"
-    if usage.completion_tokens is not None:
-        yield f"{usage.completion_tokens:,} out"
 
 
 def _format_money(cost: Decimal | float) -> str:

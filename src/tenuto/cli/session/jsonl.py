@@ -13,8 +13,7 @@ import msgspec
 from tenuto.agent.events import AgentEvent, RequestReady, SubAgentEvent
 from tenuto.cli.terminal.display import Display
 from tenuto.core import jsonio
-from tenuto.core.blocks import Reasoning
-from tenuto.core.events import ContentDelta, ContentDone, ContentStart, MessageDone, StreamEvent, ThinkingDelta
+from tenuto.core.events import ContentDelta, StreamEvent, ThinkingDelta
 
 
 class JsonlWriter:
@@ -41,40 +40,25 @@ class JsonlWriter:
 
 def event_fields(event: StreamEvent | AgentEvent, *, thinking: bool = True) -> dict[str, Any] | None:
     """Return type and fields of an event; None for a piece of thinking that is hidden."""
-    if not thinking:
-        if isinstance(event, ContentDelta) and isinstance(event.delta, ThinkingDelta):
-            return None
-        event = _hide_thinking(event)
+    if not thinking and isinstance(event, ContentDelta) and isinstance(event.delta, ThinkingDelta):
+        return None
     fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "session_id"}
     if isinstance(event, RequestReady):  # the body is as long as the session
         target = f"{event.target.provider.name}/{event.target.model}"
         fields = {"target": target, "bytes": len(event.wire.body), "losses": event.wire.losses}
     elif isinstance(event, SubAgentEvent):
-        inner = event_fields(event.event, thinking=thinking)
-        if inner is None:
+        if (inner := event_fields(event.event, thinking=thinking)) is None:
             return None
         fields = {"call": event.call, "sub_session": event.session, "event": inner}
-    return {"type": event.__struct_config__.tag, **fields}
+    line = {"type": event.__struct_config__.tag, **fields}
+    return line if thinking else _hide_thinking(msgspec.to_builtins(line, builtin_types=(msgspec.Raw,)))
 
 
-def _hide_thinking(event: StreamEvent | AgentEvent) -> StreamEvent | AgentEvent:
-    """Return the event without the text of reasoning (`extra` may repeat it); tokens stay."""
-    replace = msgspec.structs.replace
-    if isinstance(event, ContentStart | ContentDone) and isinstance(event.part, Reasoning):
-        return replace(event, part=replace(event.part, text="", extra=""))
-    if isinstance(event, MessageDone):
-        choices = tuple(
-            replace(
-                choice,
-                message=replace(
-                    choice.message,
-                    blocks=tuple(
-                        replace(block, text="", extra="") if isinstance(block, Reasoning) else block
-                        for block in choice.message.blocks
-                    ),
-                ),
-            )
-            for choice in event.response.choices
-        )
-        return replace(event, response=replace(event.response, choices=choices))
-    return event
+def _hide_thinking(value: Any) -> Any:
+    """Return a JSON value without the text of reasoning blocks (`extra` may repeat it); their tokens stay."""
+    if isinstance(value, list | tuple):
+        return [*map(_hide_thinking, value)]
+    if not isinstance(value, dict):
+        return value
+    hidden = ("text", "extra") if value.get("block_type") == "reasoning" else ()
+    return {name: _hide_thinking(item) for name, item in value.items() if name not in hidden}

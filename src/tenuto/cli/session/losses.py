@@ -9,8 +9,6 @@ from tenuto.core.journal import Entry, HandedOver, LossRecorded, ReplyReceived
 from tenuto.core.loss import Loss
 from tenuto.wire.translate import LOSS_EFFECTS
 
-_ORDER = ("dropped", "stripped", "translated")
-
 
 def recorded_losses(entries: Iterable[Entry]) -> Iterator[Loss]:
     """Yield all losses of a journal in their order."""
@@ -29,26 +27,24 @@ def format_loss(loss: Loss) -> str:
 def summarize_losses(losses: Iterable[Loss]) -> str:
     """Return one line with the number of blocks that are affected, each counted once; empty without losses."""
     known = list(losses)
-    effects: dict[tuple[int | None, int | None, str], list[Loss]] = {}
+    kinds: dict[tuple[int, int | None], set[str]] = {}
     for loss in known:
-        place = loss.location
-        effects.setdefault((place.message, place.block, place.path if place.message is None else ""), []).append(loss)
-    groups: dict[str, list[list[Loss]]] = {}
-    for (message, _, _), found in effects.items():
-        kinds = {LOSS_EFFECTS.get(loss.kind, "translated") for loss in found}
-        effect = next(name for name in _ORDER if name in kinds) if message is not None else "parameters"
-        groups.setdefault(effect, []).append(found)
+        if loss.location.message is not None:
+            kinds.setdefault((loss.location.message, loss.location.block), set()).add(loss.kind)
+    blocks: dict[str, list[set[str]]] = {"dropped": [], "stripped": [], "translated": []}
+    for found in kinds.values():
+        effects = {LOSS_EFFECTS.get(kind, "translated") for kind in found}
+        blocks[next(effect for effect in blocks if effect in effects)].append(found)
     unsent = []
-    if dropped := groups.get("dropped"):
-        is_reasoning = all(any(loss.kind == "foreign-reasoning" for loss in found) for found in dropped)
+    if dropped := blocks["dropped"]:
+        is_reasoning = all("foreign-reasoning" in found for found in dropped)
         unsent.append(plural(len(dropped), "reasoning block" if is_reasoning else "block"))
-    if stripped := groups.get("stripped"):
+    if stripped := blocks["stripped"]:
         unsent.append(f"the signature or ID of {plural(len(stripped), 'block')}")
     parts = [f"not sent: {', '.join(unsent)}"] if unsent else []
-    if translated := groups.get("translated"):
+    if translated := blocks["translated"]:
         parts.append(f"in another form: {plural(len(translated), 'block')}")
-    if parameters := groups.get("parameters"):
-        parts.append("; ".join(f"{loss.location}: {loss.detail}" for found in parameters for loss in found))
+    parts += [f"{loss.location}: {loss.detail}" for loss in known if loss.location.message is None]
     if any("returns to its issuer" in loss.remedy for loss in known):
         parts.append("restored if you switch back")
     return "; ".join(parts)

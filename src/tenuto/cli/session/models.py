@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple, get_args
 
@@ -47,10 +47,8 @@ def default_model(given_model: str | None) -> ModelChoice:
         if key_source(row.name):
             return ModelChoice(f"{row.name}/{row.default_model}")
     *first, last = [row.key_env[0] for row in rows[:_NAMED_VARIABLES]]
-    return ModelChoice(
-        SIMULATOR_MODEL,
-        f"no API key: using the simulator. Set {', '.join(first)} or {last}, or pass -m",
-    )
+    note = f"no API key: using the simulator. Set {', '.join(first)} or {last}, or pass -m"
+    return ModelChoice(SIMULATOR_MODEL, note)
 
 
 def split_effort(model: str) -> tuple[str, str | None]:
@@ -105,9 +103,6 @@ class ListedModel(NamedTuple):
         """The name that `-m` takes."""
         return f"{self.provider}/{self.model}"
 
-    def is_served(self, on: date) -> bool:
-        return not self.retires or on.isoformat() < self.retires
-
 
 @cache
 def list_models() -> tuple[ListedModel, ...]:
@@ -117,64 +112,59 @@ def list_models() -> tuple[ListedModel, ...]:
         if name != row.name:  # an alias
             continue
         ids = list(row.plays) or [id for model in model_rows(name) for id in model.ids]
-        if row.default_model:  # its spelling is the vendor's own
-            first = row.default_model
-            ids = [first if id.lower() == first.lower() else id for id in ids]
-            ids += [first] if first not in ids else []
-        ends = [row.retired] if row.retired else []
-        for model in ids:
-            days = [*ends, catalog.model_traits(name, model).retires]
-            found.append(ListedModel(name, model, min(filter(None, days), default="")))
+        if default := row.default_model:  # its spelling is the vendor's own
+            ids = [default if id.lower() == default.lower() else id for id in ids]
+            ids += [] if default in ids else [default]
+        for id in ids:
+            days = filter(None, (row.retired, catalog.model_traits(name, id).retires))
+            found.append(ListedModel(name, id, min(days, default="")))
     return tuple(found)
 
 
 def model_ids(*, ended: bool = False) -> list[str]:
     """Return the names that `-m` takes, with `ended` also of retired models."""
-    today = datetime.now(UTC).date()
-    return [model.id for model in list_models() if ended or model.is_served(today)]
+    today = datetime.now(UTC).date().isoformat()
+    return [model.id for model in list_models() if ended or not model.retires or today < model.retires]
 
 
 def suggest_models(name: str, n: int = 3) -> list[str]:
     """Return up to `n` models to use instead of one: of a known model the newest of its family, else similar names."""
     full = qualify_model(name)
-    usable = [known.id for known in _usable_models(datetime.now(UTC).date()) if known.id != full]
-    found = _rank_relatives(full, usable) if _has_own_row(full) else _find_similar(name, usable, n)
-    return found[:n]
+    ids = [id for id in _usable_ids() if id != full]
+    provider, _, model = full.partition("/")
+    # a simulator has a row for any word
+    is_known = is_known_provider(provider) and not row_of(provider).plays
+    if is_known and catalog.model_traits(row_of(provider).name, model).confidence in ("high", "medium"):
+        return _find_relatives(row_of(provider).name, model, ids)[:n]
+    return _find_similar(name, ids, n)[:n]
 
 
 @cache
-def _usable_models(on: date) -> tuple[ListedModel, ...]:
+def _usable_ids() -> tuple[str, ...]:
     """Return the models that suit an agent with tools."""
-    return tuple(known for known in list_models() if known.is_served(on) and _is_usable(resolve(known.id)))
+    targets = {id: resolve(id) for id in model_ids()}
+    return tuple(
+        id
+        for id, target in targets.items()
+        if target.traits.served
+        and target.traits.tools
+        and "audio" not in target.traits.output_modalities
+        and not refusal(target)
+    )
 
 
-def _is_usable(target: Target) -> bool:
-    traits = target.traits
-    return traits.served and traits.tools and "audio" not in traits.output_modalities and not refusal(target)
-
-
-def _has_own_row(id: str) -> bool:
-    """Return whether a row describes this very model."""
-    provider, _, model = id.partition("/")
-    if not is_known_provider(provider) or row_of(provider).plays:  # a simulator has a row for any word
-        return False
-    return catalog.model_traits(row_of(provider).name, model).confidence in ("high", "medium")
-
-
-def _rank_relatives(id: str, ids: list[str]) -> list[str]:
+def _find_relatives(provider: str, model: str, ids: list[str]) -> list[str]:
     """Sort ids by provider, common words and version. Other providers need the first word of the name."""
-    provider, _, model = id.partition("/")
-    home, words = row_of(provider).name, _family_words(model)
+    words = _family_words(model)
 
     def rank(other: str) -> tuple[bool, int, int, int, int]:
         name, _, rest = other.partition("/")
-        major, minor = _version(rest)
+        # 5 and 4 of `gpt-5.4-mini`, without dates and sizes
+        major, minor, *_ = *map(int, re.findall(r"(?<!\d)\d{1,2}(?![\db])", rest)), 0, 0
         theirs = _family_words(rest)
-        return name != home, -len(set(words) & set(theirs)), -major, -minor, len(theirs)
+        return name != provider, -len({*words} & {*theirs}), -major, -minor, len(theirs)
 
-    return sorted(
-        (other for other in ids if not rank(other)[0] or set(words[:1]) & set(_family_words(other))), key=rank
-    )
+    return sorted((id for id in ids if not rank(id)[0] or {*words[:1]} & {*_family_words(id)}), key=rank)
 
 
 def _family_words(model: str) -> list[str]:
@@ -182,30 +172,17 @@ def _family_words(model: str) -> list[str]:
     return [word for word in re.findall(r"[a-z]{2,}", model.lower()) if word not in _RELEASES]
 
 
-def _version(model: str) -> tuple[int, int]:
-    """Return 5 and 4 of `gpt-5.4-mini`, without dates and sizes."""
-    major, minor, *_ = *(int(part) for part in re.findall(r"(?<!\d)\d{1,2}(?![\db])", model)), 0, 0
-    return major, minor
-
-
 def _find_similar(name: str, ids: list[str], n: int) -> list[str]:
     """Return the ids that look like a name, the most similar first."""
-    bare: dict[str, list[str]] = {}
-    for id in ids:
-        bare.setdefault(id.partition("/")[2].lower(), []).append(id)
-    full = {id.lower(): [id] for id in ids}
     wanted = name.lower().strip("/")
     tail = wanted.partition("/")[2] or wanted
-    found = [*bare.get(tail, ()), *(id for id in ids if len(tail) >= _SHORTEST_WORD and tail in id.lower())]
-    for word, names in ((wanted, full), (tail, bare), (tail, _ids_by_word(ids))):
-        found += (id for near in difflib.get_close_matches(word, names, n, _CUTOFF) for id in names[near])
-    return list(dict.fromkeys(found))
-
-
-def _ids_by_word(ids: list[str]) -> dict[str, list[str]]:
-    """Return the ids by the words in them."""
-    parts: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
     for id in ids:
-        for part in re.split(r"[-/]", id.lower()):
-            parts.setdefault(part, []).append(id)
-    return {part: with_it for part, with_it in parts.items() if len(part) >= _SHORTEST_WORD}
+        provider, _, model = id.lower().partition("/")
+        for key in (f"{provider}/{model}", model, provider, *re.split("[-/]", model)):
+            keys.setdefault(key, []).append(id)
+    found = [*keys.get(tail, ()), *(id for id in ids if len(tail) >= _SHORTEST_WORD and tail in id.lower())]
+    known = [key for key in keys if len(key) >= _SHORTEST_WORD]
+    for word in dict.fromkeys((wanted, tail)):
+        found += (id for near in difflib.get_close_matches(word, known, n, _CUTOFF) for id in keys[near])
+    return list(dict.fromkeys(found))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.call_policy import CallPolicy
-from tenuto.agent.events import AgentEvent
+from tenuto.agent.events import ModelChanged
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.config import configured_providers
@@ -27,19 +26,21 @@ from tenuto.cli.session.call_view import display_path
 from tenuto.cli.session.models import check_handover_target, default_model, resolve_model, split_effort
 from tenuto.cli.session.prompt_input import read_system_prompt
 from tenuto.cli.session.tools import check_patterns, load_tools, restore_tools
-from tenuto.cli.store import check_session_name, find_session, is_missing_file
-from tenuto.client.routing import Router
+from tenuto.cli.store import (
+    check_session_name,
+    find_session,
+    is_missing_file,
+    open_existing_store,
+    open_or_create_store,
+)
+from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
-from tenuto.core.events import StreamEvent
-from tenuto.core.journal import Configured, Entry
+from tenuto.core.journal import Configured
 from tenuto.core.next_request import config_after
 from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound, StoreError
-from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
 from tenuto.tools.toolbox import AnyTool
-
-Listener = Callable[[StreamEvent | AgentEvent], object]
 
 
 class OpenSession(NamedTuple):
@@ -48,35 +49,32 @@ class OpenSession(NamedTuple):
     policy: CallPolicy
     note: str = ""
     """About the working directory, if it is not the current one."""
+    no_key: str = ""
+    """Why the simulator answers a new session."""
+    switch: ModelChanged | None = None
+    """The switch of a continued session to another model."""
 
 
 @asynccontextmanager
 async def open_session(
-    options: RunOptions, approve: Approver | None, *, tell: Listener | None = None, asks: bool = True
+    options: RunOptions, approve: Approver | None, *, asks: bool = True
 ) -> AsyncIterator[OpenSession]:
     """Open the session that `options` name, or begin one; close everything at the end.
 
-    A continued session is renamed and switched to `options.model` now; `tell` receives the events. A new session is named
-    by the caller after its first entry; here only check that the name is free. Nothing of a new session is written. Check
-    that there is an API key, unless a continued session has no pending work and no message will be sent (`asks`).
+    A continued session is renamed and switched to `options.model` now. A new session is named by the caller after its first
+    entry; here only check that the name is free. Nothing of a new session is written. Check that there is an API key,
+    unless a continued session has no pending work and no message will be sent (`asks`).
 
     Raise `click.UsageError` for options that cannot be used, `MissingKey`, `SessionNotFound`, and the errors of
     `AsyncAgent.resume`.
     """
-    place = None if options.ephemeral else options.store or settings.store()
-    try:
-        store = open_store(place)
-    except ValueError as exc:
-        raise click.UsageError(f"--store: {exc}") from None
-    async with store:
-        named = options.session
-        if named and (place is None or is_missing_file(place)):  # nothing is made where there is nothing to find
-            raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    place, named = "memory://" if options.ephemeral else options.store, options.session
+    async with open_existing_store(place, named) if named else open_or_create_store(place) as store:
         id = await find_session(store, named) if named else ""
         if name := options.name:
-            await check_name_is_free(name, None if place is None or is_missing_file(place) else store, id)
+            await check_name_is_free(name, None if is_missing_file(place) else store, id)
         opener = SessionOpener(options, store, approve)
-        async with opener.resume(id, tell, asks=asks) if id else opener.begin() as opened:
+        async with opener.resume(id, asks=asks) if id else opener.begin() as opened:
             if approve is not None:
                 approve.session = opened.session
             yield opened
@@ -107,27 +105,33 @@ class SessionOpener:
         self._keys = load_keys()
         self._providers = configured_providers()
         self._router = Router(self._keys, self._providers, None)
-        self._resolve = partial(resolve_model, find=self._router.target)
+        self._resolve = functools.partial(resolve_model, find=self._router.target)
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[OpenSession]:
         options = self._options
-        model, effort = split_effort(options.model or default_model(None).model)
+        name, no_key = default_model(options.model)
+        model, effort = split_effort(name)
         settings = _session_settings(options, effort, self._resolve(model))
         tools = load_tools(options.tool, options.root)
         policy = self._policy(tools, options.root)
         async with AsyncExitStack() as stack:
             provider = self._resolve(model).provider.name
-            if options.no_key and provider not in self._providers:
-                self._providers[provider] = {"base_url": await stack.enter_async_context(_first_simulator())}
+            if no_key and provider not in self._providers:
+                from tenuto.sim.default_reply import GREETING
+
+                simulator = LocalSimulator(greeting=GREETING)
+                stack.push_async_callback(simulator.close)
+                self._providers[provider] = {"base_url": await simulator.url()}
             agent = await stack.enter_async_context(self._agent(model, tools, policy, settings))
             await self.require_key(model, settings.get("extra_headers", {}))
-            yield OpenSession(agent, agent.session(), policy)
+            yield OpenSession(agent, agent.session(), policy, no_key=no_key)
 
     @asynccontextmanager
-    async def resume(self, id: str, tell: Listener | None, *, asks: bool) -> AsyncIterator[OpenSession]:
+    async def resume(self, id: str, *, asks: bool) -> AsyncIterator[OpenSession]:
         options = self._options
-        stored = _stored_config(await self._store.read(id))
+        payloads = [entry.payload for entry in await self._store.read(id)]
+        stored: Configured | None = functools.reduce(config_after, payloads, None)
         tools = restore_tools(stored, load_tools(options.tool, options.root), options.root)
         settings = {} if stored is None else {"allow_unverified": stored.allow_unverified, "name": stored.agent}
         model = stored.model if stored is not None else options.model or ""
@@ -135,7 +139,6 @@ class SessionOpener:
         other = check_handover_target(options.model, self._router.target) if options.model else ""
         directory, note = _working_directory(stored, options)
         policy = self._policy(tools, directory)
-        settings = {name: value for name, value in settings.items() if value}
         async with self._agent(model, tools, policy, settings) as agent:
             root = Path(directory) if "root" in options.explicit else None
             session = await agent.resume(id, takeover=options.takeover, root=root)
@@ -143,9 +146,10 @@ class SessionOpener:
                 await self.require_key(other or model)
             if name := options.name:
                 await self._store.rename(id, name)
-            if other and other != session.model:
-                await _switch_model(session, other, tell)
-            yield OpenSession(agent, session, policy, note)
+            switch, before = None, session.model
+            if other and other != before:
+                switch = ModelChanged(other, before, await session.handover(other))
+            yield OpenSession(agent, session, policy, note, switch=switch)
 
     def _policy(self, tools: Sequence[AnyTool], directory: str) -> CallPolicy:
         options = self._options
@@ -198,31 +202,15 @@ def _working_directory(stored: Configured | None, options: RunOptions) -> tuple[
     """
     roots = sorted(set(jsonio.parse(stored.roots).values())) if stored is not None and stored.roots else []
     here = os.path.realpath(Path(options.root).expanduser())
-    if not roots:
-        return here, ""
-    old = str(roots[0])
-    if "root" in options.explicit:
+    old = str(roots[0]) if roots else here
+    if "root" in options.explicit or not roots:
         return here, f"working directory: {display_path(old)} -> {display_path(here)}" if here != old else ""
     if not Path(old).is_dir():
         error = StoreError(f"the session's working directory does not exist: {display_path(old)}")
         error.add_note("pass --root DIR to use another one")
         raise error
-    is_here = old == os.path.realpath(".")
     note = f"working directory: {display_path(old)} (from the session; pass --root . to use this one)"
-    return old, "" if is_here else note
-
-
-@asynccontextmanager
-async def _first_simulator() -> AsyncIterator[str]:
-    """Start a simulator whose answer explains why it is used; yield its URL."""
-    from tenuto.client.routing import LocalSimulator
-    from tenuto.sim.default_reply import GREETING
-
-    simulator = LocalSimulator(greeting=GREETING)
-    try:
-        yield await simulator.url()
-    finally:
-        await simulator.close()
+    return old, "" if old == os.path.realpath(".") else note
 
 
 def _session_settings(options: RunOptions, effort: str | None, target: Target) -> dict[str, Any]:
@@ -230,9 +218,7 @@ def _session_settings(options: RunOptions, effort: str | None, target: Target) -
     if effort is not None and "effort" in options.explicit and effort != options.effort:
         raise click.UsageError(f"use either -m ...:{effort} or --effort {options.effort}")
     system = read_system_prompt(options.system)
-    parameters: dict[str, Any] = {}
-    if options.option:
-        parameters = parse_parameters(options.option)
+    parameters = parse_parameters(options.option) if options.option else {}
     if named := options.schema:
         from tenuto.cli.session.output_schema import schema_request
 
@@ -250,15 +236,6 @@ def _session_settings(options: RunOptions, effort: str | None, target: Target) -
     return {name: value for name, value in asked.items() if value is not None}
 
 
-async def _switch_model(session: AsyncSession, model: str, tell: Listener | None) -> None:
-    forget = session.on_event(tell) if tell is not None else None
-    try:
-        await session.handover(model)
-    finally:
-        if forget is not None:
-            forget()
-
-
 def _parse_limits(options: RunOptions) -> Limits:
     bounds: dict[str, Any] = {
         "turns": options.max_turns,
@@ -271,11 +248,3 @@ def _parse_limits(options: RunOptions) -> Limits:
     except (TypeError, ValueError) as exc:  # the message names the field
         message = str(exc).replace("limit usd=", "--max-usd ").replace("limit seconds=", "--timeout ")
         raise click.UsageError(message.partition(", or None")[0]) from None
-
-
-def _stored_config(entries: Sequence[Entry]) -> Configured | None:
-    """Return the stored configuration of a session; None before its first entry."""
-    kept: Configured | None = None
-    for entry in entries:
-        kept = config_after(kept, entry.payload)
-    return kept

@@ -54,15 +54,14 @@ def load_schema(named: str) -> Any:
 
 def _invalid_type(schema: Any) -> str:
     """Return the first unknown type in a JSON Schema; empty if there is none."""
-    if isinstance(schema, list):
-        return next(filter(None, map(_invalid_type, schema)), "")
-    if not isinstance(schema, dict):
-        return ""
-    types = schema.get("type", [])
-    for name in [types] if isinstance(types, str) else types if isinstance(types, list) else []:
-        if name not in _JSON_TYPES:
-            return repr(name)
-    return next(filter(None, (_invalid_type(value) for key, value in schema.items() if key not in _VALUES)), "")
+    parts = schema if isinstance(schema, list) else []
+    if isinstance(schema, dict):
+        types = schema.get("type", [])
+        for name in [types] if isinstance(types, str) else types if isinstance(types, list) else []:
+            if name not in _JSON_TYPES:
+                return repr(name)
+        parts = [value for key, value in schema.items() if key not in _VALUES]
+    return next(filter(None, map(_invalid_type, parts)), "")
 
 
 def _load_type(named: str) -> Any:
@@ -90,7 +89,8 @@ class OutputSchema:
         self._kind = load_schema(named)
         form, _ = output_request(self._kind, native=True)
         _, words = output_request(self._kind, native=False)
-        held = _stored_schema(session)
+        stored = jsonio.parse(session.parameters).get("response_format") if session.parameters else None
+        held = msgspec.convert(stored, JsonSchema).schema if isinstance(stored, dict) else None
         self._native = held is not None and form is not None and held == form.schema
         if held is not None and not self._native:
             raise click.UsageError(f"--schema {named!r}: the session started with another schema and keeps it")
@@ -98,13 +98,5 @@ class OutputSchema:
 
     def extract(self, message: AssistantMessage | None) -> str:
         """Return the JSON of an answer. Raise `SchemaMismatch`."""
-        answer = message if message is not None else AssistantMessage(())
-        response = ChatResponse("", "", "", (Choice(answer),))
+        response = ChatResponse("", "", "", (Choice(message or AssistantMessage(())),))
         return extract_json(self._kind, Reply(response=response, transcript=Transcript(())), native=self._native)
-
-
-def _stored_schema(session: Configured) -> dict[str, Any] | None:
-    """Return the schema in the parameters of a session."""
-    kept = jsonio.members(session.parameters) if session.parameters else {}
-    form = jsonio.parse(kept["response_format"]) if "response_format" in kept else None
-    return msgspec.convert(form, JsonSchema).schema if isinstance(form, dict) else None

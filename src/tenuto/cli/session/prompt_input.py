@@ -56,11 +56,9 @@ def read_system_prompt(given: str | None) -> str:
 
 def _is_piped() -> bool:
     """Whether stdin is a pipe or a file."""
-    if sys.stdin is None or sys.stdin.closed:
-        return False
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):  # there is no stdin, or it is closed
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
@@ -68,8 +66,7 @@ def _is_piped() -> bool:
 def _is_slow() -> bool:
     if sys.platform == "win32" or sys.stdin is None or sys.stdin.closed:
         return False
-    ready, _, _ = select.select([sys.stdin], [], [], _PATIENCE)
-    return not ready
+    return not select.select([sys.stdin], [], [], _PATIENCE)[0]
 
 
 def _read_stdin() -> str:

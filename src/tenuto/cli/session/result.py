@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
-from decimal import Decimal
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,13 +14,13 @@ from tenuto.cli.files import OutputFile
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import format_pending
 from tenuto.cli.session.call_view import format_call
-from tenuto.cli.session.events import answer_text, format_usage
+from tenuto.cli.session.events import format_usage
 from tenuto.cli.session.jsonl import JsonlWriter
 from tenuto.cli.session.losses import recorded_losses, summarize_losses
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.core import jsonio
-from tenuto.core.journal import CallFinished, Entry, ReplyReceived, RequestFailed
+from tenuto.core.journal import Entry
 from tenuto.core.loss import Loss
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
@@ -29,97 +28,63 @@ from tenuto.errors import RunCancelled, SchemaMismatch, SessionInUse, StoreError
 if TYPE_CHECKING:
     from tenuto.cli.session.output_schema import OutputSchema
 
-
-_TRUNCATION = {
-    "length": "answer truncated (max tokens)",
-    "content_filter": "answer blocked by the provider",
+_INCOMPLETE = {
+    "length": (ExitCode.LIMIT, "answer truncated (max tokens)"),
+    "content_filter": (ExitCode.FAILED, "answer blocked by the provider"),
 }
+"""Exit code and notice for an answer that is not complete, by its stop reason."""
 _USAGE = (
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-    "total_tokens",
-)
+    "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "total_tokens",
+)  # fmt: skip
 """The keys of `usage` in a document, also if they are unknown."""
-_STOP_CODES = {"length": ExitCode.LIMIT, "content_filter": ExitCode.FAILED}
-_NOT_SAVED = "not saved (--ephemeral); allow such calls up front with --allow"
 
 
+@dataclass
 class RunResult:
-    """The result of a run: session, error, answer."""
+    session: AsyncSession
+    options: RunOptions
+    out: OutputFile | None = None
+    head: int = 0
+    """The last entry before the run."""
+    signal: int = 0
+    error: TenutoError | None = None
+    answer_error: TenutoError | None = None
+    """Why the answer does not match its schema, or was not written."""
+    is_earlier_answer: bool = False
+    """Whether nothing was left to do: the answer is from an earlier run."""
+    seconds: float | None = None
+    """The duration of the run without the time at approval questions."""
+    denied: list[ToolCallView] = field(default_factory=list)
+    new_losses: set[Loss] = field(default_factory=set)
+    """The losses of switches to another model in this run, which are printed at once."""
+    jsonl: JsonlWriter | None = None
+    schema: OutputSchema | None = None
+    json: str = ""
+    """The JSON of an answer that matches the schema."""
 
-    def __init__(self, session: AsyncSession, options: RunOptions, *, out: OutputFile | None = None) -> None:
-        self.session = session
-        self.options = options
-        self.out = out
-        self.signal = 0
-        self.head = session._log.head
-        """The last entry before the run."""
-        self.error: TenutoError | None = None
-        self.is_earlier_answer = False
-        """Whether nothing was left to do: the answer is from an earlier run."""
-        self.seconds: float | None = None
-        """The duration of the run without the time at approval questions."""
-        self.denied: list[ToolCallView] = []
-        self.new_losses: set[Loss] = set()
-        """The losses of switches to another model in this run, which are printed at once."""
-        self.jsonl: JsonlWriter | None = None
-        self.schema: OutputSchema | None = None
-        self.json = ""
-        """The JSON of an answer that matches the schema."""
-        self._mismatch: SchemaMismatch | None = None
-        self._write_error: OSError | None = None
-
-    def validate(self) -> None:
-        """Check the answer against the schema."""
-        if self.schema is None or not self.has_answer:
-            return
-        try:
-            self.json = self.schema.extract(self.session.last)
-        except SchemaMismatch as exc:
-            self._mismatch = exc
-
-    def write(self, text: str) -> None:
-        """Write the answer or document to `--out`; remember an error."""
-        assert self.out is not None
-        try:
-            self.out.write(text)
-        except OSError as exc:
-            self._write_error = exc
+    def __post_init__(self) -> None:
+        self.head = self.session._log.head
 
     @property
-    def failure(self) -> Exception | None:
-        """The error of the run, the answer or the file; None for a run that the user cancelled."""
-        if self.error is not None:
-            return None if self.signal and isinstance(self.error, RunCancelled) else self.error
-        return self._mismatch or self._write_error
+    def failure(self) -> TenutoError | None:
+        """The error of the run or the answer; None for a run that the user cancelled."""
+        is_cancelled = self.signal and isinstance(self.error, RunCancelled)
+        return None if is_cancelled else self.error or self.answer_error
 
     @property
     def explanation(self) -> Explanation | None:
-        failure = self.failure
-        if failure is None:
-            return None
-        if failure is self._write_error and self.out is not None:
-            why = self._write_error.strerror or str(self._write_error)
-            again = (
-                f"the answer is saved; write it again with: {self.resume_command} --out {shlex.quote(self.out.named)}"
-            )
-            what = f"cannot write {self.out.named!r} (unchanged): {why}"
-            return Explanation(ExitCode.FAILED, what, again if self.is_saved else "")
-        return explain_error(failure, model=self.session.model)
+        return explain_error(self.failure, model=self.session.model) if self.failure is not None else None
 
     @property
     def code(self) -> int:
         if self.signal:
             return 128 + self.signal
-        if (told := self.explanation) is not None:
-            return int(told.code)
+        if (explanation := self.explanation) is not None:
+            return int(explanation.code)
         if self.session.pending or self.denied:
             return int(ExitCode.APPROVAL)
-        last = self.session.last if self.has_answer and not self.is_earlier_answer else None
-        return int(_STOP_CODES.get(last.stop_reason or "", ExitCode.OK) if last is not None else ExitCode.OK)
+        code, _ = self.incomplete if not self.is_earlier_answer else (ExitCode.OK, "")
+        return int(code)
 
     @property
     def has_answer(self) -> bool:
@@ -128,14 +93,22 @@ class RunResult:
     @property
     def answer(self) -> str:
         """The text of the answer; empty without one."""
-        return (self.json or answer_text(self.session.last)) if self.has_answer else ""
+        return (self.json or self.session.text) if self.has_answer else ""
+
+    @property
+    def incomplete(self) -> tuple[ExitCode, str]:
+        """The exit code and notice of an answer that is not complete; without a notice it is."""
+        if not self.has_answer or self.session.last is None:
+            return ExitCode.OK, ""
+        empty = "" if self.answer else "the model returned no text"
+        return _INCOMPLETE.get(self.session.last.stop_reason or "", (ExitCode.OK, empty))
 
     @property
     def is_saved(self) -> bool:
         """Whether the session can be resumed later."""
-        place = self.options.store or ""
-        gone = self.options.ephemeral or ("store" in self._explicit and place.startswith("memory:"))
-        return not gone and self.session.status != "new"
+        options = self.options
+        in_memory = "store" in options.explicit and (options.store or "").startswith("memory:")
+        return not (options.ephemeral or in_memory) and self.session.status != "new"
 
     @property
     def resume_command(self) -> str:
@@ -143,41 +116,54 @@ class RunResult:
         options, words = self.options, ["tenuto", "resume", short_id(self.session.id)]
         for name in options.tool:
             words += ["-T", shlex.quote(name)] if ":" in name else []
-        if "root" in self._explicit:
+        if "root" in options.explicit:
             words += ["--root", shlex.quote(options.root)]
-        if "store" in self._explicit and (place := options.store):
+        if "store" in options.explicit and (place := options.store):
             words += ["--store", "..." if "://" in place and "@" in place else shlex.quote(place)]
         return " ".join(words)
 
-    @property
-    def _explicit(self) -> frozenset[str]:
-        return self.options.explicit
+    def write(self, text: str) -> None:
+        """Write the answer or document to `--out`; remember an error."""
+        assert self.out is not None
+        try:
+            self.out.write(text)
+        except OSError as exc:
+            error = TenutoError(f"cannot write {self.out.named!r} (unchanged): {exc.strerror or exc}")
+            if self.is_saved:
+                again = f"{self.resume_command} --out {shlex.quote(self.out.named)}"
+                error.add_note(f"the answer is saved; write it again with: {again}")
+            self.answer_error = self.answer_error or error
 
 
 async def report_result(result: RunResult, display: Display, *, is_chat: bool = False) -> int:
     """Print the result of a run, and unless in a chat how to resume; return the exit code."""
-    result.validate()
+    if result.schema is not None and result.has_answer:
+        try:
+            result.json = result.schema.extract(result.session.last)
+        except SchemaMismatch as exc:
+            result.answer_error = exc
     try:
         await _print_result(result, display)
     except OSError as exc:  # stdout cannot be written
         if result.is_saved:
             exc.add_note(f"the answer is saved; print it with: {result.resume_command}")
         raise
-    told = result.explanation
-    if told is not None:
-        display.error(told, result.failure)
+    if (explanation := result.explanation) is not None:
+        display.error(explanation, result.failure)
     if result.signal:
         display.message("stopped; session saved" if result.is_saved else "stopped")
     for call in result.denied:
         display.message(f"denied: {format_call(call)}")
-    report_usage(result, display)
+    _report_usage(result, display)
     if result.session.pending:
         command = result.resume_command if result.is_saved and not is_chat else ""
         display.message("\n".join(format_pending(result.session, result.session.pending, command)))
         if not (result.is_saved or is_chat):
-            display.message(_NOT_SAVED)
-    elif not is_chat:
-        _print_hint(result, display)
+            display.message("not saved (--ephemeral); allow such calls up front with --allow")
+    elif result.is_saved and not is_chat and not isinstance(result.failure, SessionInUse):  # that has another hint
+        options = result.options
+        if result.code or not (options.quiet or options.json or options.jsonl):
+            display.message(f"resume with: {result.resume_command}", "dim")
     return result.code
 
 
@@ -185,19 +171,16 @@ async def _print_result(result: RunResult, display: Display) -> None:
     if result.jsonl is not None:
         result.jsonl.result(await _result_document(result))
     elif result.options.json:
-        _print_document(result, display, jsonio.encode(await _result_document(result)))
+        document = jsonio.encode(await _result_document(result))
+        if result.out is not None:
+            result.write(document.decode("utf-8", "backslashreplace") + "\n")
+        else:
+            display.document(document)
     else:
         _print_answer(result, display)
         await _report_losses(result, display)
-        report_truncation(result, display)
-
-
-def _print_document(result: RunResult, display: Display, document: bytes) -> None:
-    """Print a JSON document, or write it to `--out`."""
-    if result.out is not None:
-        result.write(document.decode("utf-8", "backslashreplace") + "\n")
-    else:
-        display.document(document)
+        if notice := result.incomplete[1]:
+            display.message(notice, "yellow")
 
 
 def _print_answer(result: RunResult, display: Display) -> None:
@@ -222,16 +205,7 @@ async def _report_losses(result: RunResult, display: Display) -> None:
         display.info(summarize_losses(new), "yellow")
 
 
-def report_truncation(result: RunResult, display: Display) -> None:
-    """Print why an answer is incomplete."""
-    last = result.session.last
-    if result.has_answer and last is not None:
-        cut = _TRUNCATION.get(last.stop_reason or "") or ("" if result.answer else "the model returned no text")
-        if cut:
-            display.message(cut, "yellow")
-
-
-def report_usage(result: RunResult, display: Display) -> None:
+def _report_usage(result: RunResult, display: Display) -> None:
     """Print usage if --usage is given, or on a terminal unless --quiet."""
     spent = result.session._log.spent
     cost = None if spent.unpriced else spent.usd
@@ -243,45 +217,33 @@ def report_usage(result: RunResult, display: Display) -> None:
         display.info(line, "dim")
 
 
-def _print_hint(result: RunResult, display: Display) -> None:
-    """Print how to resume; with --quiet only if there is no answer."""
-    options = result.options
-    if isinstance(result.failure, SessionInUse) or not result.is_saved:  # a session in use has another hint
-        return
-    if result.code or not (options.quiet or options.json or options.jsonl):
-        display.message(f"resume with: {result.resume_command}", "dim")
-
-
 # --- as a document ----------------------------------------------------------------------------------------------------
 
 
 async def _result_document(result: RunResult) -> dict[str, Any]:
-    session, told = result.session, result.explanation
-    entries = await _read_entries(session)
-    last = session.last
-    shaped = (
-        {}
-        if result.schema is None
-        else {"data": msgspec.Raw(result.json.encode("utf-8", "surrogatepass")) if result.json else None}
-    )
-    return {
+    session, explanation = result.session, result.explanation
+    error = None
+    if explanation is not None:
+        error = {"type": type(result.failure).__name__, "message": explanation.message, "next": explanation.hint}
+    document = {
         "session": session.id,
         "status": session.status,
         "waiting_for": session.waiting_for,
         "text": result.answer,
-        **shaped,
-        "stop_reason": last.stop_reason if last is not None else None,
+        "data": msgspec.Raw(result.json.encode("utf-8", "surrogatepass")) if result.json else None,
+        "stop_reason": session.last.stop_reason if session.last is not None else None,
         "model": session.model,
         "usage": {**dict.fromkeys(_USAGE), **msgspec.to_builtins(session.usage)},
-        "cost": None if (cost := total_cost(entries)) is None else float(cost),
-        "losses": list(recorded_losses(entries)),
+        "cost": None if session.cost is None else float(session.cost),
+        "losses": list(recorded_losses(await _read_entries(session))),
         "pending": [_call_fields(one.call) for one in session.pending],
         "denied": [_call_fields(call) for call in result.denied],
-        "error": None
-        if told is None
-        else {"type": type(result.failure).__name__, "message": told.message, "next": told.hint},
+        "error": error,
         "exit_code": result.code,
     }
+    if result.schema is None:
+        del document["data"]
+    return document
 
 
 def _call_fields(call: ToolCallView) -> dict[str, str]:
@@ -293,13 +255,3 @@ async def _read_entries(session: AsyncSession) -> list[Entry]:
         return await session.entries()
     except StoreError:  # the error is reported already
         return []
-
-
-def total_cost(entries: Iterable[Entry]) -> Decimal | None:
-    """Return the cost in USD with failed requests and sub-agents; None if a reply has no price."""
-    acts = [
-        entry.payload for entry in entries if isinstance(entry.payload, ReplyReceived | RequestFailed | CallFinished)
-    ]
-    if any(isinstance(act, ReplyReceived) and not act.cost for act in acts):
-        return None
-    return sum((Decimal(act.cost) for act in acts if act.cost), Decimal(0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import errno
 import os
 import signal
@@ -12,10 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from functools import partial
 from typing import Any, TypeVar
 
-from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.events import AgentEvent, ModelChanged, SubAgentEvent, ToolFinished
 from tenuto.agent.limits import TOO_MANY
 from tenuto.agent.session import AsyncSession
@@ -25,7 +22,6 @@ from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
 from tenuto.cli.session.events import EventPrinter
 from tenuto.cli.session.jsonl import JsonlWriter
-from tenuto.cli.session.models import default_model
 from tenuto.cli.session.open import open_session
 from tenuto.cli.session.result import RunResult, report_result
 from tenuto.cli.terminal.display import Display
@@ -38,45 +34,7 @@ T = TypeVar("T")
 Event = StreamEvent | AgentEvent
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 _TICK = 0.1
-_HUNG_UP = int(ExitCode.HUNG_UP) - 128
-
-
-@contextmanager
-def handle_signals(stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` in the event loop at the first signal that ends the process; exit at the second."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can set signal handlers
-        return
-    loop = asyncio.get_running_loop()
-    received: list[int] = []
-
-    def handle(number: int) -> None:
-        if received:
-            os._exit(128 + number)
-        received.append(number)
-        stop(number)
-
-    def handle_outside(number: int, _: object) -> None:
-        """Windows: the loop has no signal handlers, and this wakes it up."""
-        if received:
-            os._exit(128 + number)
-        loop.call_soon_threadsafe(handle, number)
-
-    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    for number in before:  # `nohup` and shells may have ignored a signal
-        try:
-            loop.add_signal_handler(number, handle, number)
-        except NotImplementedError:
-            signal.signal(number, handle_outside)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            with suppress(NotImplementedError):
-                loop.remove_signal_handler(number)
-            signal.signal(number, handler)
+STOPPING = "stopping (Ctrl-C again to quit now)"
 
 
 class SignalStop:
@@ -90,16 +48,46 @@ class SignalStop:
         self._notify = notify
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """Await the work; None if a signal stopped it."""
+        """Await the work; None if a signal stopped it. The second signal exits."""
         self.signal = 0
         task = asyncio.ensure_future(work)
-        with handle_signals(partial(self._stop, task)):
+        with self._handle_signals(task):
             try:
                 return await task
             except asyncio.CancelledError:
                 if not self.signal:
                     raise
                 return None
+
+    @contextmanager
+    def _handle_signals(self, task: asyncio.Task[Any]) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread can set signal handlers
+            return
+        loop = asyncio.get_running_loop()
+        received: list[int] = []
+
+        def handle(number: int, _: object = None) -> None:
+            if received:
+                os._exit(128 + number)
+            received.append(number)
+            loop.call_soon_threadsafe(self._stop, task, number)
+
+        numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+        before = {number: signal.getsignal(number) for number in numbers}
+        before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+        for number in before:  # `nohup` and shells may have ignored a signal
+            try:
+                loop.add_signal_handler(number, handle, number)
+            except NotImplementedError:  # Windows
+                signal.signal(number, handle)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                with suppress(NotImplementedError):
+                    loop.remove_signal_handler(number)
+                signal.signal(number, handler)
 
     def _stop(self, task: asyncio.Task[Any], number: int) -> None:
         self.signal = number
@@ -110,28 +98,47 @@ class SignalStop:
             task.cancel()
 
 
-async def run_turn(
-    result: RunResult,
-    message: UserMessage | None,
-    handle: Callable[[Event], None],
-    stop: SignalStop,
-    display: Display,
-    agent: AsyncAgent,
-    approver: Approver | None,
-    name: str = "",
-) -> None:
-    """Run the session, and store in `result` how that ended. A new session gets its name after its first entry."""
-    session, began = result.session, time.monotonic()
-    waited = approver.waited if approver is not None else 0.0
+class RunEvents:
+    """Prints the events of a run or writes them as JSON lines, and collects denied calls."""
+
+    def __init__(self, display: Display, result: RunResult) -> None:
+        options, session = result.options, result.session
+        thinking = not options.hide_thinking
+        self.display = display
+        self.result = result
+        self._printer = EventPrinter(display, session.model, thinking=thinking)
+        if options.jsonl:
+            result.jsonl = JsonlWriter(display, session.id, thinking=thinking)
+
+    def handle(self, event: Event) -> None:
+        result, inner = self.result, event
+        while isinstance(inner, SubAgentEvent):
+            inner = inner.event
+        if isinstance(inner, ModelChanged):
+            result.new_losses.update(inner.losses)
+        if isinstance(inner, ToolFinished) and inner.outcome == "denied" and inner.detail != TOO_MANY:
+            result.denied.append(inner.call)
+        is_text = isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta)
+        if result.jsonl is not None:
+            result.jsonl.handle(event)
+        elif result.schema is None or not is_text:  # JSON is shown once it is complete
+            self._printer.handle(event)
+
+
+async def run_turn(events: RunEvents, message: UserMessage | None, stop: SignalStop, approver: Approver | None) -> None:
+    """Run the session, and store in the result how that ended. A new session gets its name after its first entry."""
+    result, display = events.result, events.display
+    session, began = result.session, _active_time(approver)
+    name = "" if result.options.session else result.options.name
     beat = asyncio.create_task(_tick(display))
     stop.session = session
     try:
         async with session.stream(message) as run:
             async for event in run:
                 if name and not session.is_new:
-                    await _rename(agent, session, name, display)
+                    await _rename(session, name, display)
                     name = ""
-                handle(event)
+                events.handle(event)
     except TenutoError as exc:
         result.error = exc
     except asyncio.CancelledError:
@@ -143,15 +150,20 @@ async def run_turn(
     except OSError as exc:
         if exc.errno != errno.EIO:
             raise
-        stop.signal = _HUNG_UP  # the terminal is gone
+        stop.signal = ExitCode.HUNG_UP - 128  # the terminal is gone
     finally:
         stop.session = None
         beat.cancel()
         display.status("")
         with suppress(OSError):  # the terminal is gone
             display.end_line()
-    result.seconds = time.monotonic() - began - (approver.waited - waited if approver is not None else 0.0)
+    result.seconds = _active_time(approver) - began
     result.signal = stop.signal
+
+
+def _active_time(approver: Approver | None) -> float:
+    """Return a time that stands still at approval questions."""
+    return time.monotonic() - (approver.waited if approver is not None else 0.0)
 
 
 async def _tick(display: Display) -> None:
@@ -160,9 +172,9 @@ async def _tick(display: Display) -> None:
         display.tick()
 
 
-async def _rename(agent: AsyncAgent, session: AsyncSession, name: str, display: Display) -> None:
+async def _rename(session: AsyncSession, name: str, display: Display) -> None:
     try:
-        await agent.store.rename(session.id, name)
+        await session._log.store.rename(session.id, name)
     except ValueError as exc:  # another process took the name
         display.message(f"the session has no name: {exc}", "yellow")
 
@@ -174,19 +186,15 @@ def run_once(options: RunOptions, message: UserMessage | None) -> int:
     if out is not None:
         terminal = terminal._replace(is_out_terminal=False, renders_markdown=False)
     display = Display(terminal)
-    note = ""
-    if not options.session:
-        model, note = default_model(options.model)
-        options = dataclasses.replace(options, model=model, no_key=bool(note))
 
     def notify(number: int) -> None:
         if number == signal.SIGINT:
-            display.info("stopping (Ctrl-C again to quit now)", "yellow")
+            display.info(STOPPING, "yellow")
 
     async def run() -> int:
         stop = SignalStop(notify)
         try:
-            code = await stop.run(_run(options, message, display, stop, out, note))
+            code = await stop.run(_run(options, message, display, stop, out))
         finally:
             display.clear()
         return 128 + stop.signal if code is None else code
@@ -196,72 +204,28 @@ def run_once(options: RunOptions, message: UserMessage | None) -> int:
 
 
 async def _run(
-    options: RunOptions,
-    message: UserMessage | None,
-    display: Display,
-    stop: SignalStop,
-    out: OutputFile | None,
-    note: str,
+    options: RunOptions, message: UserMessage | None, display: Display, stop: SignalStop, out: OutputFile | None
 ) -> int:
     approver = create_approver(options.approve, display)
-    early: list[Event] = []
-    async with open_session(options, approver, tell=early.append, asks=message is not None) as opened:
+    async with open_session(options, approver, asks=message is not None) as opened:
         session = opened.session
-        result = RunResult(session, options, out=out)
-        message = _add_schema(result, message)
+        result = RunResult(session, options, out)
+        if options.schema:
+            from tenuto.cli.session.output_schema import OutputSchema  # imports the schema validator
+
+            result.schema = OutputSchema(options.schema, session._effective_config())
+            if message is not None and result.schema.instructions:
+                message = user(*message.parts, result.schema.instructions)
         events = RunEvents(display, result)
-        if note:
-            display.info(note, "yellow")
+        if opened.no_key:
+            display.info(opened.no_key, "yellow")
         if opened.note:
             display.message(opened.note, "yellow")
-        for event in early:
-            events.handle(event)
+        if opened.switch is not None:
+            events.handle(opened.switch)
         can_decide = approver is not None or opened.policy.allow or opened.policy.deny
-        waits = session.status == "waiting" and session.pending and not can_decide
         if message is None and not session.has_pending_work:
             result.is_earlier_answer = True
-        elif message is not None or not waits:
-            name = "" if options.session else options.name or ""
-            await run_turn(result, message, events.handle, stop, display, opened.agent, approver, name)
+        elif message is not None or not session.pending or session.status != "waiting" or can_decide:
+            await run_turn(events, message, stop, approver)
         return await report_result(result, display)
-
-
-def _add_schema(result: RunResult, message: UserMessage | None) -> UserMessage | None:
-    """Load the schema; a session that started without it gets instructions in the message."""
-    named = result.options.schema
-    if not named:
-        return message
-    from tenuto.cli.session.output_schema import OutputSchema  # imports the schema validator
-
-    result.schema = OutputSchema(named, result.session._effective_config())
-    instructions = result.schema.instructions
-    return user(*message.parts, instructions) if instructions and message is not None else message
-
-
-class RunEvents:
-    """Prints the events of a run or writes them as JSON lines, and collects denied calls."""
-
-    def __init__(self, display: Display, result: RunResult) -> None:
-        options, session = result.options, result.session
-        thinking = not options.hide_thinking
-        self._result = result
-        self._printer = EventPrinter(display, session.model, thinking=thinking)
-        if options.jsonl:
-            result.jsonl = JsonlWriter(display, session.id, thinking=thinking)
-
-    def handle(self, event: Event) -> None:
-        inner = event
-        while isinstance(inner, SubAgentEvent):
-            inner = inner.event
-        if isinstance(inner, ModelChanged):
-            self._result.new_losses.update(inner.losses)
-        if isinstance(inner, ToolFinished) and inner.outcome == "denied" and inner.detail != TOO_MANY:
-            self._result.denied.append(inner.call)
-        if self._result.jsonl is not None:
-            self._result.jsonl.handle(event)
-        elif self._result.schema is None or not _is_text(event):  # JSON is shown once it is complete
-            self._printer.handle(event)
-
-
-def _is_text(event: Event) -> bool:
-    return isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta)

@@ -8,14 +8,16 @@ import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
+
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import plural
+from tenuto.cli.options import expand_model
 from tenuto.cli.session.events import format_usage
-from tenuto.cli.session.result import total_cost
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.input import Message
 from tenuto.cli.terminal.output import print_text
@@ -36,10 +38,6 @@ class SlashInput(NamedTuple):
     rest: str = ""
 
 
-class SlashCommandError(Exception):
-    """A command failed. The message has the reason and what to do."""
-
-
 class SlashCommand(NamedTuple):
     arguments: str
     help: str
@@ -58,16 +56,18 @@ def parse_input(typed: Message) -> str | SlashInput:
 
 
 async def run_slash_command(slash: SlashInput, chat: Chat) -> None:
-    """Run a command. Raise `SlashCommandError` if it is unknown or fails."""
+    """Run a command. Raise `click.UsageError` if it is unknown or fails."""
     command = SLASH_COMMANDS.get(_ALIASES.get(slash.name, slash.name))
     if command is None:
         near = difflib.get_close_matches(slash.name, SLASH_COMMANDS, n=2)
         near = near or [name for name in SLASH_COMMANDS if slash.name and name.startswith(slash.name)]
         meant = f"did you mean {' or '.join(f'/{name}' for name in near)}?" if near else "use /help"
-        raise SlashCommandError(
-            f"unknown command /{one_line(slash.name, 60)}: {meant} (start with // to send a literal /)"
-        )
-    await command.run(chat, slash.rest)
+        typed = one_line(slash.name, 60)
+        raise click.UsageError(f"unknown command /{typed}: {meant} (start with // to send a literal /)")
+    try:
+        await command.run(chat, slash.rest)
+    except ValueError as exc:  # such as a name that another process took, or two tools of one name
+        raise click.UsageError(str(exc)) from None
 
 
 def complete_input(line: str) -> tuple[int, Iterable[str]]:
@@ -102,47 +102,37 @@ def _list_files(typed: str) -> list[str]:
 async def _switch_model(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.models import resolve_model, split_effort
 
+    session = chat.session
     if not rest:
-        chat.display.message(f"model: {_model_label(chat.session)}")
+        chat.display.message(f"model: {_model_label(session)}")
         return
-    model, effort = split_effort(rest)
-    resolve_model(model, chat.session._context.client._target)  # reject an unknown model before the session is closed
+    model, effort = split_effort(expand_model(rest))
+    resolve_model(model, session._context.client._target)  # reject an unknown model before the session is closed
     losses: tuple[Loss, ...] = ()
-    if chat.session.is_new:
+    if session.is_new:
         await chat.reopen(dataclasses.replace(chat.options, model=model, effort=effort or chat.options.effort))
     else:
-        losses = await chat.session.handover(model)
-        if effort is not None and effort != _current_effort(chat.session):
-            await _set_effort(chat.session, effort)
+        losses = await session.handover(model)
+        stored = session._effective_config().parameters or "{}"
+        if effort not in (None, jsonio.parse(stored).get("effort")):
+            parameters = {**jsonio.members(stored), "effort": effort}
+            await session._configure(parameters=jsonio.encode(parameters).decode())
     chat.display.message(f"switched to {_model_label(chat.session)}")
     chat.report_losses(losses)
 
 
 def _model_label(session: AsyncSession) -> str:
-    effort = _current_effort(session)
+    effort = jsonio.parse(session._effective_config().parameters or "{}").get("effort")
     return f"{one_line(session.model, 80)}{f', effort {effort}' if effort else ''}"
-
-
-def _current_effort(session: AsyncSession) -> str:
-    found = jsonio.parse(session._effective_config().parameters or "{}").get("effort")
-    return found if isinstance(found, str) else ""
-
-
-async def _set_effort(session: AsyncSession, effort: str) -> None:
-    """Record a new effort in the session; the other parameters are unchanged."""
-    parameters = {**jsonio.members(session._effective_config().parameters or "{}"), "effort": effort}
-    await session._configure(parameters=jsonio.encode(parameters).decode())
 
 
 async def _fork(chat: Chat, rest: str) -> None:
     before = chat.session
-    try:
-        branch = await before.fork(_parse_number(rest, "/fork") if rest else None)
-    except ValueError as exc:
-        raise SlashCommandError(str(exc)) from None
+    branch = await before.fork(_parse_number(rest, "/fork") if rest else None)
     await chat.switch_to(branch)
     chat.display.message(f"forked (now in {short_id(branch.id)}; {short_id(before.id)} unchanged)")
-    _note_model_change(chat, before)
+    if branch.model != before.model:  # the fork starts before a handover
+        chat.display.message(f"model is {one_line(branch.model, 80)} again", "yellow")
 
 
 async def _undo(chat: Chat, rest: str) -> None:
@@ -151,7 +141,7 @@ async def _undo(chat: Chat, rest: str) -> None:
     before, entries = chat.session, await chat.session.entries()
     added = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
     if count > len(added):
-        raise SlashCommandError(f"only {plural(len(added), 'exchange')} to undo" if added else "nothing to undo")
+        raise click.UsageError(f"only {plural(len(added), 'exchange')} to undo" if added else "nothing to undo")
     at = added[-count]
     branch = await chat.agent._fork(before.id, entries[at - 1].seq)
     await chat.switch_to(branch)
@@ -160,50 +150,35 @@ async def _undo(chat: Chat, rest: str) -> None:
     )
     if branch.model != before.model:  # the message was sent before a switch, which stays
         chat.report_losses(await branch.handover(before.model))
-    act = entries[at].payload
-    if isinstance(act, MessageAdded) and isinstance(act.message, UserMessage):
-        _restore_message(chat, act.message)
-
-
-def _restore_message(chat: Chat, message: UserMessage) -> None:
-    """Offer the text of a message for editing, and attach its attachments again."""
-    first, *parts = message.parts or (Text(""),)
+    undone = entries[at].payload
+    message = undone.message if isinstance(undone, MessageAdded) else None
+    first, *parts = (message.parts if isinstance(message, UserMessage) else ()) or (Text(""),)
     if isinstance(first, Text):
         chat.offered = first.text
     else:
         parts.insert(0, first)
     chat.attached = [*parts, *chat.attached]
     if parts:
-        chat.display.message(
-            f"{plural(len(parts), 'attachment')} restored; /detach removes {'it' if len(parts) == 1 else 'them'}"
-        )
-
-
-def _note_model_change(chat: Chat, before: AsyncSession) -> None:
-    """Report the model of a fork that starts before a handover."""
-    if chat.session.model != before.model:
-        chat.display.message(f"model is {one_line(chat.session.model, 80)} again", "yellow")
+        them = "it" if len(parts) == 1 else "them"
+        chat.display.message(f"{plural(len(parts), 'attachment')} restored; /detach removes {them}")
 
 
 async def _name_session(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.open import check_name_is_free
 
     if not rest:
-        raise SlashCommandError("no name: use /name TEXT")
+        raise click.UsageError("no name: use /name TEXT")
     await check_name_is_free(rest, chat.agent.store, chat.session.id)
     if chat.session.is_new:
         chat.options = dataclasses.replace(chat.options, name=rest)
     else:
-        try:
-            await chat.agent.store.rename(chat.session.id, rest)
-        except ValueError as exc:  # another process took the name
-            raise SlashCommandError(str(exc)) from None
+        await chat.agent.store.rename(chat.session.id, rest)
     chat.display.message(f"renamed to {one_line(rest, 80)}")
 
 
 async def _retry(chat: Chat, _: str) -> None:
     if not chat.session.has_pending_work:
-        raise SlashCommandError("nothing to do")
+        raise click.UsageError("nothing to do")
     chat.retries = True
 
 
@@ -219,36 +194,32 @@ async def _add_tools(chat: Chat, rest: str) -> None:
         with redirect_stdout(sys.stderr):  # what is loaded may print
             load_tools(names, chat.options.root)  # fail before the session is closed
         on = tuple(dict.fromkeys((*chat.options.tool, *names)))
-        try:
-            await chat.reopen(dataclasses.replace(chat.options, tool=on))
-        except ValueError as exc:  # two of one name
-            raise SlashCommandError(str(exc)) from None
+        await chat.reopen(dataclasses.replace(chat.options, tool=on))
     on = chat.session._context.toolbox.names()
-    off = [name for name in BUILTIN if name not in on]
-    lines = [f"enabled: {', '.join(one_line(name, 80) for name in on) or 'none'}"]
-    lines += [f"available: {', '.join(off)}" if off else "", "add your own as MODULE:FUNCTION"]
-    chat.display.message("\n".join(filter(None, lines)))
+    off = ", ".join(name for name in BUILTIN if name not in on)
+    chat.display.message(f"enabled: {', '.join(one_line(name, 80) for name in on) or 'none'}")
+    chat.display.message(
+        f"available: {off}\nadd your own as MODULE:FUNCTION" if off else "add your own as MODULE:FUNCTION"
+    )
 
 
 async def _attach(chat: Chat, rest: str) -> None:
     from tenuto.cli.session.attachments import load_attachments
 
     if rest in ("", "-"):
-        raise SlashCommandError(f"no file: use /attach FILE or URL ({plural(len(chat.attached), 'attachment')} so far)")
-    parts = load_attachments([_file_name(rest)])
-    chat.attached += parts
+        raise click.UsageError(f"no file: use /attach FILE or URL ({plural(len(chat.attached), 'attachment')} so far)")
+    chat.attached += load_attachments([_file_name(rest)])
     chat.display.message(f"attached {one_line(rest, 120)}")
 
 
 def _file_name(typed: str) -> str:
     """Return the name of a file that was dropped on the terminal: it may have quotes or backslashes."""
-    if "://" in typed or Path(typed).expanduser().exists():
-        return typed if "://" in typed else str(Path(typed).expanduser())
-    try:
-        words = shlex.split(typed)
-    except ValueError:
-        words = []
-    return str(Path(words[0]).expanduser()) if len(words) == 1 else typed
+    if "://" in typed:
+        return typed
+    if not Path(typed).expanduser().exists():
+        with suppress(ValueError):
+            [typed] = shlex.split(typed)
+    return str(Path(typed).expanduser())
 
 
 async def _detach(chat: Chat, _: str) -> None:
@@ -258,39 +229,36 @@ async def _detach(chat: Chat, _: str) -> None:
 
 async def _show_usage(chat: Chat, _: str) -> None:
     session = chat.session
-    line = format_usage(session.usage, total_cost(await session.entries()), None, session.model)
-    chat.display.message(f"session {short_id(session.id)}: {line}")
+    usage = format_usage(session.usage, session.cost, None, session.model)
+    chat.display.message(f"session {short_id(session.id)}: {usage}")
 
 
 async def _show_session(chat: Chat, _: str) -> None:
     from tenuto.cli.transcript.text import format_session
 
-    session, how = chat.session, chat.display.terminal
+    session, color = chat.session, chat.display.terminal.out_color
     if session.is_new:
-        raise SlashCommandError("no messages yet")
-    stored = await chat.agent.store.session(session.id)
-    thinking = not chat.options.hide_thinking
-    for text in format_session(stored, await session.entries(), (), thinking=thinking, color=how.out_color):
+        raise click.UsageError("no messages yet")
+    stored, entries = await chat.agent.store.session(session.id), await session.entries()
+    for text in format_session(stored, entries, (), thinking=not chat.options.hide_thinking, color=color):
         print_text(text, escape=False)  # it is escaped already, and has colors
 
 
 async def _show_help(chat: Chat, _: str) -> None:
     rows = [(f"/{name} {it.arguments}".rstrip(), it.help) for name, it in SLASH_COMMANDS.items()]
     wide = max(len(typed) for typed, _ in rows)
-    lines = [f"  {typed:<{wide}}  {says}" for typed, says in rows]
-    chat.display.message("\n".join([*lines, *_HINTS]))
+    chat.display.message("\n".join([*(f"  {typed:<{wide}}  {says}" for typed, says in rows), _HINTS]))
 
 
-_HINTS = (
-    "  Alt-Enter inserts a newline; a pasted text is one message. Tab completes.",
-    "  Start with // to send a literal /. A leading space keeps a line out of history.",
-    "  Ctrl-C stops the answer or clears the line. Ctrl-C twice or Ctrl-D quits.",
-)
+_HINTS = """\
+  Alt-Enter inserts a newline; a pasted text is one message. Tab completes.
+  Start with // to send a literal /. A leading space keeps a line out of history.
+  Ctrl-C stops the answer or clears the line. Ctrl-C twice or Ctrl-D quits."""
 
 
 def _parse_number(text: str, command: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise SlashCommandError(f"{command} takes a number, 1 or more, not {one_line(text, 40)!r}")
+        raise click.UsageError(f"{command} takes a number, 1 or more, not {one_line(text, 40)!r}")
     return int(text)
 
 

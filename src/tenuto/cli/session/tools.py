@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from tenuto import settings
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.cli.terminal.text import closest_names
 from tenuto.core import jsonio
-from tenuto.core.request import ServerTool, ToolDefinition
+from tenuto.core.request import ServerTool
 from tenuto.tools.builtin import BUILTIN, builtin_tools
 from tenuto.tools.toolbox import Toolbox
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 def load_tools(names: Sequence[str], root: str) -> list[AnyTool]:
     """Return the tools of these names. Raise `click.UsageError` for one that is not there."""
     wanted = list(dict.fromkeys(names))
-    for name in wanted:
-        if ":" not in name and name not in BUILTIN:
+    own = [name for name in wanted if ":" not in name]
+    for name in own:
+        if name not in BUILTIN:
             hint = closest_names(name, BUILTIN)
             raise click.UsageError(f"unknown tool {name!r}: {hint} (built-in name or MODULE:FUNCTION)")
-    builtin = _load_builtin([name for name in wanted if ":" not in name], root)
+    builtin = _load_builtin(own, root)
     return [_load_user_tool(name) if ":" in name else builtin[name] for name in wanted]
 
 
-def _load_builtin(names: Iterable[str], root: str) -> Mapping[str, AnyTool]:
-    wanted = tuple(names)
-    if not wanted:
+def _load_builtin(names: Sequence[str], root: str) -> Mapping[str, AnyTool]:
+    if not names:
         return {}
     environment = settings.environment()
-    named = environment.get("TENUTO_PASS_ENV", "").replace(",", " ").split()
+    passed = environment.get("TENUTO_PASS_ENV", "").replace(",", " ").split()
     try:
-        return builtin_tools(Path(root).expanduser(), names=wanted, env=environment, pass_env=named)
+        return builtin_tools(Path(root).expanduser(), names=names, env=environment, pass_env=passed)
     except (OSError, RuntimeError) as exc:  # no such directory or user
         raise click.UsageError(f"--root {root!r} cannot be used: {getattr(exc, 'strerror', None) or exc}") from None
 
@@ -70,8 +70,8 @@ def load_attribute(option: str, name: str) -> Any:
         raise click.UsageError(f"{option} {name}: {problem}") from exc
     for step in path.split("."):
         if not hasattr(found, step):
-            near = difflib.get_close_matches(step, dir(found), n=2)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            near = " or ".join(difflib.get_close_matches(step, dir(found), n=2))
+            hint = f"; did you mean {near}?" if near else ""
             raise click.UsageError(f"{option} {name}: {module} has no {step!r}{hint}")
         found = getattr(found, step)
     return found
@@ -88,34 +88,31 @@ def restore_tools(config: Configured | None, given: Sequence[AnyTool], root: str
     builtin = _load_builtin([name for name in names if name in BUILTIN and name not in here.names()], root)
     served = [jsonio.decode_as(jsonio.encode(tool), ServerTool) for tool in stored if "name" not in tool]
     tools = [*given, *builtin.values(), *(tool for tool in served if tool not in here.definitions())]
-    places = {tool.get("name") or tool.get("kind"): place for place, tool in enumerate(stored)}
-    return sorted(tools, key=lambda tool: places.get(_tool_name(tool), len(places)))  # in the stored order
+    order = [tool.get("name") or tool.get("kind") for tool in stored]
 
+    def place(tool: AnyTool) -> int:
+        first = Toolbox([tool]).definitions()[0]
+        name = first.kind if isinstance(first, ServerTool) else first.name
+        return order.index(name) if name in order else len(order)
 
-def _tool_name(tool: AnyTool) -> str:
-    first = Toolbox([tool]).definitions()[0]
-    return first.kind if isinstance(first, ServerTool) else first.name
+    return sorted(tools, key=place)
 
 
 def check_patterns(policy: CallPolicy, typed: Collection[str], tools: Sequence[AnyTool]) -> None:
     """Raise `click.UsageError` for a typed pattern without a tool, and for denials of tools that a provider runs."""
-    definitions = list(_all_definitions(tools))
-    served = {one.kind for one in definitions if isinstance(one, ServerTool)}
-    known = sorted({*BUILTIN, *served, *(one.name for one in definitions if isinstance(one, ToolDefinition))})
+    names, served = set(BUILTIN), set[str]()
+    boxes = [Toolbox([tool]) for tool in tools]
+    for box in boxes:  # those of sub-agents are added
+        served |= {one.kind for one in box.definitions() if isinstance(one, ServerTool)}
+        names |= {*box.names(), *served}
+        for tool in map(box.get, box.names()):
+            below = getattr(tool.agent, "toolbox", None) if isinstance(tool, AgentTool) else None
+            if isinstance(below, Toolbox) and below not in boxes:
+                boxes.append(below)
     for pattern in (*policy.allow, *policy.deny):
-        if str(pattern) in typed and not any(map(pattern.matches_tool, known)):
-            raise click.UsageError(f"{pattern}: unknown tool {pattern.name!r}: {closest_names(pattern.name, known)}")
+        if str(pattern) in typed and not any(map(pattern.matches_tool, names)):
+            hint = closest_names(pattern.name, sorted(names))
+            raise click.UsageError(f"{pattern}: unknown tool {pattern.name!r}: {hint}")
     for pattern in policy.deny:
         for kind in filter(pattern.matches_tool, served):
             raise click.UsageError(f"--deny {pattern}: the provider runs {kind} without asking; omit the tool instead")
-
-
-def _all_definitions(tools: Iterable[AnyTool], above: tuple[object, ...] = ()) -> Iterator[ToolDefinition | ServerTool]:
-    """Yield the definitions of tools, and of the tools of sub-agents among them."""
-    for given in tools:
-        box = Toolbox([given])
-        yield from box.definitions()
-        for inner in map(box.get, box.names()):
-            below = getattr(inner.agent, "toolbox", None) if isinstance(inner, AgentTool) else None
-            if isinstance(below, Toolbox) and not any(below is other for other in above):
-                yield from _all_definitions([below], (*above, below))
