@@ -57,7 +57,7 @@ def test_directory_is_embedded_into_a_private_table(here, docs, tmp_path, tenuto
     table = rows(file)
 
     assert (0, "") == (done.code, done.out)
-    assert f"2 embedded by sim/openai (768 dimensions, 9 tokens); 1 binary skipped; 1 empty skipped: {file}" in done.err
+    assert f"2 embedded by sim/openai (768 dimensions, 9 tokens); 2 skipped (binary or empty): {file}" in done.err
     assert ["docs/cat.md", "docs/deep/er/dog.txt"] == [*table]
     row = table["docs/deep/er/dog.txt"]
     assert row["vector"] == struct.pack("<768f", *vector("D\u00f6gs bark"))
@@ -152,9 +152,9 @@ def test_vectors_of_two_models_are_not_mixed(here, docs):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "nothing to embed"),
-        (["docs", "--text", "x"], "use either"),
-        (["--text", "x", "--into", "v.db"], "--into has no effect here"),
+        ([], "pass one of: files"),
+        (["docs", "--text", "x"], "pass one of: files"),
+        (["--text", "x", "--into", "v.db"], "--text stores nothing: omit --into"),
         (["nowhere.txt"], "file not found: 'nowhere.txt'"),
         (["--similar", "x"], "no vectors yet"),
         (["--text", " "], "--text is empty"),

@@ -6,7 +6,6 @@ The file is SQLite. `about` has the model, the number of dimensions and the numb
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import heapq
 import math
@@ -28,17 +27,13 @@ from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source, key_variables, load_keys
 from tenuto.client.client import AsyncClient
 from tenuto.core import jsonio
-from tenuto.errors import BadRequest, StoreError, UnknownProvider, UnsupportedModel
+from tenuto.errors import BadRequest, StoreError, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
 
-SIMULATOR_MODEL = "sim/openai"
-MAX_BYTES = 16 * 1024 * 1024
-"""No model reads a longer text."""
-BATCH = 64
-CONCURRENT_BATCHES = 4
+_BATCH = 256
+"""Texts that are stored together; the client divides them into the requests that a provider accepts."""
 _SAME_REFUSALS = 3
 """If this number of texts is refused with the same message and none is embedded, the request is wrong."""
-_CONTROLS = bytes((*range(8), *range(14, 27), *range(28, 32)))
 _APPLICATION_ID = 0x74_65_6E_65
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS about (model TEXT NOT NULL, dimensions INTEGER NOT NULL, asked INTEGER NOT NULL);
@@ -59,10 +54,9 @@ class EmbedItem(NamedTuple):
 
     id: str
     text: str = ""
+    """Empty for a file in a directory that is binary or empty."""
     error: str = ""
     """Why the file has no text."""
-    skipped: str = ""
-    """The kind of a file in a directory that is not text: `binary` or `empty`."""
 
     @property
     def digest(self) -> str:
@@ -76,9 +70,9 @@ def read_items(names: Sequence[str], exclude: Path) -> Iterator[EmbedItem]:
     """
     ids: set[str] = set()
     for name in names:
-        for path in [Path(name)] if name == "-" or not Path(name).is_dir() else _walk(Path(name)):
-            id = "-" if name == "-" else _relative(path)
-            if id not in ids and not id.startswith(_relative(exclude)):
+        for path in _walk(Path(name)) if name != "-" and Path(name).is_dir() else [Path(name)]:
+            id = Path(os.path.relpath(path)).as_posix()
+            if id not in ids and not id.startswith(Path(os.path.relpath(exclude)).as_posix()):
                 ids.add(id)
                 yield _read_item(path, id, named=path == Path(name))
 
@@ -90,35 +84,20 @@ def _walk(directory: Path) -> Iterator[Path]:
         yield from (path for path in paths if path.is_file() or path.is_symlink())  # not pipes: they block
 
 
-def _relative(path: Path) -> str:
-    try:
-        return Path(os.path.relpath(path)).as_posix()
-    except ValueError:  # Windows: another drive
-        return path.absolute().as_posix()
-
-
 def _read_item(path: Path, id: str, *, named: bool) -> EmbedItem:
     if jsonio.lone_surrogates(id):
         return EmbedItem(id.encode("utf-8", "backslashreplace").decode(), error="the file name is not UTF-8")
     try:
-        if id == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None and not sys.stdin.closed else b""
-        else:
-            with path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
+        data = sys.stdin.buffer.read() if id == "-" else path.read_bytes()
+        kind = "binary" if b"\0" in data else ""
+        text = "" if kind else data.decode("utf-8-sig")
     except OSError as exc:
         return EmbedItem(id, error=f"cannot be read: {exc.strerror or exc}")
-    if len(data) > MAX_BYTES:
-        return EmbedItem(id, error=f"is longer than {MAX_BYTES // 2**20} MB")
-    kind = "binary" if data[:8192].translate(None, _CONTROLS) != data[:8192] else ""
-    try:
-        text = "" if kind else data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         return EmbedItem(id, error=f"is not UTF-8 text (byte {exc.start + 1})")
     if text.strip():
         return EmbedItem(id, text)
-    kind = kind or "empty"
-    return EmbedItem(id, error=f"is {kind}") if named else EmbedItem(id, skipped=kind)
+    return EmbedItem(id, error=f"is {kind or 'empty'}" if named else "")
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -153,20 +132,15 @@ async def choose_model(
     Raise `click.UsageError` for another model than that of the file, and for one that cannot embed.
     """
     note = ""
-    defaults = default_models()
     if model:
-        try:
-            target = client._target(model)
-        except UnknownProvider as exc:
-            if not exc.bare:
-                raise
-            example = next(iter(defaults.values()))
-            raise click.UsageError(f"no provider in {model!r}: use provider/model, such as {example}") from None
+        target = client._target(model)
         model = f"{target.provider.name}/{target.model}"
-    elif stored is None and not (model := next((defaults[name] for name in defaults if key_source(name)), None)):
-        *first, last = [key_variables(name)[0] for name in [*defaults][:3]]
-        note = f"no API key: the simulator embeds, for testing only; set {', '.join(first)} or {last}, or pass -m"
-        model = SIMULATOR_MODEL
+    elif stored is None:
+        defaults = default_models()
+        model = next((defaults[name] for name in defaults if key_source(name)), None)
+        if model is None:
+            model, variable = "sim/openai", key_variables(next(iter(defaults)))[0]
+            note = f"no API key: the simulator embeds, for testing only; set {variable}, for example, or pass -m"
     if stored and ((model and model != stored.name) or (dimensions and dimensions != stored.dimensions)):
         raise click.UsageError(
             f"the file has vectors of {stored.name} ({stored.dimensions} dimensions): omit -m and --dimensions, or choose "
@@ -229,15 +203,12 @@ class VectorFile:
     def rank(self, vector: Sequence[float], limit: int) -> list[tuple[float, str, str]]:
         """Return score, ID and text of the most similar vectors, by cosine; vectors of zeros are left out."""
         length = math.hypot(*vector)
-        unpack = struct.Struct(f"<{len(vector)}f").unpack
 
         def scores() -> Iterator[tuple[float, str, str]]:
-            assert self._db is not None
-            for id, packed, text in self._db.execute("SELECT id, vector, text FROM embeddings"):
-                numbers = unpack(packed)
-                other = math.hypot(*numbers)
-                if other and length:
-                    yield sum(map(mul, numbers, vector)) / (length * other), id, text
+            for id, packed, text in self._rows("SELECT id, vector, text FROM embeddings"):
+                numbers = struct.unpack(f"<{len(vector)}f", packed)
+                if product := math.hypot(*numbers) * length:
+                    yield sum(map(mul, numbers, vector)) / product, id, text
 
         with translating_errors(self.path):
             return heapq.nsmallest(limit, scores(), key=lambda row: (-row[0], row[1]))
@@ -254,13 +225,11 @@ class VectorFile:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
             try:
-                [[application]] = db.execute("PRAGMA application_id")
-                if application != _APPLICATION_ID:
+                if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
                     if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                         raise StoreError(f"{self.path} is another kind of database: choose another file with --into")
                     db.execute("PRAGMA journal_mode=WAL")
                     db.executescript(_SCHEMA)
-                db.execute("PRAGMA synchronous=FULL")
             except BaseException:
                 db.close()
                 raise
@@ -271,65 +240,54 @@ class VectorFile:
 
 
 @dataclass
-class EmbedSummary:
+class Embedder:
+    """Embeds items in batches, and stores each batch when it is complete."""
+
+    client: AsyncClient
+    file: VectorFile
+    model: EmbedModel
     embedded: int = 0
     unchanged: int = 0
-    skipped: Counter[str] = field(default_factory=Counter)
+    skipped: int = 0
     failed: list[EmbedItem] = field(default_factory=list)
     losses: dict[str, None] = field(default_factory=dict)
     tokens: int | None = 0
     """None if a reply has no usage."""
 
-
-class Embedder:
-    """Embeds items in batches, a few at a time, and stores each batch when it is complete."""
-
-    def __init__(self, client: AsyncClient, file: VectorFile, model: EmbedModel) -> None:
-        self.summary = EmbedSummary()
-        self._client = client
-        self._file = file
-        self._model = model
-        self._refusals: Counter[str] = Counter()
-
     async def run(self, items: Iterable[EmbedItem]) -> None:
         """Embed all items. Raise the error of a whole request; batches that are complete are stored."""
-        limit = asyncio.Semaphore(CONCURRENT_BATCHES)
         batch: list[EmbedItem] = []
-        async with asyncio.TaskGroup() as group:
-            for item in items:
-                if item.skipped:
-                    self.summary.skipped[item.skipped] += 1
-                elif item.error:
-                    self.summary.failed.append(item)
-                elif self._file.is_stored(item):
-                    self.summary.unchanged += 1
-                else:
-                    batch.append(item)
-                if len(batch) == BATCH:
-                    await limit.acquire()
-                    group.create_task(self._embed(batch)).add_done_callback(lambda _: limit.release())
-                    batch = []
-            if batch:
-                group.create_task(self._embed(batch))
+        for item in items:
+            if item.error:
+                self.failed.append(item)
+            elif not item.text:
+                self.skipped += 1
+            elif self.file.is_stored(item):
+                self.unchanged += 1
+            else:
+                batch.append(item)
+            if len(batch) == _BATCH:
+                await self._embed(batch)
+                batch = []
+        if batch:
+            await self._embed(batch)
 
     async def _embed(self, items: Sequence[EmbedItem]) -> None:
         """Embed a batch. If it is refused, embed its halves, until the text that is refused is found."""
         texts = [item.text for item in items]
         try:
-            reply = await self._client.embed(self._model.name, texts, dimensions=self._model.asked or None)
+            reply = await self.client.embed(self.model.name, texts, dimensions=self.model.asked or None)
         except BadRequest as exc:
-            if len(items) > 1:
-                half = len(items) // 2
+            if half := len(items) // 2:
                 await self._embed(items[:half])
                 await self._embed(items[half:])
                 return
-            self._refusals[exc.message] += 1
-            if not self.summary.embedded and self._refusals[exc.message] >= _SAME_REFUSALS:
+            self.failed.append(EmbedItem(items[0].id, error=f"was refused: {exc.message}"))
+            if not self.embedded and Counter(one.error for one in self.failed)[self.failed[-1].error] >= _SAME_REFUSALS:
                 raise
-            self.summary.failed.append(EmbedItem(items[0].id, error=f"was refused: {exc.message}"))
             return
-        summary, used = self.summary, reply.usage.total_tokens
-        summary.tokens = None if used is None or summary.tokens is None else summary.tokens + used
-        summary.losses |= dict.fromkeys(f"{loss.detail} ({loss.location})" for loss in reply.losses)
-        self._file.add(items, reply.embeddings, self._model._replace(dimensions=len(reply.embeddings[0])))
-        summary.embedded += len(items)
+        used = reply.usage.total_tokens
+        self.tokens = None if used is None or self.tokens is None else self.tokens + used
+        self.losses |= dict.fromkeys(f"{loss.detail} ({loss.location})" for loss in reply.losses)
+        self.file.add(items, reply.embeddings, self.model._replace(dimensions=len(reply.embeddings[0])))
+        self.embedded += len(items)
