@@ -115,7 +115,7 @@ def test_ephemeral_session_is_not_stored(here, tenuto_sim, tmp_path):
 
 
 MISUSED = [
-    (["run", "-c", "--session", "x", "Hi"], "use either -c or --session"),
+    (["run", "-c", "--session", "x", "Hi"], "use either --continue or --session"),
     (["run", "-c", "--ephemeral", "Hi"], "use either -c or --ephemeral"),
     (["run", "--session", "x", "--ephemeral", "Hi"], "use either --session or --ephemeral"),
     (["run", "--ephemeral", "-n", "x", "Hi"], "use either --ephemeral or --name"),

@@ -110,25 +110,22 @@ class OutputFile:
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         """Open the file; its content appears when the block ends without an error. Raise `OSError`."""
-        with atomic_open(self._path, self._publish) if self._is_plain else self._path.open("wb") as file:
-            yield file
+        if not self._is_plain:
+            with self._path.open("wb") as file:
+                yield file
+            return
+        try:
+            with atomic_open(self._path, Path.replace if self._overwrite else rename_new) as file:
+                with suppress(FileNotFoundError):  # there is none yet
+                    Path(file.name).chmod(self._path.stat().st_mode & 0o7777)
+                yield file
+        except FileExistsError:
+            raise click.UsageError(f"--out {self.named!r} exists now (use --force)") from None
 
     def write(self, text: str) -> None:
         """Write the text as UTF-8. Raise `OSError`; the file is unchanged then."""
         with self.open() as file:
             file.write(text.encode("utf-8", "backslashreplace"))
-
-    def _publish(self, temporary: Path, path: Path) -> None:
-        """Rename the temporary file; keep the mode of an existing one, unless it appeared meanwhile."""
-        if self._overwrite:
-            with suppress(FileNotFoundError):  # there was none before
-                temporary.chmod(path.stat().st_mode & 0o7777)
-            temporary.replace(path)
-            return
-        try:
-            rename_new(temporary, path)
-        except FileExistsError:
-            raise click.UsageError(f"--out {self.named!r} exists now (use --force)") from None
 
 
 ExportWriter = Callable[[bytes], object]

@@ -16,7 +16,7 @@ from tenuto.cli.complete import complete_embedding_model, complete_file
 from tenuto.cli.embeddings import Embedder, EmbedModel, VectorFile, choose_model, create_client, read_items
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.options import flag, json_option, option
-from tenuto.cli.store import run_interruptible
+from tenuto.cli.store import run_async
 from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
 from tenuto.cli.terminal.text import escape_control, one_line
 from tenuto.core.embeddings import EmbedResponse
@@ -132,7 +132,7 @@ def _files(values: dict[str, Any]) -> int:
         if name != "-" and not os.path.lexists(name):
             raise click.UsageError(f"file not found: {name!r}; pass a text with --text, or pipe it in for -")
     with closing(_open_file(values)) as file:
-        done, error = run_interruptible(embed(), _CONTINUE)
+        done, error = run_async(embed(), _CONTINUE)
         model = file.model()
     for failure in done.failed:
         click.echo(one_line(f"failed: {failure.id} {failure.error}", 600), err=True)

@@ -22,11 +22,8 @@ from tenuto.core.provider import ModelInfo, ModelTraits
 
 _EXAMPLES = """\b
 Examples:
-  tenuto models                          # the catalog
   tenuto models claude sonnet            # names with both words
-  tenuto models --provider openai --all  # include retired models
   tenuto models --online --provider groq # the provider's own list
-  tenuto models --json gpt-5 | jq -r '.[].id'
 """
 
 
@@ -137,19 +134,15 @@ class ModelDetails(NamedTuple):
         traits, price = self.traits, self.price
         provider, _, model = self.id.partition("/")
         costs = {name: getattr(price, name, None) for name in ("input", "output", "cache_read", "cache_write")}
+        always = ("dialect", "context_window", "max_output", "thinking", "efforts", "tools", "known")
+        optional = ("thinking_default", "effort_default", "confidence", "as_of", "notes")
         return {
             "id": self.id,
             "provider": provider,
             "model": model,
             "name": self.name,
-            "dialect": traits.dialect,
-            "context_window": traits.context_window,
-            "max_output": traits.max_output,
-            "thinking": traits.thinking,
-            "thinking_default": traits.thinking_default or None,
-            "efforts": traits.efforts,
-            "effort_default": traits.effort_default or None,
-            "tools": traits.tools,
+            **{name: getattr(traits, name) for name in always},
+            **{name: getattr(traits, name) or None for name in optional},
             "images": traits.images_in,
             "audio": traits.audio_in,
             "documents": traits.documents_in,
@@ -158,10 +151,6 @@ class ModelDetails(NamedTuple):
             | {"tiered": price.tiered},
             "retires": self.retires or None,
             "ended": self.is_retired,
-            "known": traits.known,
-            "confidence": traits.confidence or None,
-            "as_of": traits.as_of or None,
-            "notes": traits.notes or None,
         }
 
 

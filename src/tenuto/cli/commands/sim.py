@@ -14,8 +14,6 @@ _EXAMPLES = """\b
 Examples:
   tenuto sim --port 8700
   tenuto sim --pace 20ms                   # delay between stream chunks
-  tenuto sim --script script.json          # scripted replies
-  tenuto sim --rules | less                # the rules it enforces
 
 \b
 A script is JSON, one list of steps for each answer of a conversation:

@@ -11,14 +11,7 @@ from tenuto import settings
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import flag, json_option, session_argument, store_option, yes_option
-from tenuto.cli.store import (
-    NO_SESSIONS,
-    find_sessions,
-    is_missing_file,
-    open_existing_store,
-    run_interruptible,
-    use_store,
-)
+from tenuto.cli.store import NO_SESSIONS, is_missing_file, use_sessions, use_store
 from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
 from tenuto.cli.terminal.text import one_line
 
@@ -27,8 +20,6 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  tenuto store stats --json | jq .bytes
-  tenuto store verify last trip
   tenuto store backup ~/sessions-backup.db
   tenuto store restore ~/sessions-backup.db
 """
@@ -75,7 +66,7 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
         indexed = use_store(store, lambda opened: opened.reindex(), 0, "the next search continues it")
         click.echo(f"indexed {plural(indexed, 'entry')}", err=True)
     if sessions:
-        count, problems = run_interruptible(_verify_sessions(sessions, store), "nothing was changed")
+        count, problems = use_sessions(store, sessions, _verify_sessions, "nothing was changed")
     else:
         count, problems = use_store(store, _verify_all, None) or (0, [])
     lines = []
@@ -100,14 +91,12 @@ async def _verify_all(store: Store) -> tuple[int, list[VerifyProblem]]:
         return bar.done, problems
 
 
-async def _verify_sessions(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
-    async with open_existing_store(place, names[0]) as store:
-        ids = await find_sessions(store, names)
+async def _verify_sessions(store: Store, ids: list[str]) -> tuple[int, list[VerifyProblem]]:
+    with progress("verifying", len(ids)) as bar:
         problems = []
-        with progress("verifying", len(ids)) as bar:
-            for id in ids:
-                problems += await store.verify(id)
-                bar.advance()
+        for id in ids:
+            problems += await store.verify(id)
+            bar.advance()
         return len(ids), problems
 
 
