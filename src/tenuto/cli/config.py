@@ -6,7 +6,7 @@ Precedence: option, environment, profile, file, default.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -215,26 +215,22 @@ def configured_providers() -> dict[str, ProviderConfig]:
 
     Raise `ConfigError` for an unknown provider without `base_url`.
     """
-    config = load_config()
-    tables: Mapping[str, Mapping[str, Any]] = config.document.get("providers", {})
-    return {name: _provider_config(config.path, name, table) for name, table in tables.items()}
-
-
-def _provider_config(path: Path, name: str, table: Mapping[str, Any]) -> ProviderConfig:
     from tenuto.catalog import PROVIDERS, is_known_provider
 
-    if not is_known_provider(name) and "base_url" not in table:
-        raise ConfigError(
-            f"{path}: providers.{name} is an unknown provider and has no base_url: {closest_names(name, PROVIDERS)}"
-        )
-    made: Any = {name: table[name] for name in ("base_url", "dialect", "headers") if name in table}
-    variable = table.get("key_env", "")
-    if key := variable and settings.getenv(variable):
-        made["api_key"] = key
-    elif variable and not is_known_provider(name):
-        made["api_key"] = functools.partial(_raise_missing_key, name, variable)
-    config: ProviderConfig = made
-    return config
+    config = load_config()
+    found: dict[str, ProviderConfig] = {}
+    for name, table in config.document.get("providers", {}).items():
+        if not is_known_provider(name) and "base_url" not in table:
+            problem = f"{config.path}: providers.{name} is an unknown provider and has no base_url"
+            raise ConfigError(f"{problem}: {closest_names(name, PROVIDERS)}")
+        made: Any = {key: table[key] for key in ("base_url", "dialect", "headers") if key in table}
+        variable = table.get("key_env", "")
+        if key := variable and settings.getenv(variable):
+            made["api_key"] = key
+        elif variable and not is_known_provider(name):
+            made["api_key"] = functools.partial(_raise_missing_key, name, variable)
+        found[name] = made
+    return found
 
 
 def _raise_missing_key(name: str, variable: str) -> str:

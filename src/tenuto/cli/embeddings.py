@@ -89,15 +89,14 @@ def _read_item(path: Path, id: str, *, named: bool) -> EmbedItem:
         return EmbedItem(id.encode("utf-8", "backslashreplace").decode(), error="the file name is not UTF-8")
     try:
         data = sys.stdin.buffer.read() if id == "-" else path.read_bytes()
-        kind = "binary" if b"\0" in data else ""
-        text = "" if kind else data.decode("utf-8-sig")
+        text = "" if b"\0" in data else data.decode("utf-8-sig")
     except OSError as exc:
         return EmbedItem(id, error=f"cannot be read: {exc.strerror or exc}")
     except UnicodeDecodeError as exc:
         return EmbedItem(id, error=f"is not UTF-8 text (byte {exc.start + 1})")
     if text.strip():
         return EmbedItem(id, text)
-    return EmbedItem(id, error=f"is {kind or 'empty'}" if named else "")
+    return EmbedItem(id, error="is binary or empty" if named else "")
 
 
 # --- models -----------------------------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from tenuto.cli.complete import complete_setting
 from tenuto.cli.config import ConfigError, Setting, config_path, parse_config, read_config_text, read_toml
 from tenuto.cli.config_schema import find_problems
 from tenuto.cli.files import file_lock, write_private
-from tenuto.cli.keys_file import canonical_provider
 from tenuto.cli.main import CommandGroup
-from tenuto.cli.options import expand_model, json_option
+from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import confirm, format_table, print_json, print_text
 from tenuto.cli.terminal.text import one_line
 
@@ -146,20 +145,14 @@ def set_command(key: str, value: tuple[str, ...]) -> int:
     KEY is an option's name with _ for -, or profiles.NAME.KEY, providers.NAME.KEY, options.NAME, aliases.NAME. Put -- before
     values that start with -.
     """
-    steps = _split_key(key)
-    if steps[-1] in ("model", "fallback") or steps[0] == "aliases":
-        _check_models(value)
     readings: list[Any] = [list(value)]
     if len(value) == 1:
         readings.insert(0, value[0])
         with suppress(ValueError):
             [reading] = tomllib.loads(f"value = {value[0]}").values()
             readings.insert(0, reading)
-    _change(steps, [reading for reading in readings if not isinstance(reading, dict)])
+    _change(key, [reading for reading in readings if not isinstance(reading, dict)])
     click.echo(one_line(f"{key} set in {config_path()}", 600), err=True)
-    variable = settings_file.VARIABLES.get(steps[-1], "") if steps[0] != "providers" else ""
-    if variable and settings.getenv(variable):
-        click.echo(f"note: {variable} is set in the environment and overrides it", err=True)
     return 0
 
 
@@ -167,7 +160,7 @@ def set_command(key: str, value: tuple[str, ...]) -> int:
 @click.argument("key", shell_complete=complete_setting)
 def unset_command(key: str) -> int:
     """Remove KEY, or a whole table, from the config file."""
-    _change(_split_key(key), [None])
+    _change(key, [None])
     click.echo(one_line(f"{key} removed from {config_path()}", 600), err=True)
     return 0
 
@@ -194,32 +187,7 @@ def edit_command() -> int:
         return 0
 
 
-def _split_key(key: str) -> tuple[str, ...]:
-    """Return the steps of a dotted TOML key, such as `profiles."my work".model`."""
-    try:
-        value: Any = tomllib.loads(f"{key} = 0")
-    except tomllib.TOMLDecodeError:
-        return tuple(key.split("."))
-    steps = []
-    while isinstance(value, dict):
-        [(name, value)] = value.items()
-        steps.append(name)
-    return tuple(steps)
-
-
-def _check_models(models: Sequence[str]) -> None:
-    """Reject a model name without a known provider when it is set, not when it is used."""
-    from tenuto.catalog import qualify_model
-    from tenuto.cli.session.models import split_effort
-
-    for model in models:
-        name, _, rest = qualify_model(split_effort(expand_model(model))[0]).partition("/")
-        if not rest:
-            raise click.UsageError(f"{model[:80]!r} is not a model name: use provider/model")
-        canonical_provider(name)
-
-
-def _change(steps: tuple[str, ...], readings: Sequence[Any]) -> None:
+def _change(key: str, readings: Sequence[Any]) -> None:
     """Set the first valid reading of a value, or remove it (None).
 
     Raise `click.UsageError` and leave the file unchanged if that is impossible.
@@ -231,7 +199,7 @@ def _change(steps: tuple[str, ...], readings: Sequence[Any]) -> None:
         found: list[str] = []
         for value in readings:
             try:
-                edited = _edit_text(path, text, steps, value)
+                edited = _edit_text(path, text, tuple(key.split(".")), value)
                 problems = [one for one in find_problems(read_toml(edited, path)) if one not in known]
                 if not problems:
                     write_private(path, edited)
@@ -239,8 +207,7 @@ def _change(steps: tuple[str, ...], readings: Sequence[Any]) -> None:
             except UnicodeEncodeError:
                 raise click.UsageError("the value is not UTF-8 text") from None
             found += problems
-    hint = "; quote a value that has spaces" if len(readings) == 1 and len(readings[0] or ()) > 1 else ""
-    raise click.UsageError(f"{found[0]}{hint}; nothing was changed")
+    raise click.UsageError(f"{found[0]}; nothing was changed")
 
 
 def _edit_text(path: Path, text: str, steps: tuple[str, ...], value: object) -> str:
