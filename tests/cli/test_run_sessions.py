@@ -116,7 +116,7 @@ def test_ephemeral_session_is_not_stored(here, tenuto_sim, tmp_path):
 
 MISUSED = [
     (["run", "-c", "--session", "x", "Hi"], "use either --continue or --session"),
-    (["run", "-c", "--ephemeral", "Hi"], "use either -c or --ephemeral"),
+    (["run", "-c", "--ephemeral", "Hi"], "use either --continue or --ephemeral"),
     (["run", "--session", "x", "--ephemeral", "Hi"], "use either --session or --ephemeral"),
     (["run", "--ephemeral", "-n", "x", "Hi"], "use either --ephemeral or --name"),
     (["run", "--ephemeral", "--store", "x.db", "Hi"], "use either --ephemeral or --store"),
@@ -125,9 +125,9 @@ MISUSED = [
     (["run", "-n", "last", "Hi"], "no session can be called 'last'"),
     (["run", "-n", "~3", "Hi"], "no session can be called '~3'"),
     (["run", "-n", " x", "Hi"], "is not a name"),
-    (["run", "-c", "-s", "Be brief.", "Hi"], "-s only applies to new sessions"),
+    (["run", "-c", "-s", "Be brief.", "Hi"], "--system only applies to new sessions"),
     (["run", "-c", "--effort", "low", "Hi"], "--effort only applies to new sessions"),
-    (["resume", "last", "-o", "seed=1"], "-o only applies to new sessions"),
+    (["resume", "last", "-o", "seed=1"], "--option only applies to new sessions"),
     (["resume", "last", "--max-tokens", "100"], "--max-tokens only applies to new sessions"),
     (["run", "Hi", "-m", "sim/anthropic:huge"], "unknown effort 'huge' (none, minimal, low, medium, high, xhigh, max)"),
     (["resume", "last", "-m", "sim/openai:high"], "effort cannot change on resume"),

@@ -26,7 +26,6 @@ import click
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source, key_variables, load_keys
 from tenuto.client.client import AsyncClient
-from tenuto.core import jsonio
 from tenuto.errors import BadRequest, StoreError, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
 
@@ -54,7 +53,6 @@ class EmbedItem(NamedTuple):
 
     id: str
     text: str = ""
-    """Empty for a file in a directory that is binary or empty."""
     error: str = ""
     """Why the file has no text."""
 
@@ -63,40 +61,17 @@ class EmbedItem(NamedTuple):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def read_items(names: Sequence[str], exclude: Path) -> Iterator[EmbedItem]:
-    """Yield the texts of files, of directories (without hidden files) and of stdin (`-`), each file once.
-
-    `exclude` and files whose names start with its name are left out: vectors are written there.
-    """
-    ids: set[str] = set()
-    for name in names:
-        for path in _walk(Path(name)) if name != "-" and Path(name).is_dir() else [Path(name)]:
-            id = Path(os.path.relpath(path)).as_posix()
-            if id not in ids and not id.startswith(Path(os.path.relpath(exclude)).as_posix()):
-                ids.add(id)
-                yield _read_item(path, id, named=path == Path(name))
-
-
-def _walk(directory: Path) -> Iterator[Path]:
-    for parent, directories, files in os.walk(directory):
-        directories[:] = sorted(name for name in directories if not name.startswith("."))
-        paths = (Path(parent, name) for name in sorted(files) if not name.startswith("."))
-        yield from (path for path in paths if path.is_file() or path.is_symlink())  # not pipes: they block
-
-
-def _read_item(path: Path, id: str, *, named: bool) -> EmbedItem:
-    if jsonio.lone_surrogates(id):
-        return EmbedItem(id.encode("utf-8", "backslashreplace").decode(), error="the file name is not UTF-8")
+def read_item(name: str) -> EmbedItem:
+    """Read the text of a file, or of stdin (`-`)."""
     try:
-        data = sys.stdin.buffer.read() if id == "-" else path.read_bytes()
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         text = "" if b"\0" in data else data.decode("utf-8-sig")
     except OSError as exc:
-        return EmbedItem(id, error=f"cannot be read: {exc.strerror or exc}")
+        return EmbedItem(name, error=f"cannot be read: {exc.strerror or exc}")
     except UnicodeDecodeError as exc:
-        return EmbedItem(id, error=f"is not UTF-8 text (byte {exc.start + 1})")
-    if text.strip():
-        return EmbedItem(id, text)
-    return EmbedItem(id, error="is binary or empty" if named else "")
+        return EmbedItem(name, error=f"is not UTF-8 text (byte {exc.start + 1})")
+    id = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return EmbedItem(id, text) if text.strip() else EmbedItem(id, error="is binary or empty")
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -109,6 +84,9 @@ class EmbedModel(NamedTuple):
     dimensions: int = 0
     asked: int = 0
     """The number of dimensions that is requested; 0: the model's own."""
+
+    def describe(self) -> str:
+        return f"{self.name} ({self.dimensions} dimensions)"
 
 
 def create_client() -> AsyncClient:
@@ -141,10 +119,8 @@ async def choose_model(
             model, variable = "sim/openai", key_variables(next(iter(defaults)))[0]
             note = f"no API key: the simulator embeds, for testing only; set {variable}, for example, or pass -m"
     if stored and ((model and model != stored.name) or (dimensions and dimensions != stored.dimensions)):
-        raise click.UsageError(
-            f"the file has vectors of {stored.name} ({stored.dimensions} dimensions): omit -m and --dimensions, or choose "
-            "another file with --into"
-        )
+        problem = f"the file has vectors of {stored.describe()}"
+        raise click.UsageError(f"{problem}: omit -m and --dimensions, or choose another file with --into")
     chosen = stored or EmbedModel(model or "", asked=dimensions or 0)
     try:
         await client.embed(chosen.name, ())
@@ -157,15 +133,22 @@ async def choose_model(
 
 
 class VectorFile:
-    """A SQLite file of vectors, created when the first ones are added."""
+    """A SQLite file of vectors."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        self._db = self._open() if self.path.exists() else None
+        with translating_errors(self.path):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+            if self._rows("PRAGMA application_id") != [(_APPLICATION_ID,)]:
+                if self._rows("SELECT name FROM sqlite_master"):
+                    raise StoreError(f"{self.path} is another kind of database: choose another file with --into")
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.executescript(_SCHEMA)
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
+        self._db.close()
 
     def model(self) -> EmbedModel | None:
         rows = self._rows("SELECT model, dimensions, asked FROM about")
@@ -175,29 +158,21 @@ class VectorFile:
         """Whether a text needs no request. A text that exists under another ID gets its vector."""
         same = self._rows("SELECT id, vector FROM embeddings WHERE digest = ? ORDER BY id != ?", item.digest, item.id)
         if same and same[0][0] != item.id:
-            self._write([(item.id, item.digest, same[0][1], item.text)])
+            self._rows(_UPSERT, item.id, item.digest, _now(), same[0][1], item.text)
         return bool(same)
 
     def add(self, items: Sequence[EmbedItem], vectors: Sequence[Sequence[float]], model: EmbedModel) -> None:
         """Store vectors in one transaction. Raise `StoreError` if the file has those of another model or length."""
-        with translating_errors(self.path):  # a number may be too large for float32
-            packed = [struct.pack(f"<{model.dimensions}f", *vector) for vector in vectors]
-        self._write([(item.id, item.digest, data, item.text) for item, data in zip(items, packed, strict=True)], model)
-
-    def _write(self, rows: Sequence[tuple[str, str, bytes, str]], model: EmbedModel | None = None) -> None:
-        self._db = db = self._db or self._open()
-        now = time.time_ns() // 1_000_000
-        with translating_errors(self.path), db:
+        with translating_errors(self.path), self._db as db:  # a number may be too large for float32
             db.execute("BEGIN IMMEDIATE")
             stored = self.model()
             if stored is None:
-                db.execute("INSERT INTO about (model, dimensions, asked) VALUES (?, ?, ?)", model or ())
-            elif model is not None and stored[:2] != model[:2]:
-                raise StoreError(
-                    f"{self.path} has vectors of {stored.name} ({stored.dimensions} dimensions), not of {model.name} "
-                    f"({model.dimensions}): choose another file with --into"
-                )
-            db.executemany(_UPSERT, [(id, digest, now, vector, text) for id, digest, vector, text in rows])
+                db.execute("INSERT INTO about (model, dimensions, asked) VALUES (?, ?, ?)", model)
+            elif stored[:2] != model[:2]:
+                raise StoreError(f"{self.path} has vectors of {stored.describe()}: choose another file with --into")
+            for item, vector in zip(items, vectors, strict=True):
+                packed = struct.pack(f"<{model.dimensions}f", *vector)
+                db.execute(_UPSERT, (item.id, item.digest, _now(), packed, item.text))
 
     def rank(self, vector: Sequence[float], limit: int) -> list[tuple[float, str, str]]:
         """Return score, ID and text of the most similar vectors, by cosine; vectors of zeros are left out."""
@@ -213,26 +188,12 @@ class VectorFile:
             return heapq.nsmallest(limit, scores(), key=lambda row: (-row[0], row[1]))
 
     def _rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        if self._db is None:
-            return []
         with translating_errors(self.path):
             return self._db.execute(sql, values).fetchall()
 
-    def _open(self) -> sqlite3.Connection:
-        with translating_errors(self.path):
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
-            try:
-                if db.execute("PRAGMA application_id").fetchone()[0] != _APPLICATION_ID:
-                    if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                        raise StoreError(f"{self.path} is another kind of database: choose another file with --into")
-                    db.execute("PRAGMA journal_mode=WAL")
-                    db.executescript(_SCHEMA)
-            except BaseException:
-                db.close()
-                raise
-            return db
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 # --- embedding --------------------------------------------------------------------------------------------------------
@@ -247,7 +208,6 @@ class Embedder:
     model: EmbedModel
     embedded: int = 0
     unchanged: int = 0
-    skipped: int = 0
     failed: list[EmbedItem] = field(default_factory=list)
     losses: dict[str, None] = field(default_factory=dict)
     tokens: int | None = 0
@@ -259,8 +219,6 @@ class Embedder:
         for item in items:
             if item.error:
                 self.failed.append(item)
-            elif not item.text:
-                self.skipped += 1
             elif self.file.is_stored(item):
                 self.unchanged += 1
             else:

@@ -111,7 +111,7 @@ def key_variables(name: str) -> tuple[str, ...]:
 
 def key_source(name: str) -> str:
     """Return where a provider's key comes from: a variable, `keys.json`, or "" without a key."""
-    variable = next((variable for variable in key_variables(name) if settings.getenv(variable)), "")
+    variable = next(filter(settings.getenv, key_variables(name)), "")
     return variable or (keys_path().name if _stored_keys().get(name) else "")
 
 
@@ -144,13 +144,10 @@ class ProviderStatus(NamedTuple):
     name: str
     row: Provider
     base_url: str
-    key: KeyState
-    """`set` in an environment variable, `kept` in the file."""
-    where: str
-    """The variable or file."""
+    key: KeyState  # `set` in an environment variable, `kept` in the file
+    where: str  # the variable or file
     variables: tuple[str, ...]
-    custom: bool
-    """Whether the config file has it."""
+    custom: bool  # whether the config file has it
 
     @property
     def default_model(self) -> str:

@@ -27,8 +27,7 @@ SESSION_HELP = "ID or unique prefix, name, `last`, or `~N` (N sessions ago)"
 class RunOptions:
     """The options of `run`, `chat` and `resume`: typed ones, else configured ones, else these defaults."""
 
-    session: str = ""
-    """The session to continue; empty for a new one. `-c` is `last`."""
+    session: str = ""  # the session to continue; empty for a new one
     name: str | None = None
     ephemeral: bool = False
     takeover: bool = False
@@ -36,10 +35,8 @@ class RunOptions:
     prompt: str | None = None
     attach: tuple[str, ...] = ()
     schema: str | None = None
-    model: str | None = None
-    """For a continued session, the model to switch to."""
-    no_key: bool = False
-    """Whether the model is the simulator's because no API key is set."""
+    model: str | None = None  # for a continued session, the model to switch to
+    no_key: bool = False  # whether the model is the simulator's because no API key is set
     system: str | None = None
     effort: str | None = None
     option: tuple[str, ...] = ()
@@ -62,19 +59,12 @@ class RunOptions:
     hide_thinking: bool = False
     quiet: bool = False
     color: str = "auto"
-    explicit: frozenset[str] = frozenset()
-    """The names of the options that were typed."""
+    explicit: frozenset[str] = frozenset()  # the names of the options that were typed
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
 
-CONFLICTS = (
-    ("resume_last", "session", "which", "ephemeral"),
-    ("ephemeral", "name"),
-    ("ephemeral", "store"),
-    ("json", "jsonl"),
-    ("out", "jsonl"),
-)
+_CONFLICTS = "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl, out jsonl"
 """Options that contradict each other. `which` is the argument of `chat`."""
 FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")
 """Options that only a new session takes: it stores them."""
@@ -89,8 +79,8 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
         param.name or "": param.opts[-1] if isinstance(param, click.Option) else "SESSION"
         for param in context.command.params
     }
-    for names in CONFLICTS:
-        given = [name for name in names if name in explicit and values[name] is not None]
+    for names in _CONFLICTS.split(", "):
+        given = [name for name in names.split() if name in explicit and values[name] is not None]
         if len(given) > 1:
             raise click.UsageError(f"use either {labels[given[0]]} or {labels[given[1]]}")
     for name in explicit.intersection(MUST_NOT_BE_EMPTY):  # --session "$UNSET" would start a new session

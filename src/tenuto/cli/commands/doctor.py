@@ -44,7 +44,7 @@ class DoctorCheck(NamedTuple):
     status: Literal["ok", "note", "warning", "problem"]
     message: str
     fix: str = ""
-    is_store_problem: bool = False
+    code: ExitCode = ExitCode.FAILED
 
 
 @click.command("doctor", epilog=_EXAMPLES)
@@ -65,8 +65,7 @@ def command(ctx: click.Context, online: bool, as_json: bool, store: str | None) 
         if message in results:
             continue  # one broken file fails several checks
         results[message] = check
-        if check.status == "problem" and code != ExitCode.SESSION:
-            code = ExitCode.SESSION if check.is_store_problem else ExitCode.FAILED
+        code = max(code, check.code) if check.status == "problem" else code
         if not as_json:
             line = one_line(f"{check.name}: {check.message}{f'; {check.fix}' if check.fix else ''}", 600)
             print_text(f"{check.status:7}  {line}\n", escape=False)
@@ -93,7 +92,7 @@ def _checks(place: str | None, profile: str | None, *, online: bool) -> Iterator
         except click.ClickException as exc:
             yield DoctorCheck(name, "problem", exc.format_message(), str(getattr(exc, "hint", "")))
         except StoreError as exc:
-            yield DoctorCheck(name, "problem", str(exc), is_store_problem=True)
+            yield DoctorCheck(name, "problem", str(exc), code=ExitCode.SESSION)
         except (TenutoError, OSError, RuntimeError) as exc:  # RuntimeError: no home directory
             yield DoctorCheck(name, "problem", f"cannot be checked: {exc or type(exc).__name__}")
 
@@ -150,21 +149,15 @@ def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:
     files = {keys_path(): 0o077, config_path(): 0o022, settings.home() / "history": 0o077}
     if store := store_file(place):
         files[store] = 0o077
-    private = True
+    found = []
     for path, forbidden in {**files, **{path.parent: 0o022 for path in files}}.items():
         mode = path.stat().st_mode & 0o7777 if path.exists() else 0
         if not mode & forbidden or mode & 0o1000:  # sticky, as /tmp: others cannot replace files
             continue
-        private = False
         action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
-        is_key_file = path == keys_path()
-        message = (
-            f"{path} can be {action} by others (mode {mode:04o}){'; its keys are not used' if is_key_file else ''}"
-        )
-        fix = f"chmod {change} {quote(str(path))}"
-        yield DoctorCheck("permissions", "problem" if is_key_file else "warning", message, fix)
-    if private:
-        yield DoctorCheck("permissions", "ok", "files are private")
+        message, fix = f"{path} can be {action} by others (mode {mode:04o})", f"chmod {change} {quote(str(path))}"
+        found.append(DoctorCheck("permissions", "problem" if path == keys_path() else "warning", message, fix))
+    yield from found or [DoctorCheck("permissions", "ok", "files are private")]
 
 
 def _check_store(place: str | None) -> Iterator[DoctorCheck]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import click
 
 from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
-from tenuto.cli.embeddings import Embedder, EmbedModel, VectorFile, choose_model, create_client, read_items
+from tenuto.cli.embeddings import Embedder, EmbedItem, EmbedModel, VectorFile, choose_model, create_client, read_item
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.store import run_async
@@ -24,14 +22,14 @@ from tenuto.errors import TenutoError
 
 _EXAMPLES = """\b
 Examples:
-  tenuto embed docs/ README.md
+  tenuto embed docs/*.md README.md
   tenuto embed --similar "how do I resume?"
 """
 _CONTINUE = "run the same command again to continue"
 
 
 @click.command("embed", epilog=_EXAMPLES)
-@click.argument("files", nargs=-1, metavar="[FILE|DIRECTORY|-]...", shell_complete=complete_file)
+@click.argument("files", nargs=-1, metavar="[FILE|-]...", shell_complete=complete_file)
 @option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
 @option("--text", metavar="TEXT", help="Print one vector without storing it.")
 @option("--into", metavar="FILE", help="Vector database file.  [default: embeddings.db in the data directory]")
@@ -49,14 +47,13 @@ _CONTINUE = "run the same command again to continue"
 def command(**values: Any) -> int:
     """Embed files and search them by meaning.
 
-    Each FILE is one text, and so is each text file in a DIRECTORY that is not hidden. Unchanged texts are not embedded
-    again. Failures are listed and skipped; exit 1. All vectors of a file are of one model. Without an API key the
-    simulator embeds, for testing only.
+    Each FILE is one text. Unchanged texts are not embedded again. Failures are listed and skipped; exit 1. All vectors of a
+    database are of one model. Without an API key the simulator embeds, for testing only.
     """
     modes = {"similar": _similar, "text": _text, "files": _files}
     used = [name for name in modes if values[name] not in (None, ())]
     if len(used) != 1:
-        raise click.UsageError("pass one of: files or directories (- for stdin), --text, --similar")
+        raise click.UsageError("pass one of: files (- for stdin), --text, --similar")
     if used == ["text"] and values["into"]:
         raise click.UsageError("--text stores nothing: omit --into")
     return modes[used[0]](values)
@@ -78,27 +75,25 @@ async def _embed_one(
     option: str, values: dict[str, Any], stored: EmbedModel | None = None
 ) -> tuple[str, EmbedResponse]:
     """Embed the text of an option, or stdin for `-`. Return the model too."""
-    text = values[option]
-    if text == "-":
-        try:
-            text = sys.stdin.buffer.read().decode("utf-8-sig")
-        except UnicodeDecodeError as exc:
-            raise click.UsageError(f"stdin is not UTF-8 text (byte {exc.start + 1})") from None
-    if not text.strip():
-        raise click.UsageError(f"--{option} is empty")
+    item = read_item("-") if values[option] == "-" else EmbedItem("", values[option])
+    if not item.text.strip():
+        raise click.UsageError(f"stdin {item.error}" if item.error else f"--{option} is empty")
     async with create_client() as client:
         model, note = await choose_model(client, stored, values["model"], values["dimensions"])
         _note(note, values)
-        return model.name, await client.embed(model.name, [text], dimensions=model.asked or None)
+        return model.name, await client.embed(model.name, [item.text], dimensions=model.asked or None)
 
 
 def _similar(values: dict[str, Any]) -> int:
     with closing(_open_file(values)) as file:
         model = file.model()
         if model is None:
-            raise click.UsageError("no vectors yet: start with tenuto embed DIRECTORY")
+            raise click.UsageError("no vectors yet: start with tenuto embed FILE")
         _, reply = asyncio.run(_embed_one("similar", values, model))
-        best = file.rank(reply.embeddings[0], values["limit"])
+        vector = reply.embeddings[0]
+        if len(vector) != model.dimensions:
+            raise click.UsageError(f"the file has vectors of {model.describe()}, not of {len(vector)} dimensions")
+        best = file.rank(vector, values["limit"])
     if values["as_json"]:
         print_json([{"score": round(score, 9), "id": id, "text": text} for score, id, text in best])
     else:
@@ -123,14 +118,14 @@ def _files(values: dict[str, Any]) -> int:
             _note(note, values)
             embedder = Embedder(client, file, model)
             try:
-                await embedder.run(read_items(values["files"], exclude=file.path))
+                await embedder.run(map(read_item, dict.fromkeys(values["files"])))
             except TenutoError as error:
                 return embedder, error
             return embedder, None
 
     for name in values["files"]:
-        if name != "-" and not os.path.lexists(name):
-            raise click.UsageError(f"file not found: {name!r}; pass a text with --text, or pipe it in for -")
+        if name != "-" and (Path(name).is_dir() or not Path(name).exists()):
+            raise click.UsageError(f"not a file: {name!r}; pass a text with --text, or pipe it in for -")
     with closing(_open_file(values)) as file:
         done, error = run_async(embed(), _CONTINUE)
         model = file.model()
@@ -143,25 +138,19 @@ def _files(values: dict[str, Any]) -> int:
         code, message, hint = explain_error(error)
         print_error(Explanation(code, message, hint.replace("resume", _CONTINUE) or _CONTINUE), error)
     if values["as_json"]:
-        names = ("embedded", "unchanged", "skipped", "tokens")
         document = {
             "into": str(file.path),
-            "model": model.name if model else None,
-            "dimensions": model.dimensions if model else None,
-            **{name: getattr(done, name) for name in names},
+            "model": model and model.name,
+            "dimensions": model and model.dimensions,
+            **{name: getattr(done, name) for name in ("embedded", "unchanged", "tokens")},
             "failed": [{"id": failure.id, "why": failure.error} for failure in done.failed],
             "losses": list(done.losses),
             "error": message,
             "exit_code": int(code),
         }
         print_json(document)
-    details = f" by {model.name} ({model.dimensions} dimensions, {done.tokens or 0:,} tokens)" if model else ""
-    counts = {
-        f"embedded{details}": done.embedded,
-        "unchanged": done.unchanged,
-        "skipped (binary or empty)": done.skipped,
-        "failed": len(done.failed),
-    }
+    by = f" by {model.describe()}" if model else ""
+    counts = {f"embedded{by}": done.embedded, "unchanged": done.unchanged, "failed": len(done.failed)}
     summary = "; ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     _note(f"{summary or 'nothing embedded'}: {file.path}", values)
     return code

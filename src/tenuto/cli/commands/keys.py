@@ -25,9 +25,7 @@ Examples:
   pass show openai | tenuto keys set openai
 """
 _MAX_KEY = 16_384
-"""Longer input is not a key."""
-_LONGEST_NAME = 20
-"""A longer name may be a key."""
+_LONGEST_NAME = 20  # a longer name may be a key
 
 
 @click.group("keys", cls=CommandGroup, invoke_without_command=True, epilog=_EXAMPLES)
@@ -114,9 +112,9 @@ def _print_list(*, as_json: bool) -> int:
     if as_json:
         print_json({"path": str(keys_path()), "keys": rows})
         return 0
+    notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]
+    cells = [(one_line(row["provider"], 60), row["where"], note) for row, note in zip(rows, notes, strict=True)]
     if rows:
-        notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]
-        cells = [(one_line(row["provider"], 60), row["where"], note) for row, note in zip(rows, notes, strict=True)]
         print_text(format_table([("PROVIDER", "KEY IN", ""), *cells]), escape=True)
     else:
         click.echo("no key; add one with tenuto keys set PROVIDER", err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -201,11 +200,17 @@ def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: 
     sub-agents. tenuto export writes a copy.
     """
 
+    from tenuto.errors import StoreError
+
     async def delete(opened: Store, ids: list[str]) -> int:
         stored = {session.id: session async for session in stores.all_sessions(opened)}
         titles = {id: one_line(one.name or one.meta.title, _TITLE_LENGTH) for id, one in stored.items()}
         lines = {id: f"{id}  {title}".rstrip() for id, title in titles.items()}
-        selected = _with_forks(ids, stored, forks=forks)
+        selected = _with_forks(ids, stored)
+        if not forks and (other := [id for id in selected if id not in ids]):
+            error = StoreError(f"session {stored[other[-1]].parent} has a fork that shares its entries: {other[-1]}")
+            error.add_note("--forks deletes forks too; nothing was deleted")
+            raise error
         which = "this session" if len(selected) == 1 else f"these {len(selected)} sessions"
         question = "".join(f"  {lines[id]}\n" for id in selected) + f"delete {which}?"
         if not yes and not confirm(question, "refusing to delete without a terminal; pass --yes"):
@@ -224,24 +229,7 @@ def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: 
     return use_sessions(store, sessions, delete)
 
 
-def _with_forks(ids: list[str], stored: dict[str, StoredSession], *, forks: bool) -> list[str]:
-    """Return the sessions to delete, forks before their parents. Raise `StoreError` for a fork that is not included."""
-    from tenuto.errors import StoreError
-
-    children = defaultdict(list)
-    for session in stored.values():
-        children[session.parent].append(session.id)
-    selected: dict[str, None] = {}
-
-    def select(id: str) -> None:
-        for fork in children[id]:
-            if not forks and fork not in ids:
-                error = StoreError(f"session {id} has a fork that shares its entries: {fork}")
-                error.add_note("--forks deletes forks too; nothing was deleted")
-                raise error
-            select(fork)
-        selected[id] = None
-
-    for id in ids:
-        select(id)
-    return [*selected]
+def _with_forks(ids: list[str], stored: dict[str, StoredSession]) -> list[str]:
+    """Return sessions and their forks, forks before their parents."""
+    forks = [session.id for session in stored.values() if session.parent in ids]
+    return list(dict.fromkeys([*(_with_forks(forks, stored) if forks else ()), *ids]))
