@@ -61,11 +61,12 @@ def save_key(name: str, key: str) -> bool:
 
     Raise `ConfigError` if the file cannot be read, `TenutoError` if it cannot be written.
     """
+    if not key and name not in read_keys(strict=False):
+        return False
     with file_lock(keys_path()):
         keys = read_keys(strict=False)
         existed = keys.pop(name, None) is not None
-        if key or existed:
-            write_private(keys_path(), json.dumps({**keys, name: key} if key else keys, indent=2) + "\n")
+        write_private(keys_path(), json.dumps({**keys, name: key} if key else keys, indent=2) + "\n")
     return existed
 
 
@@ -102,7 +103,7 @@ def key_variables(name: str) -> tuple[str, ...]:
     custom = load_config().document.get("providers", {})
     same = [one for one in custom if one == name or (row and is_known_provider(one) and find_provider(one) is row)]
     table = custom[same[0]] if same else {}
-    variables = (table["key_env"],) if table.get("key_env") else ()
+    variables: tuple[str, ...] = (table["key_env"],) if table.get("key_env") else ()
     hosts = {urlsplit(url).netloc for url in (row.base_url, *row.base_urls.values())} if row else set()
     if row and urlsplit(table.get("base_url") or row.base_url).netloc in hosts:
         variables += (*row.key_env, *row.bearer_env)

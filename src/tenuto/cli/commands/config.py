@@ -84,10 +84,9 @@ def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
         print_json(document)
         return 0
     others = ", ".join(name for name in profiles if name != profile)
-    head = [
-        ("file", one_line(f"{config.path}{'' if config.exists else ' (does not exist)'}", 4 * _LENGTH)),
-        ("profile", one_line(f"{profile or '-'}{f' (others: {others})' if others else ''}", 4 * _LENGTH)),
-    ]
+    file = f"{config.path}{'' if config.exists else ' (does not exist)'}"
+    selected = f"{profile or '-'}{f' (others: {others})' if others else ''}"
+    head = [("file", one_line(file, 4 * _LENGTH)), ("profile", one_line(selected, 4 * _LENGTH))]
     rows = [("KEY", "VALUE", "FROM")]
     for key, setting in effective.items():
         sources = {"environment": setting.where, "profile": f"profile {setting.where}", "file": config.path.name}
@@ -123,8 +122,12 @@ def _effective_settings(config: settings_file.Config, profile: str | None) -> di
 
 def _mask_table(table: Mapping[str, Any], headers: str) -> dict[str, Any]:
     """Mask the values of headers and the password of a URL, which are secrets."""
-    masks = {headers: lambda values: dict.fromkeys(values, "***"), "base_url": _mask_password}
-    return {key: masks.get(key, lambda value: value)(value) for key, value in table.items()}
+    masked = dict(table)
+    if headers in masked:
+        masked[headers] = dict.fromkeys(masked[headers], "***")
+    if "base_url" in masked:
+        masked["base_url"] = _mask_password(masked["base_url"])
+    return masked
 
 
 def _mask_password(place: str) -> str:

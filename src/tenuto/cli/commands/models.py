@@ -40,7 +40,15 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     too. Offline unless --online. Exit 1 if nothing matches.
     """
     today = datetime.now(UTC).date()
-    found, code = _list_online(provider, today) if online else (_list_offline(provider, today), 0)
+    if online:
+        names = (provider,) if provider else tuple(providers_with_key())
+        if not names:
+            raise click.UsageError("no API key is set: name a provider with --provider, or see tenuto providers")
+        found, code = asyncio.run(_query_providers(names, today))
+    else:
+        only, code = canonical_provider(provider) if provider else "", 0
+        listed = [one for one in list_models() if only in ("", one.provider)]
+        found = [model_details(one.provider, one.model, today, retires=one.retires) for one in listed]
     matches = [model for model in found if model.matches(query)]
     shown = [model for model in matches if every or not model.is_retired]
     if as_json:
@@ -60,29 +68,12 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     return 1
 
 
-def _list_offline(provider: str | None, on: date) -> list[ModelDetails]:
-    name = canonical_provider(provider) if provider else ""
-    return [
-        model_details(model.provider, model.model, on, retires=model.retires)
-        for model in list_models()
-        if not name or model.provider == name
-    ]
-
-
-def _list_online(provider: str | None, on: date) -> tuple[list[ModelDetails], int]:
-    """Return the models that providers list, and the exit code of the first failure."""
-    names = (provider,) if provider else tuple(providers_with_key())
-    if not names:
-        raise click.UsageError("no API key is set: name a provider with --provider, or see tenuto providers")
-    return asyncio.run(_query_providers(names, on))
-
-
 async def _query_providers(names: tuple[str, ...], on: date) -> tuple[list[ModelDetails], int]:
     from tenuto.client.client import AsyncClient
     from tenuto.errors import TenutoError
 
     found: list[ModelDetails] = []
-    code = 0
+    code = 0  # of the first failure
     async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:  # no retries
         for name in names:
             try:
