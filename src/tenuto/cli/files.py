@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from tenuto.cli.terminal.output import BrokenOutput, print_text
+from tenuto.cli.terminal.output import detect_terminal, print_text
 from tenuto.errors import TenutoError
 from tenuto.store.locks import rename_new
 
@@ -138,20 +137,12 @@ def export_target(named: str | None, *, force: bool, escape: Callable[[str], str
     Raise `click.UsageError` for a file that exists, unless `force`, and `BrokenOutput` if stdout is closed. On a terminal,
     text is passed through `escape`.
     """
-    stream, buffer = sys.stdout, getattr(sys.stdout, "buffer", None)
     if named not in (None, "-"):
         try:
             with OutputFile(named, overwrite=force).open() as file:
                 yield file.write
         except OSError as exc:
             raise TenutoError(f"{named!r} cannot be written, and nothing of it was: {exc.strerror or exc}") from exc
-    elif buffer is None or stream.isatty():
-        show = escape if buffer is not None else str
-        yield lambda piece: print_text(show(piece.decode("utf-8", "surrogatepass")), escape=False)
     else:
-        try:
-            stream.flush()
-            yield buffer.write
-            buffer.flush()
-        except BrokenPipeError:
-            raise BrokenOutput from None
+        show = escape if detect_terminal().is_out_terminal else str
+        yield lambda piece: print_text(show(piece.decode("utf-8", "surrogatepass")), escape=False)

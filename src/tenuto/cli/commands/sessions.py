@@ -91,22 +91,12 @@ def _row(line: SessionLine, id: str) -> tuple[str, ...]:
 
 
 def _fields(session: StoredSession) -> dict[str, Any]:
-    meta = session.meta
+    names = ("title", "model", "agent", "created_at", "updated_at", "usage")
     return {
-        "id": session.id,
-        "name": session.name,
-        "title": meta.title,
-        "status": session.status,
+        **{name: getattr(session, name) for name in ("id", "name", "status", "parent", "archived", "holder")},
+        **{name: getattr(session.meta, name) for name in names},
         "waiting_for": session.reason,
-        "model": meta.model,
-        "agent": meta.agent,
-        "messages": meta.message_count,
-        "created_at": meta.created_at,
-        "updated_at": meta.updated_at,
-        "usage": meta.usage,
-        "parent": session.parent,
-        "archived": session.archived,
-        "holder": session.holder,
+        "messages": session.meta.message_count,
     }
 
 
