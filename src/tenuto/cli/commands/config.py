@@ -91,7 +91,7 @@ def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
     for key, setting in effective.items():
         sources = {"environment": setting.where, "profile": f"profile {setting.where}", "file": config.path.name}
         rows.append((key, _format_value(setting.value), one_line(sources.get(setting.source, "default"), _LENGTH)))
-    tables: dict[str, Mapping[str, Any]] = {f"providers.{name}": table for name, table in providers.items()}
+    tables = {f"providers.{name}": table for name, table in providers.items()}
     for name, table in (*tables.items(), ("aliases", config.document.get("aliases", {}))):
         for key, value in table.items():
             rows.append((one_line(f"{name}.{key}", _LENGTH), _format_value(value), config.path.name))
