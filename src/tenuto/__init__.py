@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tenuto.agent.hooks import Hooks as Hooks
     from tenuto.agent.limits import Limits as Limits
     from tenuto.agent.machine import PendingCall as PendingCall
-    from tenuto.agent.session import AsyncRun as AsyncRun
+    from tenuto.agent.run_stream import AsyncRun as AsyncRun
     from tenuto.agent.session import AsyncSession as AsyncSession
     from tenuto.agent.sync import Agent as Agent
     from tenuto.agent.sync import Run as Run
@@ -72,7 +72,8 @@ _NAMES_BY_MODULE = {
     "tenuto.agent.hooks": "Hooks",
     "tenuto.agent.limits": "Limits",
     "tenuto.agent.machine": "PendingCall",
-    "tenuto.agent.session": "AsyncRun AsyncSession",
+    "tenuto.agent.run_stream": "AsyncRun",
+    "tenuto.agent.session": "AsyncSession",
     "tenuto.agent.sync": "Agent Run Session",
     "tenuto.audit.report": "Report",
     "tenuto.client.client": "AsyncClient",

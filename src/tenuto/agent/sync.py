@@ -12,7 +12,8 @@ from typing import Any, Self, Unpack
 
 from tenuto.agent.agent import AgentOptions, AsyncAgent
 from tenuto.agent.events import AgentEvent
-from tenuto.agent.session import AsyncRun, AsyncSession, SessionProperties
+from tenuto.agent.run_stream import AsyncRun
+from tenuto.agent.session import AsyncSession, SessionProperties
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.background_loop import BackgroundLoop, SyncStream
 from tenuto.client.parameters import MessageInput, make_sync, mirror_methods, with_parameters
