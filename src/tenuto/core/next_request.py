@@ -26,11 +26,13 @@ class NextRequest:
 
     configured: journal.Configured | None
     """The configuration that the request uses."""
+    session_config: journal.Configured | None
+    """The configuration of the session, without the settings of a single run."""
     healed: int
     """The blocks left out since the last reply because the provider refused them."""
 
     def __init__(self) -> None:
-        self.configured = None
+        self.configured = self.session_config = None
         self.healed = 0
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
@@ -41,6 +43,8 @@ class NextRequest:
         self._fold.apply(entry)
         if isinstance(payload, journal.Configured | journal.HandedOver):
             self.configured = config_after(self.configured, payload)
+            if isinstance(payload, journal.HandedOver) or payload.scope == "session":
+                self.session_config = config_after(self.session_config, payload)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
         if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
