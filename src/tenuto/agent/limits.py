@@ -23,6 +23,8 @@ from tenuto.store.protocol import BudgetChange
 
 TOO_MANY = "limit"
 """The detail of a call that was denied because the limit of tool calls was reached."""
+FINAL_TOOL = "final_answer"
+"""The name of the tool that takes the output of a run; its calls do not count."""
 OUTPUT_REJECTED = "output"
 """The detail of a call whose arguments are an output that was rejected."""
 
@@ -93,7 +95,8 @@ class Spent(msgspec.Struct, frozen=True):
         if isinstance(payload, MessageAdded):
             return Spent()
         if isinstance(payload, CallStarted):
-            return msgspec.structs.replace(self, tool_calls=self.tool_calls + (payload.attempt == 1))
+            is_counted = payload.attempt == 1 and payload.name != FINAL_TOOL
+            return msgspec.structs.replace(self, tool_calls=self.tool_calls + is_counted)
         if not isinstance(payload, ReplyReceived | RequestFailed | CallFinished | SteeringAdded):
             return self
         is_reply, usage, cost = isinstance(payload, ReplyReceived), payload.usage, payload.cost

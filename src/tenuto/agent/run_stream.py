@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from typing import TYPE_CHECKING, Self
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Self
+
+from msgspec import UNSET
 
 from tenuto.agent.events import AgentEvent, ToolProgress
+from tenuto.agent.partial_output import PartialReader
+from tenuto.agent.result import Out, Result
+from tenuto.agent.run_settings import RunSettings
 from tenuto.client.reply import Reply
 from tenuto.closable import AsyncClosable
 from tenuto.core.events import StreamEvent
@@ -52,19 +59,24 @@ class EventQueue:
         self._room.set()
 
 
-class AsyncRun(AsyncClosable):
+class AsyncRun(AsyncClosable, Generic[Out]):
     """A run as a stream of its events. Use it in `async with`, and iterate over it.
 
     Leaving early cancels the run and records that. After `Retrying`, discard the events of the failed reply. The run waits
     while `MAX_QUEUED` events are not read.
     """
 
-    def __init__(self, session: AsyncSession, messages: tuple[Message, ...], key: str = "") -> None:
+    def __init__(
+        self,
+        session: AsyncSession[Any, Any],
+        messages: tuple[Message, ...],
+        key: str,
+        settings: RunSettings,
+    ) -> None:
         self._session = session
-        self._messages = messages
-        self._key = key
+        self._work = partial(session._run, messages, key, settings)
         self._events = EventQueue()
-        self._task: asyncio.Task[Reply | None] | None = None
+        self._task: asyncio.Task[Result[Any, Any] | None] | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -84,14 +96,14 @@ class AsyncRun(AsyncClosable):
             task.result()
         raise StopAsyncIteration
 
-    def _start(self) -> asyncio.Task[Reply | None]:
+    def _start(self) -> asyncio.Task[Result[Any, Any] | None]:
         if self._events.closed:
             raise TenutoError("the run is closed")
         events = self._events
         self._session._readers.append(events)
-        self._task = task = asyncio.create_task(self._session._run(self._messages, self._key))
+        self._task = task = asyncio.create_task(self._work())
 
-        def end(task: asyncio.Task[Reply | None]) -> None:
+        def end(task: asyncio.Task[Result[Any, Any] | None]) -> None:
             if not task.cancelled():
                 task.exception()  # a reader that left early does not read it
             events.put(None)
@@ -100,18 +112,43 @@ class AsyncRun(AsyncClosable):
         weakref.finalize(self, _abandon, asyncio.get_running_loop(), task, events).atexit = False
         return task
 
+    async def partial_output(self) -> AsyncIterator[Any]:
+        """Yield the output as it grows: JSON values without the parts that are not complete yet, at last the output itself.
+
+        The last string may grow, too. Text is yielded from its start. After a repair it starts again.
+        """
+        reader = PartialReader()
+        async for event in self:
+            value = reader.feed(event, self._session._log.next.configured)
+            if value is not UNSET:
+                yield value
+        if self.result.value is not UNSET:
+            yield self.result.value
+
     @property
     def reply(self) -> Reply:
         """The last reply; it is available once the run has ended."""
+        result = self._ended()
+        reply = self._session.reply if result is None else result.reply
+        if reply is None:
+            raise TenutoError("no work was pending, so no request was sent")
+        return reply
+
+    @property
+    def result(self) -> Result[Out, Any]:
+        """The result; it is available once the run has ended."""
+        result = self._ended()
+        if result is None:
+            raise TenutoError("no work was pending, so no request was sent")
+        return result
+
+    def _ended(self) -> Result[Any, Any] | None:
         task = self._task
         if task is None or not task.done():
             raise TenutoError("the run has not ended: read on")
         if task.cancelled():
             raise TenutoError("the run was closed before it ended: the session has the events until then")
-        reply = task.result() or self._session.reply
-        if reply is None:
-            raise TenutoError("no work was pending, so no request was sent")
-        return reply
+        return task.result()
 
     async def cancel(self) -> None:
         """Cancel the run; its results so far are saved."""
@@ -126,7 +163,7 @@ class AsyncRun(AsyncClosable):
             await asyncio.wait({task})
 
 
-def _abandon(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Reply | None], events: EventQueue) -> None:
+def _abandon(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Result[Any, Any] | None], events: EventQueue) -> None:
     """Cancel a run whose stream was dropped. The garbage collector may call this in any thread."""
     events.closed = True
     try:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -19,11 +19,22 @@ from tenuto.agent.handover import handover_entry
 from tenuto.agent.hooks import RunInfo, run_around
 from tenuto.agent.limits import FamilyBudget, limit_reached
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
+from tenuto.agent.output import OutputSpec, RunOutput, add_output, call_application
+from tenuto.agent.result import Out, Result
+from tenuto.agent.run_settings import (
+    OutputForm,
+    RunParameters,
+    RunSettings,
+    apply_settings,
+    evaluate_instructions,
+    read_settings,
+    stored_context,
+)
 from tenuto.agent.run_stream import AsyncRun, EventQueue
 from tenuto.agent.runner import Done, Runner, Step, cancel_entries
-from tenuto.agent.session_log import SessionLog
+from tenuto.agent.session_log import KeyedRun, SessionLog
 from tenuto.agent.sub_agents import AgentTool, SubAgents
-from tenuto.client.parameters import MessageInput
+from tenuto.client.parameters import MessageInput, ModelParameters, expand_parameters
 from tenuto.client.reply import Reply
 from tenuto.client.request import check_newest, to_messages
 from tenuto.closable import AsyncClosable
@@ -44,10 +55,12 @@ from tenuto.core.messages import (
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
+from tenuto.tools.execution import Deps
 from tenuto.tools.toolbox import Toolbox
 
 logger = logging.getLogger("tenuto")
 T = TypeVar("T")
+_NO_SETTINGS = RunSettings()
 
 
 def fork_point(entries: Iterable[Entry], count: int) -> int:
@@ -166,7 +179,7 @@ class SessionProperties:
         machine = self._async._log.machine
         if machine.halted is not None:
             return status_after(machine.halted)[0]
-        if machine.state is not State.COMPLETED or self._async._log.background:
+        if self._async._log.has_work:
             return "interrupted"
         return "completed" if self._async._log.last is not None else "new"
 
@@ -201,7 +214,7 @@ class SessionProperties:
         return f"<{type(self).__name__} {self.id} {self.status}>"
 
 
-class AsyncSession(SessionProperties, AsyncClosable):
+class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
     """A stored conversation. `AsyncAgent.session()` opens or creates one, `AsyncAgent.resume()` finds an existing one.
 
     Nothing is written before the first message. A run holds the session's lease, so no other process can write meanwhile,
@@ -211,14 +224,19 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     def __init__(
         self,
-        agent: tenuto.AsyncAgent,
+        agent: tenuto.AsyncAgent[Any, Any],
         log: SessionLog,
         context: RunContext,
         configured: Configured,
         listeners: Iterable[Listener] = (),
         parent: AsyncSession | None = None,
+        deps: Deps | None = None,
     ) -> None:
         self._async = self
+        self._deps = deps
+        """The last dependencies that were passed."""
+        self._run_spec: OutputSpec | None = None
+        """The output of the last run, if it had its own."""
         self._agent = agent
         self._log = log
         self._configured = configured
@@ -245,8 +263,12 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     def _set_context(self, context: RunContext) -> None:
         """Use other tools, limits or another approver from the next run on."""
-        parent = self._parent
         self._context = context
+        self._set_limits(context)
+        self._sub_agents = SubAgents(self)
+
+    def _set_limits(self, context: RunContext) -> None:
+        parent = self._parent
         self._budget: FamilyBudget = FamilyBudget(
             self._log.id,
             context.limits,
@@ -254,7 +276,6 @@ class AsyncSession(SessionProperties, AsyncClosable):
             shared=any(isinstance(context.toolbox.get(name), AgentTool) for name in context.toolbox.names()),
         )
         self._log.budget = self._budget if self._budget.shared else None
-        self._sub_agents = SubAgents(self)
 
     def _use_tools(self, toolbox: Toolbox, configured: Configured) -> None:
         """Use the tools of sources that were opened after the session."""
@@ -287,27 +308,117 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     # --- runs ---
 
-    async def send(self, message: MessageInput, *, key: str = "") -> Reply:
-        """Send a message, run tools until the model is done, and return its last reply.
+    @overload
+    async def send(
+        self,
+        message: MessageInput,
+        *,
+        key: str = ...,
+        deps: Deps | None = ...,
+        output: None = ...,
+        **options: Unpack[RunParameters],
+    ) -> Result[Out, AsyncSession[Deps, Out]]: ...
+    @overload
+    async def send(
+        self,
+        message: MessageInput,
+        *,
+        key: str = ...,
+        deps: Deps | None = ...,
+        output: type[T],
+        **options: Unpack[RunParameters],
+    ) -> Result[T, AsyncSession[Deps, Out]]: ...
+    @overload
+    async def send(
+        self,
+        message: MessageInput,
+        *,
+        key: str = ...,
+        deps: Deps | None = ...,
+        output: OutputForm,
+        **options: Unpack[RunParameters],
+    ) -> Result[Any, AsyncSession[Deps, Out]]: ...
+    @expand_parameters(ModelParameters, RunParameters)
+    async def send(
+        self,
+        message: MessageInput,
+        *,
+        key: str = "",
+        deps: Any = None,
+        output: Any = None,
+        **options: Any,
+    ) -> Result[Any, AsyncSession[Deps, Out]]:
+        """Send a message, run tools until the model is done, and return the result.
+
+        `deps`: the dependencies of tools, instructions and validators; the session keeps them for its next runs. `output`:
+        the output type of this run. The other options apply to this run, too; the journal stores them.
 
         `key` makes the call idempotent: a message with the same key is sent once, also after a crash. A second call
         finishes the pending work and returns the reply of that run. Raise `ValueError` for the same key with another message.
 
-        If calls need approval, the reply that made them is returned: see `pending`. Calls that wait for approval when a
-        new message is sent are answered as not run. Raise an `LLMError` when retries do not help, `LimitReached`,
-        `RunCancelled`, `SessionInUse` or `LeaseLost`; the session is saved.
+        If calls need approval, the result has no output: see `pending`. Calls that wait for approval when a new message is
+        sent are answered as not run. Raise an `LLMError` when retries do not help, `SchemaMismatch` for an output that no
+        repair could correct, `LimitReached`, `RunCancelled`, `SessionInUse` or `LeaseLost`; the session is saved.
         """
-        reply = await self._run(_user_messages(message), key)
-        assert reply is not None  # a message was added, so a request was sent
-        return reply
+        result = await self._run(_user_messages(message), key, read_settings(options, output=output, deps=deps))
+        assert result is not None  # a message was added, so a request was sent
+        return result
 
-    async def continue_(self) -> Reply | None:
-        """Do the pending work, and take the messages of the inbox. Return the last reply; None if there was no work."""
-        return await self._run(())
+    async def continue_(self, *, deps: Deps | None = None) -> Result[Out, AsyncSession[Deps, Out]] | None:
+        """Do the pending work, and take the messages of the inbox. Return the result; None if there was no work.
 
-    def stream(self, message: MessageInput | None = None, *, key: str = "") -> AsyncRun:
-        """Send a message, or continue without one, as a stream of events: use it in `async with` and iterate."""
-        return AsyncRun(self, () if message is None else _user_messages(message), key)
+        It continues with the settings of the run that was interrupted.
+        """
+        return await self._run((), settings=RunSettings(deps=deps))
+
+    @overload
+    def stream(
+        self,
+        message: MessageInput | None = ...,
+        *,
+        key: str = ...,
+        deps: Deps | None = ...,
+        output: None = ...,
+        **options: Unpack[RunParameters],
+    ) -> AsyncRun[Out]: ...
+    @overload
+    def stream(
+        self,
+        message: MessageInput | None = ...,
+        *,
+        key: str = ...,
+        deps: Deps | None = ...,
+        output: type[T],
+        **options: Unpack[RunParameters],
+    ) -> AsyncRun[T]: ...
+    @overload
+    def stream(
+        self,
+        message: MessageInput | None = ...,
+        *,
+        key: str = ...,
+        deps: Deps | None = ...,
+        output: OutputForm,
+        **options: Unpack[RunParameters],
+    ) -> AsyncRun[Any]: ...
+    @expand_parameters(ModelParameters, RunParameters)
+    def stream(
+        self,
+        message: MessageInput | None = None,
+        *,
+        key: str = "",
+        deps: Any = None,
+        output: Any = None,
+        **options: Any,
+    ) -> AsyncRun[Any]:
+        """Send a message, or continue without one, as a stream of events: use it in `async with` and iterate.
+
+        The options are those of `send`; without a message, only `deps` may be passed.
+        """
+        if message is None and (options or output is not None):
+            raise TypeError("options of a run need a message: the run continues with the options that it started with")
+        settings = read_settings(options, output=output, deps=deps)
+        return AsyncRun(self, () if message is None else _user_messages(message), key, settings)
 
     async def step(self, message: MessageInput | None = None, *, key: str = "") -> Step:
         """Do one step of a run: one request, or the tool calls of one turn.
@@ -345,14 +456,16 @@ class AsyncSession(SessionProperties, AsyncClosable):
         for one in _user_messages(message):
             await self._post(Steer(one))
 
-    async def approve(self, *calls: PendingCall | ToolCallView | str) -> Reply | None:
+    async def approve(self, *calls: PendingCall | ToolCallView | str) -> Result[Out, AsyncSession[Deps, Out]] | None:
         """Approve calls that wait for approval (all of them, if none is named), and continue the run.
 
         If another process holds the session, that process runs the calls and this returns None.
         """
         return await self._decide(calls, allowed=True, reason="")
 
-    async def deny(self, *calls: PendingCall | ToolCallView | str, reason: str = "") -> Reply | None:
+    async def deny(
+        self, *calls: PendingCall | ToolCallView | str, reason: str = ""
+    ) -> Result[Out, AsyncSession[Deps, Out]] | None:
         """Deny calls that wait for approval, and continue the run. The model reads the reason."""
         return await self._decide(calls, allowed=False, reason=reason)
 
@@ -382,7 +495,7 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     # --- other operations ---
 
-    async def fork(self, at: int | None = None) -> AsyncSession:
+    async def fork(self, at: int | None = None) -> AsyncSession[Deps, Out]:
         """Create a new session with the first `at` messages (None: all). This one is not changed.
 
         Raise `ValueError` if a call would lose its result.
@@ -392,7 +505,7 @@ class AsyncSession(SessionProperties, AsyncClosable):
         if at is None and self._log.machine.open_calls:
             raise ValueError("calls have no result yet: continue first, or fork at an earlier message")
         seq = None if at is None else fork_point(await self.entries(), at)
-        return await self._agent._fork(self.id, seq)
+        return await self._agent._fork(self.id, seq, self._deps)
 
     async def handover(self, model: str) -> tuple[Loss, ...]:
         """Switch to another model; return the content that it does not receive.
@@ -469,15 +582,18 @@ class AsyncSession(SessionProperties, AsyncClosable):
         async with self._working():
             await self._log.append(msgspec.structs.replace(self._effective_config(), **changes))
 
-    def _effective_config(self) -> Configured:
-        """Return the configuration of the next request.
+    def _effective_config(self, *, new_run: bool = False) -> Configured:
+        """Return the configuration of the next request, as far as it is known before a run starts.
 
         Instructions and tools are those of this agent (instructions only if it has any); everything else is the session's.
+        A run with settings of its own keeps its configuration until it ends.
         """
-        stored, context = self._log.next.configured, self._context
+        current, stored, context = self._log.next.configured, self._log.next.session_config, self._context
+        if current is not None and current.scope == "run" and self._log.has_work and not new_run:
+            return current
         if stored is None:
             return self._configured
-        system = stored.system if context.system is None else context.system
+        system = stored.system if context.system is None or context.instructions else context.system
         roots = context.toolbox.roots
         if roots and stored.roots and context.keep_roots:
             roots = {**roots, **{name: root for name, root in jsonio.parse(stored.roots).items() if name in roots}}
@@ -495,48 +611,87 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     # --- the run ---
 
-    async def _run(self, messages: tuple[Message, ...], key: str = "", *, is_new: bool = False) -> Reply | None:
-        """Add messages, if any, and do the pending work. Return the last reply of this run.
+    async def _run(
+        self,
+        messages: tuple[Message, ...],
+        key: str = "",
+        settings: RunSettings = _NO_SETTINGS,
+        *,
+        is_new: bool = False,
+    ) -> Result[Any, Any] | None:
+        """Add messages, if any, and do the pending work. Return the result of this run.
 
         `is_new`: the pending work is a message that no run has received yet.
         """
         async with self._working():
+            if settings.deps is not None:
+                self._deps = settings.deps
             known = self._is_known(messages, key)
             if known:
                 messages = ()
             if not messages and not await self._has_work():
-                return self._keyed_reply(key) if known else None
-            runner = await self._make_runner(messages)
-            info = RunInfo(
-                session_id=self._log.id,
-                agent=self._configured.agent,
-                model=self._effective_config().model,
-                resumed=not messages and not is_new and self._log.has_work,
-                parent=self._parent.id if self._parent is not None else "",
-            )
+                return await self._make_result(self._log.keyed_runs[key]) if known else None
+            runner = await self._make_runner(messages, settings=settings)
+            is_resumed = not messages and not is_new and self._log.has_work
+            info = msgspec.structs.replace(runner.info, resumed=is_resumed)
             work = partial(runner.run, messages, key)
             self._emit(RunStarted(info.model, info.resumed))
             await self._guard(runner, partial(run_around, self._context.hooks, "around_run", info, work))
             self._pending_below = await self._sub_agents.pending()
-            return self._keyed_reply(key) if known else runner.reply
+            return await self._make_result(self._log.keyed_runs[key] if known else self._log.last_run, runner)
 
     async def _has_work(self) -> bool:
         return bool(self._log.has_work or self._early or await self._log.read_inbox())
 
-    async def _make_runner(self, messages: tuple[Message, ...], failures: int = 0) -> Runner:
+    async def _make_runner(
+        self, messages: tuple[Message, ...], failures: int = 0, settings: RunSettings = _NO_SETTINGS
+    ) -> Runner:
         """Check that the work can be done, and return a runner for it."""
         model = self._use_override()
         if model and self._log.next.configured is not None:
             await self._switch(model)
-        stored, context = self._log.next.configured, self._context
+        stored = self._log.next.configured
         if not messages and stored is not None:
-            gone = tool_names(stored) - {*context.toolbox.names()}
+            gone = tool_names(stored) - {*self._context.toolbox.names()}
             for call in self._log.machine.open_calls:
                 if call.view.name in gone and call.phase is not Phase.DENIED:
                     raise MissingTool(call.view.name)
         config = self._check_model()
         if not self._log.head:
-            await context.client.check_key(config.model, context.headers)
+            await self._context.client.check_key(config.model, self._context.headers)
+        runner = Runner(self, failures=failures)
+        await runner.configure(settings, is_new=bool(messages))
+        self._pending_below = ()
+        return runner
+
+    async def _configure_run(
+        self, settings: RunSettings, *, is_new: bool
+    ) -> tuple[RunContext, tuple[Configured, ...], RunInfo[Any]]:
+        """Return the context of a run, the configurations of the session and of the run, and the run itself."""
+        context = self._context
+        config = self._effective_config(new_run=is_new)
+        info = RunInfo(
+            session_id=self._log.id,
+            agent=self._configured.agent,
+            model=config.model,
+            resumed=not is_new,
+            parent=self._parent.id if self._parent is not None else "",
+            deps=await self._find_deps(),
+        )
+        configs = [config]
+        if is_new:
+            self._run_spec, target = settings.output, context.client._target(config.model)
+            if context.instructions:
+                texts = (context.system or "", *context.instructions)
+                config = msgspec.structs.replace(config, system=await evaluate_instructions(texts, info))
+            configs = [add_output(config, context.output_spec, target, context.toolbox)]
+            if settings.is_journalled:
+                text = await evaluate_instructions(settings.instructions, info)
+                context, config = apply_settings(context, configs[0], settings, text)
+                configs.append(add_output(config, settings.output or context.output_spec, target, context.toolbox))
+        else:
+            context = stored_context(context, config)
+        config = configs[-1]
         if config.roots:
             try:
                 toolbox = context.toolbox.at_roots(jsonio.parse(config.roots))
@@ -545,8 +700,34 @@ class AsyncSession(SessionProperties, AsyncClosable):
                     f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
                 ) from exc
             context = msgspec.structs.replace(context, toolbox=toolbox)
-        self._pending_below = ()
-        return Runner(self, context, failures=failures)
+        context = msgspec.structs.replace(
+            context,
+            deps=info.deps,
+            headers={**context.headers, **settings.headers},
+            timeout=context.timeout if settings.timeout is None else settings.timeout,
+            output=self._make_output(config, info),
+        )
+        self._set_limits(context)
+        return context, (*configs,), info
+
+    def _make_output(self, config: Configured | None, info: RunInfo[Any]) -> RunOutput | None:
+        if config is None or not config.output_mode:
+            return None
+        return RunOutput(self._run_spec or self._context.output_spec, config, info)
+
+    async def _find_deps(self) -> Any:
+        """Return the dependencies of a run: those that were passed, those of the factory, or those of the calling session."""
+        context, deps = self._context, self._deps
+        if deps is None and context.deps_factory is not None:
+            deps = self._deps = await call_application(context.deps_factory, self)
+        if deps is None and self._parent is not None:
+            return await self._parent._find_deps()
+        if deps is None and context.deps_type not in (None, type(None)):
+            name = getattr(context.deps_type, "__name__", context.deps_type)
+            raise TypeError(
+                f"the agent needs dependencies of the type {name}: pass deps=, or create the agent with deps_factory="
+            )
+        return deps
 
     def _is_known(self, messages: tuple[Message, ...], key: str) -> bool:
         """Return whether messages with this key were added before. Raise `ValueError` if those were others."""
@@ -555,10 +736,34 @@ class AsyncSession(SessionProperties, AsyncClosable):
             raise ValueError(f"session {self.id!r} has another message with the key {key!r}: use a new key")
         return run is not None
 
-    def _keyed_reply(self, key: str) -> Reply | None:
-        """Return the reply of an earlier run, as the journal has it."""
-        run, messages = self._log.keyed_runs[key], self.transcript.messages
-        received = run.reply
+    async def _make_result(self, run: KeyedRun, runner: Runner | None = None) -> Result[Any, Any] | None:
+        """Return the result of a run; None if it has no reply. Without a runner it is that of the journal."""
+        is_last = run is self._log.last_run
+        reply = runner.reply if runner is not None and is_last else None
+        reply = reply or self._stored_reply(run)
+        if reply is None:
+            return None
+        spent, halted = self._log.spent, self._log.machine.halted
+        value: Any = msgspec.UNSET
+        if not is_last or (halted is not None and halted.reason == "completed"):
+            info = RunInfo(
+                session_id=self.id, agent=self._configured.agent, model=self.model, resumed=True, deps=self._deps
+            )
+            output = runner.output if runner is not None and is_last else self._make_output(run.configured, info)
+            value = reply.text if output is None else await output.read_value(reply)
+        return Result(
+            reply=reply,
+            session=self,
+            usage=spent.usage if is_last else reply.usage or Usage(),
+            cost=(None if spent.unpriced else spent.usd) if is_last else reply.cost,
+            losses=runner.losses if runner is not None and runner.losses else reply.losses,
+            pending=self.pending if is_last else (),
+            value=value,
+        )
+
+    def _stored_reply(self, run: KeyedRun) -> Reply | None:
+        """Return the reply of a run as the journal has it."""
+        received, messages = run.reply, self.transcript.messages
         if received is None:
             return None
         end = next((index for index, message in enumerate(messages, 1) if message is received.message), len(messages))
@@ -580,7 +785,7 @@ class AsyncSession(SessionProperties, AsyncClosable):
         Background sub-agents that still run are stopped for the same reason as the run. Only those of a cancelled run are
         cancelled; the next run continues the others.
         """
-        seconds = self._context.limits.seconds
+        seconds = runner.limits.seconds
         self._cancel_end = RunEnded(CANCELLED)
         end = RunEnded("failed", "the run of the calling session failed")
         try:
@@ -665,7 +870,7 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     async def _decide(
         self, calls: tuple[PendingCall | ToolCallView | str, ...], *, allowed: bool, reason: str
-    ) -> Reply | None:
+    ) -> Result[Any, Any] | None:
         """Post decisions; then continue the run, unless another process or another task holds the session."""
         await self.load()
         self._pending_below = await self._sub_agents.pending()

@@ -56,6 +56,9 @@ class Configured(_Payload, frozen=True, tag="configured"):
     """How the output is requested. Empty: any reply ends the run; otherwise, the run ends after the output was checked."""
     output_schema: str = ""
     """The JSON Schema of the output as text; empty for text."""
+    output_request: str = ""
+    """The part of the request that asks for it: the `JsonSchema` or the `ToolDefinition` as the text of a JSON object, or the
+    text after the system prompt."""
 
 
 class MessageAdded(_Payload, frozen=True, tag="message_added"):

@@ -14,9 +14,18 @@ import inspect
 import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from tenuto.core.messages import ToolCallView
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Deps = TypeVar("Deps", default=Any)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps")
 
 GRACE = 1.0
 """Seconds that an `async` tool has for cleaning up when it is cancelled."""
@@ -25,8 +34,8 @@ log = logging.getLogger("tenuto")
 _stopping: set[asyncio.Task[Any]] = set()  # asyncio has only weak references to tasks
 
 
-class ToolContext:
-    """The call that a tool runs for. A parameter annotated with this class receives it.
+class ToolContext(Generic[Deps]):
+    """The call that a tool runs for. A parameter annotated with `ToolContext` or `ToolContext[Deps]` receives it.
 
     `key`: the same for every attempt of this call, different for every other call. A tool with the effect `keyed` passes
     it to the system that does the work, which does the work for each key once. The default is the id of the call.
@@ -35,6 +44,7 @@ class ToolContext:
     `fence`: grows with each holder of the session. A system that refuses smaller numbers than it has seen is safe from a
     process that has lost the session without noticing.
     `root`: the directory that the tool works in; empty if it needs none. The toolbox sets it.
+    `deps`: the dependencies of the run, as the caller of the agent passed them: a database, a client, the user.
     """
 
     def __init__(
@@ -46,6 +56,7 @@ class ToolContext:
         session: str = "",
         fence: int = 0,
         progress: Callable[[str], None] | None = None,
+        deps: Deps | None = None,
     ) -> None:
         self.call = call
         self.key = key or call.id
@@ -53,6 +64,7 @@ class ToolContext:
         self.session = session
         self.fence = fence
         self.root = ""
+        self.deps: Deps = deps  # type: ignore[assignment] # None if the run has no dependencies
         self._listener = progress
         self._cancelled = False
         self._in_thread = False
@@ -78,7 +90,7 @@ class ToolContext:
         return f"ToolContext(call={self.call.id!r}, key={self.key!r}, attempt={self.attempt})"
 
 
-async def stop_task(task: asyncio.Task[Any], context: ToolContext) -> None:
+async def stop_task(task: asyncio.Task[Any], context: ToolContext[Any]) -> None:
     """Cancel the task of a tool, tell a tool in a thread, and wait `GRACE` seconds."""
     context._cancelled = True
     context._listener = None
@@ -94,7 +106,7 @@ def _log_late_error(task: asyncio.Task[Any]) -> None:
         log.debug("a tool raised after its timeout or cancellation", exc_info=error)
 
 
-async def call_function(function: Callable[[], Any], context: ToolContext) -> Any:
+async def call_function(function: Callable[[], Any], context: ToolContext[Any]) -> Any:
     """Call a function of any kind and return its result.
 
     Text that a generator yields is progress. Its result is the value it returns, or else the last value it yielded.
@@ -126,7 +138,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def _call(function: Callable[[], Any], context: ToolContext) -> Any:
+def _call(function: Callable[[], Any], context: ToolContext[Any]) -> Any:
     """Call a function; iterate over a generator until it ends or the call is cancelled."""
     value = function()
     if not isinstance(value, Generator):
@@ -143,7 +155,7 @@ def _call(function: Callable[[], Any], context: ToolContext) -> Any:
     return last
 
 
-async def _call_in_thread(function: Callable[[], Any], context: ToolContext) -> Any:
+async def _call_in_thread(function: Callable[[], Any], context: ToolContext[Any]) -> Any:
     """Call a function in a new thread with the context variables of this task."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()

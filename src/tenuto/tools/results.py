@@ -13,11 +13,22 @@ from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, ToolCallView, ToolResult
 
 Detail: TypeAlias = Literal[
-    "", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled", "hook"
+    "",
+    "unknown-tool",
+    "arguments",
+    "retry",
+    "output",
+    "exception",
+    "timeout",
+    "oversize",
+    "result",
+    "cancelled",
+    "hook",
 ]
 """The problem of a call; empty if it has none.
 
-`unknown-tool`, `arguments`: the tool was not started. `exception`: it raised. `timeout`: it took too long. `oversize`: its
+`unknown-tool`, `arguments`: the tool was not started. `retry`: it raised `ModelRetry`. `output`: its arguments are an output
+of the agent that was rejected. `exception`: it raised. `timeout`: it took too long. `oversize`: its
 result is longer than the limit; text is cut. `result`: its result cannot be sent to a model. `cancelled`: it raised
 `CancelledError`. `hook`: a hook around it raised.
 """
