@@ -346,7 +346,11 @@ class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
         `session`: the id of a session to use, which is created if it does not exist. The session stays in the store:
         `result.session` continues it. `key`, `deps`, `output` and the other options are those of `AsyncSession.send`.
         """
-        return await self.session(session).send(prompt, key=key, deps=deps, output=output, **options)
+        opened = self.session(session)
+        result: Result[Any, AsyncSession[Deps, Out]] = await opened.send(
+            prompt, key=key, deps=deps, output=output, **options
+        )
+        return result
 
     def session(
         self, id: str = "", *, owner: str = "", generation: int = 0, deps: Deps | None = None
@@ -485,7 +489,7 @@ class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
         self._sessions.add(session)
         return session
 
-    async def _fork(self, session: str, at: int | None, deps: Deps | None) -> AsyncSession[Deps, Out]:
+    async def _fork(self, session: str, at: int | None, deps: Deps | None = None) -> AsyncSession[Deps, Out]:
         """Fork a session after an entry."""
         id = await self.store.fork(session, at=at, id=new_id(self._ids.now()))
         log = SessionLog(self.store, id, self._ids)

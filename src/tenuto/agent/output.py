@@ -21,6 +21,7 @@ from tenuto.client.reply import Reply
 from tenuto.client.structured_output import (
     OutputError,
     OutputFormat,
+    OutputMode,
     json_text,
     output_mode,
     schema_mismatch,
@@ -76,8 +77,8 @@ class RunOutput:
         self.problem = OutputRejected("no answer was accepted")
         """Why the last output was rejected."""
         self._format: OutputFormat | None = None
-        if config.output_mode in ("native", "tool", "prompt"):
-            self._format = _format_of(spec, config)
+        if config.output_mode != "" and config.output_mode != "text":
+            self._format = _format_of(spec, config, config.output_mode)
         self.toolbox = Toolbox([self._tool()] if self.mode == "tool" else [])
         """The tool that takes the output, if there is one."""
 
@@ -178,15 +179,14 @@ def add_output(config: Configured, spec: OutputSpec, target: Target, toolbox: To
     )
 
 
-def _format_of(spec: OutputSpec, config: Configured) -> OutputFormat:
+def _format_of(spec: OutputSpec, config: Configured, mode: OutputMode) -> OutputFormat:
     """Return the format that the journal has, with the type of the application if it still has that schema."""
-    assert config.output_mode not in ("", "text")
     schema = jsonio.parse(config.output_schema)
     if not spec.is_text:
-        form = OutputFormat(spec.type, config.output_mode)
+        form = OutputFormat(spec.type, mode)
         if form.schema == schema:
             return form
-    return OutputFormat(schema, config.output_mode)
+    return OutputFormat(schema, mode)
 
 
 # --- functions of the application -------------------------------------------------------------------------------------

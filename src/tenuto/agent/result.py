@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Generic, cast
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
@@ -16,7 +16,7 @@ from tenuto.errors import TenutoError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    Out = TypeVar("Out", default=str)
+    Out = TypeVar("Out", default=Any)
     AnySession = TypeVar("AnySession", default=Any)
 else:
     from typing import TypeVar
@@ -52,7 +52,7 @@ class Result(msgspec.Struct, Generic[Out, AnySession], frozen=True, kw_only=True
         if self.value is msgspec.UNSET:
             reason = "the run waits for approval: see pending" if self.pending else "the run did not complete"
             raise TenutoError(f"no output: {reason}")
-        return cast(Out, self.value)
+        return self.value
 
     @property
     def text(self) -> str:

@@ -123,6 +123,11 @@ class Runner:
         return self._context.limits
 
     @property
+    def has_result(self) -> bool:
+        """Whether the run received a reply, or checked the output in that of an earlier run."""
+        return self.reply is not None or (self.output is not None and self._ended)
+
+    @property
     def output(self) -> RunOutput | None:
         """The output of the run; None if any reply ends it."""
         return self._context.output

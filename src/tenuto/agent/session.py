@@ -638,6 +638,8 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             self._emit(RunStarted(info.model, info.resumed))
             await self._guard(runner, partial(run_around, self._context.hooks, "around_run", info, work))
             self._pending_below = await self._sub_agents.pending()
+            if not known and not runner.has_result:
+                return None
             return await self._make_result(self._log.keyed_runs[key] if known else self._log.last_run, runner)
 
     async def _has_work(self) -> bool:
