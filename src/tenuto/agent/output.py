@@ -148,7 +148,8 @@ class RunOutput:
 
     def mismatch(self, reply: Reply, error: OutputRejected, repairs: int) -> SchemaMismatch:
         """Return the error that ends a run without an output."""
-        return schema_mismatch(reply, OutputError(str(error)), unrecoverable_reason(reply, str(error)), repairs + 1)
+        reason = "" if reply.tool_calls else unrecoverable_reason(reply, str(error))
+        return schema_mismatch(reply, OutputError(str(error)), reason, repairs + 1)
 
 
 def is_unrecoverable(reply: Reply, error: OutputRejected) -> bool:
