@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 from typing import Any, TypedDict
 
 import msgspec
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.acting import add, agent, pay, scene, story
+from crash import output_program, programs
 from tenuto import Agent, Limits, ModelRetry, tool
 from tenuto.agent.partial_output import PartialJson
 from tenuto.audit.journal import REQUEST_CHANGED
@@ -21,7 +23,7 @@ from tenuto.core.journal import Configured, SteeringAdded
 from tenuto.errors import LimitReached, SchemaMismatch, TenutoError
 from tenuto.events import OutputRetried
 from tenuto.hooks import RunInfo
-from tenuto.testing import call, refuse, say, stop, think, turn
+from tenuto.testing import call, refuse, say, stall, stop, think, turn
 
 
 @dataclasses.dataclass
@@ -376,3 +378,64 @@ def test_partial_json_is_always_a_part(value, is_ascii, step):
         assert seen is msgspec.UNSET or is_part(seen, part)
         seen = part
     assert seen == value
+
+
+# --- crashes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["sim/anthropic", "sim/deepseek", "groq/llama-3.3-70b-versatile"])
+@scene
+async def test_run_continues_after_each_entry(tenuto_sim, model):
+    """A crash after any entry: one output, one end, and no repair more than there would have been."""
+    mode = MODELS.get(model, "native")
+    tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn(give(mode, WRONG)), turn(give(mode, TEXT)))
+    async with agent(add, output=City, model=model, store=None) as ai:
+        whole = await ai.run("Which city?")
+        told = await story(whole.session)
+        first = told.index("request_started")
+        for count in range(first, len(told)):
+            session = await ai._fork(whole.session.id, count)
+            assert (session.status, session.has_pending_work) == ("interrupted", True)
+            result = await session.continue_()
+            assert result.output == OSLO
+            ended = await story(session)
+            assert ended.count("completed") == 1
+            assert ended.count("steering_added") == told.count("steering_added")
+            assert await session.continue_() is None
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize("model", ["sim/openai", "sim/deepseek"])
+def test_run_that_is_killed_in_a_repair_continues(tenuto_sim, tmp_path, model):
+    mode, where = MODELS.get(model, "native"), str(tmp_path / "sessions.db")
+    answer = [call("final_answer", TEXT)] if mode == "tool" else [say(TEXT[1:])]
+    repair = [say("{"), stall(times=1), *answer]
+    tenuto_sim.script(turn(give(mode, WRONG)), turn(*repair))
+
+    with programs.start_program(output_program, where, model) as process:
+        programs.wait_for(process, "rejected")
+        programs.wait_for(process, "delta")
+        process.send_signal(signal.SIGKILL)
+
+    with output_program.agent(where, model) as ai:
+        session = ai.resume("run")
+        result = session.continue_()
+        assert result is not None
+        assert (result.output, session.status) == (output_program.City("Oslo", 717710), "completed")
+        assert [entry.kind for entry in session.entries()].count("run_ended") == 1
+    tenuto_sim.assert_clean()
+    assert programs.find_problems(where) == []
+
+
+@scene
+async def test_output_of_a_message_with_a_key_is_found_again(tenuto_sim, stores):
+    tenuto_sim.script(turn(say(TEXT)), turn("Fine."))
+    async with stores() as store, agent(store=store) as ai:
+        first = await ai.run("Which city?", session="s", key="job", output=City)
+        await ai.run("And?", session="s")
+    async with stores() as store, agent(store=store) as ai:
+        again = await ai.run("Which city?", session="s", key="job", output=City)
+        assert (first.output, again.output) == (OSLO, {"name": "Oslo", "population": 717710})
+    async with stores() as store, agent(store=store, output=City) as ai:
+        assert (await ai.run("Which city?", session="s", key="job")).output == OSLO
+    assert len(tenuto_sim.requests) == 2
