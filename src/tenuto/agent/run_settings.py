@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from tenuto.client.parameters import ModelParameters, TimeoutOption
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.loss import Loss
+from tenuto.core.messages import Message
 from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Target
 from tenuto.tools.toolbox import Toolbox, is_tool_source
@@ -129,24 +131,27 @@ def stored_context(context: RunContext, config: Configured) -> RunContext:
         [tool for name in context.toolbox.names() if name in names and (tool := context.toolbox.get(name))]
     )
     if config.limits:
-        limits = jsonio.decode_as(config.limits, Limits)
+        limits = Limits(**jsonio.parse(config.limits))
     return msgspec.structs.replace(context, toolbox=toolbox, limits=limits)
 
 
-def new_losses(state: NextRequest, config: Configured, target: Target) -> tuple[Loss, ...]:
-    """Return the reasoning that the model no longer receives if this becomes the configuration."""
+def new_losses(
+    state: NextRequest, config: Configured, target: Target, messages: tuple[Message, ...]
+) -> tuple[Loss, ...]:
+    """Return the reasoning that the model no longer receives if this becomes the configuration, before these messages."""
     if state.configured is None or not target.traits.prefix_bound or not len(state.transcript().messages):
         return ()
-    before = {loss.location for loss in _stale(state, state.configured, target)}
-    return tuple(loss for loss in _stale(state, config, target) if loss.location not in before)
+    before = {loss.location for loss in _stale_reasoning(state, state.configured, target, messages)}
+    return tuple(loss for loss in _stale_reasoning(state, config, target, messages) if loss.location not in before)
 
 
-def _stale(state: NextRequest, config: Configured, target: Target) -> list[Loss]:
-    current, state.configured = state.configured, config
-    try:
-        request = state.request()
-    finally:
-        state.configured = current
+def _stale_reasoning(
+    state: NextRequest, config: Configured, target: Target, messages: tuple[Message, ...]
+) -> list[Loss]:
+    state = copy.copy(state)
+    state.configured = config
+    request = state.request()
+    request = msgspec.structs.replace(request, messages=(*request.messages, *messages))
     return [loss for loss in write_request(request, target).losses if loss.kind == "stale-prefix"]
 
 

@@ -136,8 +136,11 @@ class Runner:
         """Evaluate the settings of the run. `is_new`: a message starts it."""
         self._context, self._configs, self.info = await self._session._configure_run(settings, is_new=is_new)
 
-    def _unwritten_configs(self) -> list[journal.Configured]:
-        """Return the configurations that the journal does not have. Report the reasoning that they cost."""
+    def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
+        """Return the configurations that the journal does not have; these messages follow.
+
+        Report the reasoning that they cost.
+        """
         state = self._log.next
         current, entries = state.configured, list[journal.Configured]()
         for config in self._configs:
@@ -146,7 +149,8 @@ class Runner:
                 entries.append(config)
                 current = config
         if entries:
-            losses = new_losses(state, entries[-1], self._context.client._target(entries[-1].model))
+            target = self._context.client._target(entries[-1].model)
+            losses = new_losses(state, entries[-1], target, messages)
             if losses:
                 logger.warning(
                     "session %s: the model loses %d blocks of its reasoning, because instructions or tools changed",
@@ -160,7 +164,7 @@ class Runner:
         """Write the entries before the first step."""
         session, log = self._session, self._log
         items = await log.read_inbox()
-        entries: list[journal.EntryPayload] = [*self._unwritten_configs()]
+        entries: list[journal.EntryPayload] = [*self._unwritten_configs(messages)]
         if not messages:
             await self.check_cancel(items)
             await log.append(*entries)
@@ -529,7 +533,8 @@ class Runner:
             messages = prompts[:1]
             if messages:
                 await self.configure(RunSettings(), is_new=True)
-                await self._log.append(*self._unwritten_configs())
+                following = tuple(item.item.message for item in messages if isinstance(item.item, Prompt))
+                await self._log.append(*self._unwritten_configs(following))
         if not messages:
             return False
         finished = [item.item.session for item in messages if isinstance(item.item, Finished)]
