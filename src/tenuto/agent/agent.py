@@ -299,36 +299,15 @@ class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
 
     @overload
     async def run(
-        self,
-        prompt: MessageInput,
-        *,
-        session: str = ...,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: None = ...,
-        **options: Unpack[RunParameters],
+        self, prompt: MessageInput, *, session: str = ..., output: None = ..., **options: Unpack[RunParameters[Deps]]
     ) -> Result[Out, AsyncSession[Deps, Out]]: ...
     @overload
     async def run(
-        self,
-        prompt: MessageInput,
-        *,
-        session: str = ...,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: type[T],
-        **options: Unpack[RunParameters],
+        self, prompt: MessageInput, *, session: str = ..., output: type[T], **options: Unpack[RunParameters[Deps]]
     ) -> Result[T, AsyncSession[Deps, Out]]: ...
     @overload
     async def run(
-        self,
-        prompt: MessageInput,
-        *,
-        session: str = ...,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: OutputForm,
-        **options: Unpack[RunParameters],
+        self, prompt: MessageInput, *, session: str = ..., output: OutputForm, **options: Unpack[RunParameters[Deps]]
     ) -> Result[Any, AsyncSession[Deps, Out]]: ...
     @expand_parameters(ModelParameters, RunParameters)
     async def run(
@@ -336,20 +315,16 @@ class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
         prompt: MessageInput,
         *,
         session: str = "",
-        key: str = "",
-        deps: Any = None,
         output: Any = None,
         **options: Any,
     ) -> Result[Any, AsyncSession[Deps, Out]]:
         """Send a prompt in a new session, run tools until the model is done, and return the result.
 
         `session`: the id of a session to use, which is created if it does not exist. The session stays in the store:
-        `result.session` continues it. `key`, `deps`, `output` and the other options are those of `AsyncSession.send`.
+        `result.session` continues it. `output` and the other options are those of `AsyncSession.send`.
         """
         opened = self.session(session)
-        result: Result[Any, AsyncSession[Deps, Out]] = await opened.send(
-            prompt, key=key, deps=deps, output=output, **options
-        )
+        result: Result[Any, AsyncSession[Deps, Out]] = await opened.send(prompt, output=output, **options)
         return result
 
     def session(

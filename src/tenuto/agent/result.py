@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
+from tenuto.agent.hooks import RunInfo
 from tenuto.agent.machine import PendingCall
+from tenuto.agent.run_settings import make_output
+from tenuto.agent.session_log import KeyedRun
 from tenuto.client.reply import Reply
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Usage
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.transcript import Transcript
 from tenuto.errors import TenutoError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from tenuto.agent.runner import Runner
+    from tenuto.agent.session import AsyncSession
 
     Out = TypeVar("Out", default=Any)
     AnySession = TypeVar("AnySession", default=Any)
@@ -62,3 +70,54 @@ class Result(msgspec.Struct, Generic[Out, AnySession], frozen=True, kw_only=True
     def __repr__(self) -> str:
         value = "no output" if self.value is msgspec.UNSET else f"{self.value!r:.200}"
         return f"<Result {value}{f', {len(self.pending)} pending' if self.pending else ''}>"
+
+
+async def make_result(
+    session: AsyncSession[Any, Any], run: KeyedRun, runner: Runner | None = None
+) -> Result[Any, Any] | None:
+    """Return the result of a run; None if it has no reply. Without a runner it is that of the journal."""
+    is_last = run is session._log.last_run
+    reply = runner.reply if runner is not None and is_last else None
+    reply = reply or stored_reply(session, run)
+    if reply is None:
+        return None
+    spent, halted = session._log.spent, session._log.machine.halted
+    value: Any = msgspec.UNSET
+    if not is_last or (halted is not None and halted.reason == "completed"):
+        info = RunInfo(
+            session_id=session.id,
+            agent=session._configured.agent,
+            model=session.model,
+            resumed=True,
+            deps=session._deps,
+        )
+        output = runner.output if runner is not None and is_last else make_output(session, run.configured, info)
+        value = reply.text if output is None else await output.read_value(reply)
+    return Result(
+        reply=reply,
+        session=session,
+        usage=spent.usage if is_last else reply.usage or Usage(),
+        cost=(None if spent.unpriced else spent.usd) if is_last else reply.cost,
+        losses=runner.losses if runner is not None and runner.losses else reply.losses,
+        pending=session.pending if is_last else (),
+        value=value,
+    )
+
+
+def stored_reply(session: AsyncSession[Any, Any], run: KeyedRun) -> Reply | None:
+    """Return the reply of a run as the journal has it."""
+    received, messages = run.reply, session.transcript.messages
+    if received is None:
+        return None
+    end = next((index for index, message in enumerate(messages, 1) if message is received.message), len(messages))
+    origin = received.message.origin
+    response = ChatResponse(
+        id=received.response_id,
+        model=origin.model if origin is not None else "",
+        provider=origin.provider if origin is not None else "",
+        choices=(Choice(received.message),),
+        usage=received.usage,
+        losses=received.losses,
+    )
+    id, transcript = received.request_id or None, Transcript(messages[:end])
+    return Reply(response=response, transcript=transcript, asked_at=run.replied_at, request_id=id)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from types import UnionType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import msgspec
 
 from tenuto.agent.config import RunContext, json_text, stored_parameters, tool_names
 from tenuto.agent.hooks import RunInfo
 from tenuto.agent.limits import Limits
-from tenuto.agent.output import OutputSpec, accepts_arguments, call_application
+from tenuto.agent.output import OutputSpec, RunOutput, accepts_arguments, add_output, call_application
 from tenuto.client.parameters import ModelParameters, TimeoutOption
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
@@ -20,8 +20,13 @@ from tenuto.core.loss import Loss
 from tenuto.core.messages import Message
 from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Target
+from tenuto.errors import TenutoError
+from tenuto.tools.execution import Deps
 from tenuto.tools.toolbox import Toolbox, is_tool_source
 from tenuto.wire.write import write_request
+
+if TYPE_CHECKING:
+    from tenuto.agent.session import AsyncSession
 
 Instruction: TypeAlias = str | Callable[..., Any]
 """A text, or a function that returns one at the start of each run, `async` or not; it may take the `RunInfo`."""
@@ -32,9 +37,13 @@ OutputForm: TypeAlias = Mapping[str, Any] | UnionType
 """An output type that a type checker cannot name: a JSON Schema, or a union of types."""
 
 
-class RunParameters(ModelParameters, total=False):
+class RunParameters(ModelParameters, Generic[Deps], total=False):
     """The settings of one run, and the parameters of its requests. The next run has those of the agent again."""
 
+    key: str
+    """A message with the same key is sent once, however often this is called."""
+    deps: Deps | None
+    """The dependencies of tools, instructions and validators; the session keeps them for its next runs."""
     tools: Iterable[object]
     """The tools of the run: names of the agent's tools, or tools as for an agent."""
     limits: Limits
@@ -45,9 +54,11 @@ class RunParameters(ModelParameters, total=False):
     """The time limit of each request, in seconds or as `Timeouts`."""
 
 
-class RunSettings(msgspec.Struct, frozen=True):
+class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one run as values; an empty one is that of the agent."""
 
+    key: str = ""
+    deps: Any = None
     tools: tuple[object, ...] | None = None
     limits: Limits | None = None
     instructions: tuple[Instruction, ...] = ()
@@ -55,7 +66,6 @@ class RunSettings(msgspec.Struct, frozen=True):
     output: OutputSpec | None = None
     parameters: str = ""
     headers: Mapping[str, str] = {}
-    deps: Any = None
 
     @property
     def is_journalled(self) -> bool:
@@ -63,18 +73,23 @@ class RunSettings(msgspec.Struct, frozen=True):
         return bool(self.tools is not None or self.limits or self.instructions or self.output or self.parameters)
 
 
-def read_settings(options: Mapping[str, Any], *, output: Any = None, deps: Any = None) -> RunSettings:
+def read_settings(options: Mapping[str, Any], *, output: Any = None) -> RunSettings:
     """Read the options of one run. Raise `TypeError` or `ValueError` for an unknown option or an invalid value."""
     rest = {name: value for name, value in options.items() if value is not None}
-    tools, limits = rest.pop("tools", None), rest.pop("limits", None)
+    own = {
+        name: rest.pop(name)
+        for name in RunParameters.__annotations__.keys() - ModelParameters.__annotations__
+        if name in rest
+    }
+    limits = own.get("limits")
     if limits is not None and not isinstance(limits, Limits):
         raise TypeError(f"limits: expected Limits, got {type(limits).__name__}")
-    instructions, timeout = read_instructions(rest.pop("instructions", ())), rest.pop("timeout", None)
+    if "tools" in own:
+        own["tools"] = tuple(own["tools"])
+    own["instructions"] = read_instructions(own.get("instructions", ()))
     parameters, headers = stored_parameters(rest)
     spec = None if output is None else OutputSpec(output)
-    return RunSettings(
-        None if tools is None else tuple(tools), limits, instructions, timeout, spec, parameters, headers, deps
-    )
+    return RunSettings(output=spec, parameters=parameters, headers=headers, **own)
 
 
 def read_instructions(value: Instructions) -> tuple[Instruction, ...]:
@@ -99,7 +114,75 @@ async def evaluate_instructions(instructions: Iterable[Instruction], info: RunIn
     return "\n\n".join(filter(None, texts))
 
 
-def apply_settings(
+async def configure_run(
+    session: AsyncSession[Any, Any], settings: RunSettings, *, is_new: bool
+) -> tuple[RunContext, tuple[Configured, ...], RunInfo[Any]]:
+    """Return the context of a run, the configurations of the session and of the run, and the run itsession."""
+    context = session._context
+    config = session._effective_config(new_run=is_new)
+    info = RunInfo(
+        session_id=session._log.id,
+        agent=session._configured.agent,
+        model=config.model,
+        resumed=not is_new,
+        parent=session._parent.id if session._parent is not None else "",
+        deps=await _find_deps(session),
+    )
+    configs = [config]
+    if is_new:
+        session._run_spec, target = settings.output, context.client._target(config.model)
+        if context.instructions:
+            texts = (context.system or "", *context.instructions)
+            config = msgspec.structs.replace(config, system=await evaluate_instructions(texts, info))
+        configs = [add_output(config, context.output_spec, target, context.toolbox)]
+        if settings.is_journalled:
+            text = await evaluate_instructions(settings.instructions, info)
+            context, config = _apply_settings(context, configs[0], settings, text)
+            configs.append(add_output(config, settings.output or context.output_spec, target, context.toolbox))
+    else:
+        context = _stored_context(context, config)
+    config = configs[-1]
+    if config.roots:
+        try:
+            toolbox = context.toolbox.at_roots(jsonio.parse(config.roots))
+        except NotADirectoryError as exc:
+            raise TenutoError(
+                f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
+            ) from exc
+        context = msgspec.structs.replace(context, toolbox=toolbox)
+    context = msgspec.structs.replace(
+        context,
+        deps=info.deps,
+        headers={**context.headers, **settings.headers},
+        timeout=context.timeout if settings.timeout is None else settings.timeout,
+        output=make_output(session, config, info),
+    )
+    session._set_limits(context)
+    return context, (*configs,), info
+
+
+def make_output(session: AsyncSession[Any, Any], config: Configured | None, info: RunInfo[Any]) -> RunOutput | None:
+    if config is None or not config.output_mode:
+        return None
+    return RunOutput(session._run_spec or session._context.output_spec, config, info)
+
+
+async def _find_deps(session: AsyncSession[Any, Any]) -> Any:
+    """Return the dependencies of a run: those that were passed, those of the factory, or those of the calling session."""
+    context, deps = session._context, session._deps
+    if deps is None and context.deps_factory is not None:
+        deps = session._deps = await call_application(context.deps_factory, session)
+    if deps is None and session._parent is not None:
+        return await _find_deps(session._parent)
+    if deps is None and context.deps_type not in (None, type(None)):
+        name = getattr(context.deps_type, "__name__", context.deps_type)
+        raise TypeError(
+            f"the agent needs dependencies of the type {name}: pass deps=, or create the agent with deps_factory="
+        )
+    return deps
+
+
+def _apply_settings(
     context: RunContext, config: Configured, settings: RunSettings, instructions: str
 ) -> tuple[RunContext, Configured]:
     """Return the context and the configuration of a run with settings of its own."""
@@ -122,7 +205,7 @@ def apply_settings(
     return context, config
 
 
-def stored_context(context: RunContext, config: Configured) -> RunContext:
+def _stored_context(context: RunContext, config: Configured) -> RunContext:
     """Return the context of a run that continues, with the tools and limits that its configuration stores."""
     if config.scope != "run":
         return context

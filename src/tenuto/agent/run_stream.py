@@ -6,10 +6,11 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import Any, Generic, Self
 
 from msgspec import UNSET
 
+import tenuto  # annotations load `tenuto.AsyncSession` when they are evaluated
 from tenuto.agent.events import AgentEvent, ToolProgress
 from tenuto.agent.partial_output import PartialReader
 from tenuto.agent.result import Out, Result
@@ -19,9 +20,6 @@ from tenuto.closable import AsyncClosable
 from tenuto.core.events import StreamEvent
 from tenuto.core.messages import Message
 from tenuto.errors import TenutoError
-
-if TYPE_CHECKING:
-    from tenuto.agent.session import AsyncSession
 
 MAX_QUEUED = 256
 """The run waits while this number of events is unread. The events of one step that follow at once may exceed it."""
@@ -68,13 +66,12 @@ class AsyncRun(AsyncClosable, Generic[Out]):
 
     def __init__(
         self,
-        session: AsyncSession[Any, Any],
+        session: tenuto.AsyncSession[Any, Any],
         messages: tuple[Message, ...],
-        key: str,
         settings: RunSettings,
     ) -> None:
         self._session = session
-        self._work = partial(session._run, messages, key, settings)
+        self._work = partial(session._run, messages, settings)
         self._events = EventQueue()
         self._task: asyncio.Task[Result[Any, Any] | None] | None = None
 

@@ -43,7 +43,8 @@ from tenuto.agent.machine import (
 )
 from tenuto.agent.output import OutputRejected, RunOutput, is_unrecoverable
 from tenuto.agent.refusals import is_item_refusal, refused_block
-from tenuto.agent.run_settings import RunSettings, new_losses
+from tenuto.agent.result import stored_reply
+from tenuto.agent.run_settings import RunSettings, configure_run, new_losses
 from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_result
 from tenuto.client.middleware.retry import RetryState
 from tenuto.client.prices import cost
@@ -134,7 +135,7 @@ class Runner:
 
     async def configure(self, settings: RunSettings, *, is_new: bool) -> None:
         """Evaluate the settings of the run. `is_new`: a message starts it."""
-        self._context, self._configs, self.info = await self._session._configure_run(settings, is_new=is_new)
+        self._context, self._configs, self.info = await configure_run(self._session, settings, is_new=is_new)
 
     def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
         """Return the configurations that the journal does not have; these messages follow.
@@ -245,7 +246,7 @@ class Runner:
         output, repairs = self.output, self._context.repairs
         if output is None or output.value is not msgspec.UNSET:
             return False
-        reply = self.reply or self._session._stored_reply(self._log.last_run)
+        reply = self.reply or stored_reply(self._session, self._log.last_run)
         assert reply is not None  # the state follows a reply
         try:
             await output.accept_reply(reply)
@@ -268,7 +269,7 @@ class Runner:
         if output is None or output.mode != "tool" or not calls:
             return False
         if not any(call.outcome == "done" for call in calls):
-            reply = self.reply or self._session._stored_reply(self._log.last_run)
+            reply = self.reply or stored_reply(self._session, self._log.last_run)
             if spent.repairs > self._context.repairs and reply is not None:
                 raise output.mismatch(reply, output.problem, spent.repairs - 1)
             return False

@@ -16,23 +16,15 @@ import tenuto  # annotations load `tenuto.AsyncAgent` and `tenuto.Report` when t
 from tenuto.agent.config import RunContext, admit, json_text, tool_names
 from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
-from tenuto.agent.hooks import RunInfo, run_around
+from tenuto.agent.hooks import run_around
 from tenuto.agent.limits import FamilyBudget, limit_reached
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
-from tenuto.agent.output import OutputSpec, RunOutput, add_output, call_application
-from tenuto.agent.result import Out, Result
-from tenuto.agent.run_settings import (
-    OutputForm,
-    RunParameters,
-    RunSettings,
-    apply_settings,
-    evaluate_instructions,
-    read_settings,
-    stored_context,
-)
+from tenuto.agent.output import OutputSpec
+from tenuto.agent.result import Out, Result, make_result
+from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, read_settings
 from tenuto.agent.run_stream import AsyncRun, EventQueue
 from tenuto.agent.runner import Done, Runner, Step, cancel_entries
-from tenuto.agent.session_log import KeyedRun, SessionLog
+from tenuto.agent.session_log import SessionLog
 from tenuto.agent.sub_agents import AgentTool, SubAgents
 from tenuto.client.parameters import MessageInput, ModelParameters, expand_parameters
 from tenuto.client.reply import Reply
@@ -52,7 +44,6 @@ from tenuto.core.messages import (
     Usage,
     display_text,
 )
-from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
 from tenuto.tools.execution import Deps
@@ -310,48 +301,27 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
 
     @overload
     async def send(
-        self,
-        message: MessageInput,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: None = ...,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput, *, output: None = ..., **options: Unpack[RunParameters[Deps]]
     ) -> Result[Out, AsyncSession[Deps, Out]]: ...
     @overload
     async def send(
-        self,
-        message: MessageInput,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: type[T],
-        **options: Unpack[RunParameters],
+        self, message: MessageInput, *, output: type[T], **options: Unpack[RunParameters[Deps]]
     ) -> Result[T, AsyncSession[Deps, Out]]: ...
     @overload
     async def send(
-        self,
-        message: MessageInput,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: OutputForm,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput, *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
     ) -> Result[Any, AsyncSession[Deps, Out]]: ...
     @expand_parameters(ModelParameters, RunParameters)
     async def send(
         self,
         message: MessageInput,
         *,
-        key: str = "",
-        deps: Any = None,
         output: Any = None,
         **options: Any,
     ) -> Result[Any, AsyncSession[Deps, Out]]:
         """Send a message, run tools until the model is done, and return the result.
 
-        `deps`: the dependencies of tools, instructions and validators; the session keeps them for its next runs. `output`:
-        the output type of this run. The other options apply to this run, too; the journal stores them.
+        `output`: the output type of this run. The other options apply to this run, too; the journal stores them.
 
         `key` makes the call idempotent: a message with the same key is sent once, also after a crash. A second call
         finishes the pending work and returns the reply of that run. Raise `ValueError` for the same key with another message.
@@ -360,7 +330,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         sent are answered as not run. Raise an `LLMError` when retries do not help, `SchemaMismatch` for an output that no
         repair could correct, `LimitReached`, `RunCancelled`, `SessionInUse` or `LeaseLost`; the session is saved.
         """
-        result = await self._run(_user_messages(message), key, read_settings(options, output=output, deps=deps))
+        result = await self._run(_user_messages(message), read_settings(options, output=output))
         assert result is not None  # a message was added, so a request was sent
         return result
 
@@ -369,45 +339,25 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
 
         It continues with the settings of the run that was interrupted.
         """
-        return await self._run((), settings=RunSettings(deps=deps))
+        return await self._run((), RunSettings(deps=deps))
 
     @overload
     def stream(
-        self,
-        message: MessageInput | None = ...,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: None = ...,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput | None = ..., *, output: None = ..., **options: Unpack[RunParameters[Deps]]
     ) -> AsyncRun[Out]: ...
     @overload
     def stream(
-        self,
-        message: MessageInput | None = ...,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: type[T],
-        **options: Unpack[RunParameters],
+        self, message: MessageInput | None = ..., *, output: type[T], **options: Unpack[RunParameters[Deps]]
     ) -> AsyncRun[T]: ...
     @overload
     def stream(
-        self,
-        message: MessageInput | None = ...,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: OutputForm,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput | None = ..., *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
     ) -> AsyncRun[Any]: ...
     @expand_parameters(ModelParameters, RunParameters)
     def stream(
         self,
         message: MessageInput | None = None,
         *,
-        key: str = "",
-        deps: Any = None,
         output: Any = None,
         **options: Any,
     ) -> AsyncRun[Any]:
@@ -415,10 +365,10 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
 
         The options are those of `send`; without a message, only `deps` may be passed.
         """
-        if message is None and (options or output is not None):
+        settings = read_settings(options, output=output)
+        if message is None and settings.is_journalled:
             raise TypeError("options of a run need a message: the run continues with the options that it started with")
-        settings = read_settings(options, output=output, deps=deps)
-        return AsyncRun(self, () if message is None else _user_messages(message), key, settings)
+        return AsyncRun(self, () if message is None else _user_messages(message), settings)
 
     async def step(self, message: MessageInput | None = None, *, key: str = "") -> Step:
         """Do one step of a run: one request, or the tool calls of one turn.
@@ -614,7 +564,6 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
     async def _run(
         self,
         messages: tuple[Message, ...],
-        key: str = "",
         settings: RunSettings = _NO_SETTINGS,
         *,
         is_new: bool = False,
@@ -624,13 +573,14 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         `is_new`: the pending work is a message that no run has received yet.
         """
         async with self._working():
+            key = settings.key
             if settings.deps is not None:
                 self._deps = settings.deps
             known = self._is_known(messages, key)
             if known:
                 messages = ()
             if not messages and not await self._has_work():
-                return await self._make_result(self._log.keyed_runs[key]) if known else None
+                return await make_result(self, self._log.keyed_runs[key]) if known else None
             runner = await self._make_runner(messages, settings=settings)
             is_resumed = not messages and not is_new and self._log.has_work
             info = msgspec.structs.replace(runner.info, resumed=is_resumed)
@@ -640,7 +590,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             self._pending_below = await self._sub_agents.pending()
             if not known and not runner.has_result:
                 return None
-            return await self._make_result(self._log.keyed_runs[key] if known else self._log.last_run, runner)
+            return await make_result(self, self._log.keyed_runs[key] if known else self._log.last_run, runner)
 
     async def _has_work(self) -> bool:
         return bool(self._log.has_work or self._early or await self._log.read_inbox())
@@ -666,120 +616,12 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self._pending_below = ()
         return runner
 
-    async def _configure_run(
-        self, settings: RunSettings, *, is_new: bool
-    ) -> tuple[RunContext, tuple[Configured, ...], RunInfo[Any]]:
-        """Return the context of a run, the configurations of the session and of the run, and the run itself."""
-        context = self._context
-        config = self._effective_config(new_run=is_new)
-        info = RunInfo(
-            session_id=self._log.id,
-            agent=self._configured.agent,
-            model=config.model,
-            resumed=not is_new,
-            parent=self._parent.id if self._parent is not None else "",
-            deps=await self._find_deps(),
-        )
-        configs = [config]
-        if is_new:
-            self._run_spec, target = settings.output, context.client._target(config.model)
-            if context.instructions:
-                texts = (context.system or "", *context.instructions)
-                config = msgspec.structs.replace(config, system=await evaluate_instructions(texts, info))
-            configs = [add_output(config, context.output_spec, target, context.toolbox)]
-            if settings.is_journalled:
-                text = await evaluate_instructions(settings.instructions, info)
-                context, config = apply_settings(context, configs[0], settings, text)
-                configs.append(add_output(config, settings.output or context.output_spec, target, context.toolbox))
-        else:
-            context = stored_context(context, config)
-        config = configs[-1]
-        if config.roots:
-            try:
-                toolbox = context.toolbox.at_roots(jsonio.parse(config.roots))
-            except NotADirectoryError as exc:
-                raise TenutoError(
-                    f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
-                ) from exc
-            context = msgspec.structs.replace(context, toolbox=toolbox)
-        context = msgspec.structs.replace(
-            context,
-            deps=info.deps,
-            headers={**context.headers, **settings.headers},
-            timeout=context.timeout if settings.timeout is None else settings.timeout,
-            output=self._make_output(config, info),
-        )
-        self._set_limits(context)
-        return context, (*configs,), info
-
-    def _make_output(self, config: Configured | None, info: RunInfo[Any]) -> RunOutput | None:
-        if config is None or not config.output_mode:
-            return None
-        return RunOutput(self._run_spec or self._context.output_spec, config, info)
-
-    async def _find_deps(self) -> Any:
-        """Return the dependencies of a run: those that were passed, those of the factory, or those of the calling session."""
-        context, deps = self._context, self._deps
-        if deps is None and context.deps_factory is not None:
-            deps = self._deps = await call_application(context.deps_factory, self)
-        if deps is None and self._parent is not None:
-            return await self._parent._find_deps()
-        if deps is None and context.deps_type not in (None, type(None)):
-            name = getattr(context.deps_type, "__name__", context.deps_type)
-            raise TypeError(
-                f"the agent needs dependencies of the type {name}: pass deps=, or create the agent with deps_factory="
-            )
-        return deps
-
     def _is_known(self, messages: tuple[Message, ...], key: str) -> bool:
         """Return whether messages with this key were added before. Raise `ValueError` if those were others."""
         run = self._log.keyed_runs.get(key) if key else None
         if run is not None and run.messages != messages:
             raise ValueError(f"session {self.id!r} has another message with the key {key!r}: use a new key")
         return run is not None
-
-    async def _make_result(self, run: KeyedRun, runner: Runner | None = None) -> Result[Any, Any] | None:
-        """Return the result of a run; None if it has no reply. Without a runner it is that of the journal."""
-        is_last = run is self._log.last_run
-        reply = runner.reply if runner is not None and is_last else None
-        reply = reply or self._stored_reply(run)
-        if reply is None:
-            return None
-        spent, halted = self._log.spent, self._log.machine.halted
-        value: Any = msgspec.UNSET
-        if not is_last or (halted is not None and halted.reason == "completed"):
-            info = RunInfo(
-                session_id=self.id, agent=self._configured.agent, model=self.model, resumed=True, deps=self._deps
-            )
-            output = runner.output if runner is not None and is_last else self._make_output(run.configured, info)
-            value = reply.text if output is None else await output.read_value(reply)
-        return Result(
-            reply=reply,
-            session=self,
-            usage=spent.usage if is_last else reply.usage or Usage(),
-            cost=(None if spent.unpriced else spent.usd) if is_last else reply.cost,
-            losses=runner.losses if runner is not None and runner.losses else reply.losses,
-            pending=self.pending if is_last else (),
-            value=value,
-        )
-
-    def _stored_reply(self, run: KeyedRun) -> Reply | None:
-        """Return the reply of a run as the journal has it."""
-        received, messages = run.reply, self.transcript.messages
-        if received is None:
-            return None
-        end = next((index for index, message in enumerate(messages, 1) if message is received.message), len(messages))
-        origin = received.message.origin
-        response = ChatResponse(
-            id=received.response_id,
-            model=origin.model if origin is not None else "",
-            provider=origin.provider if origin is not None else "",
-            choices=(Choice(received.message),),
-            usage=received.usage,
-            losses=received.losses,
-        )
-        id, transcript = received.request_id or None, Transcript(messages[:end])
-        return Reply(response=response, transcript=transcript, asked_at=run.replied_at, request_id=id)
 
     async def _guard(self, runner: Runner, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work of a run or a step. Record a cancellation, a timeout or an error that ends it.

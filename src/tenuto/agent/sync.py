@@ -71,36 +71,15 @@ class Agent(Closable, Generic[Deps, Out]):
 
     @overload
     def run(
-        self,
-        prompt: MessageInput,
-        *,
-        session: str = ...,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: None = ...,
-        **options: Unpack[RunParameters],
+        self, prompt: MessageInput, *, session: str = ..., output: None = ..., **options: Unpack[RunParameters[Deps]]
     ) -> Result[Out, Session[Deps, Out]]: ...
     @overload
     def run(
-        self,
-        prompt: MessageInput,
-        *,
-        session: str = ...,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: type[T],
-        **options: Unpack[RunParameters],
+        self, prompt: MessageInput, *, session: str = ..., output: type[T], **options: Unpack[RunParameters[Deps]]
     ) -> Result[T, Session[Deps, Out]]: ...
     @overload
     def run(
-        self,
-        prompt: MessageInput,
-        *,
-        session: str = ...,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: OutputForm,
-        **options: Unpack[RunParameters],
+        self, prompt: MessageInput, *, session: str = ..., output: OutputForm, **options: Unpack[RunParameters[Deps]]
     ) -> Result[Any, Session[Deps, Out]]: ...
     def run(self, prompt: MessageInput, *, session: str = "", **options: Any) -> Result[Any, Session[Deps, Out]]:
         return self.session(session).send(prompt, **options)
@@ -157,33 +136,15 @@ class Session(SessionProperties, Closable, Generic[Deps, Out]):
 
     @overload
     def send(
-        self,
-        message: MessageInput,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: None = ...,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput, *, output: None = ..., **options: Unpack[RunParameters[Deps]]
     ) -> Result[Out, Session[Deps, Out]]: ...
     @overload
     def send(
-        self,
-        message: MessageInput,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: type[T],
-        **options: Unpack[RunParameters],
+        self, message: MessageInput, *, output: type[T], **options: Unpack[RunParameters[Deps]]
     ) -> Result[T, Session[Deps, Out]]: ...
     @overload
     def send(
-        self,
-        message: MessageInput,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: OutputForm,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput, *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
     ) -> Result[Any, Session[Deps, Out]]: ...
     def send(self, message: MessageInput, **options: Any) -> Result[Any, Session[Deps, Out]]:
         result = self._wait(self._async.send(message, **options))
@@ -216,33 +177,15 @@ class Session(SessionProperties, Closable, Generic[Deps, Out]):
 
     @overload
     def stream(
-        self,
-        message: MessageInput | None = ...,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: None = ...,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput | None = ..., *, output: None = ..., **options: Unpack[RunParameters[Deps]]
     ) -> Run[Out]: ...
     @overload
     def stream(
-        self,
-        message: MessageInput | None = ...,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: type[T],
-        **options: Unpack[RunParameters],
+        self, message: MessageInput | None = ..., *, output: type[T], **options: Unpack[RunParameters[Deps]]
     ) -> Run[T]: ...
     @overload
     def stream(
-        self,
-        message: MessageInput | None = ...,
-        *,
-        key: str = ...,
-        deps: Deps | None = ...,
-        output: OutputForm,
-        **options: Unpack[RunParameters],
+        self, message: MessageInput | None = ..., *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
     ) -> Run[Any]: ...
     def stream(self, message: MessageInput | None = None, **options: Any) -> Run[Any]:
         """Send a message, or continue without one, as a stream of events."""
