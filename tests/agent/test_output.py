@@ -166,7 +166,7 @@ async def test_repairs_are_bounded_and_count(tenuto_sim, model):
 
 
 @scene
-async def test_repair_is_journalled_and_told(tenuto_sim):
+async def test_repair_is_journalled_and_emitted(tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), say(WRONG)), turn(say(TEXT)))
     told: list[Any] = []
     async with agent(output=City, listeners=[told.append], store=None) as ai:
@@ -199,7 +199,7 @@ async def test_repair_is_journalled_and_told(tenuto_sim):
     ],
 )
 @scene
-async def test_no_repair_where_it_cannot_help(tenuto_sim, reply, message):
+async def test_refusal_and_cut_answer_are_not_repaired(tenuto_sim, reply, message):
     tenuto_sim.script(reply)
     async with agent(output=City, store=None) as ai:
         with pytest.raises(SchemaMismatch, match=message):
@@ -208,7 +208,7 @@ async def test_no_repair_where_it_cannot_help(tenuto_sim, reply, message):
 
 
 @scene
-async def test_model_that_writes_text_instead_of_the_call_is_told(tenuto_sim):
+async def test_text_instead_of_the_final_call_is_corrected(tenuto_sim):
     """JSON as text is taken, too."""
     tenuto_sim.script(turn(say("It is Oslo.")), turn(say(TEXT)))
     async with agent(output=City, model="sim/deepseek", store=None) as ai:
@@ -233,7 +233,7 @@ async def test_other_calls_next_to_the_final_one_run(tenuto_sim):
 
 
 @scene
-async def test_messages_that_arrive_before_the_end_are_heard(tenuto_sim):
+async def test_message_before_the_end_changes_the_output(tenuto_sim):
     """The output is that of the reply after them."""
 
     async def check(city: City) -> None:
@@ -428,7 +428,7 @@ def test_run_that_is_killed_in_a_repair_continues(tenuto_sim, tmp_path, model):
 
 
 @scene
-async def test_output_of_a_message_with_a_key_is_found_again(tenuto_sim, stores):
+async def test_message_with_a_key_has_the_same_output_later(tenuto_sim, stores):
     tenuto_sim.script(turn(say(TEXT)), turn("Fine."))
     async with stores() as store, agent(store=store) as ai:
         first = await ai.run("Which city?", session="s", key="job", output=City)
@@ -439,3 +439,16 @@ async def test_output_of_a_message_with_a_key_is_found_again(tenuto_sim, stores)
     async with stores() as store, agent(store=store, output=City) as ai:
         assert (await ai.run("Which city?", session="s", key="job")).output == OSLO
     assert len(tenuto_sim.requests) == 2
+
+
+@pytest.mark.parametrize("background", [False, True])
+@scene
+async def test_output_of_a_sub_agent_is_its_answer_as_json(tenuto_sim, background):
+    tenuto_sim.script(turn(call("guide", {"prompt": "Which city?"})), turn("Done."), turn("Oslo it is."), when="Go.")
+    tenuto_sim.script(turn(call("final_answer", WRONG)), turn(call("final_answer", TEXT)), when="Which city?")
+    guide = agent(output=City, model="sim/deepseek", store=None)
+    async with guide, agent(guide.as_tool("guide", background=background), store=None) as ai:
+        session = (await ai.run("Go.")).session
+        texts = [str(message) for message in session.transcript if not hasattr(message, "blocks")]
+        assert any('{"name":"Oslo","population":717710}' in text for text in texts), texts
+    tenuto_sim.assert_clean()

@@ -216,7 +216,7 @@ async def test_instructions_that_are_no_text_are_refused(tenuto_sim, value):
 
 
 @scene
-async def test_change_that_costs_reasoning_is_reported_before_it_is_written(tenuto_sim, caplog):
+async def test_change_that_costs_reasoning_is_reported_first(tenuto_sim, caplog):
     """The model is bound to the instructions before its reasoning."""
     texts = iter(["First.", "First.", "Second.", "Second."])
     tenuto_sim.script(*[turn(think("Hm."), say("Hi."))] * 4)

@@ -29,7 +29,7 @@ class RunInfo(msgspec.Struct, Generic[Deps], frozen=True, kw_only=True):
     """Whether the run continues work that an earlier run left."""
     parent: str = ""
     """The id of the session that called this one as a sub-agent."""
-    deps: Deps = None  # type: ignore[assignment] # without dependencies
+    deps: Deps = None  # type: ignore[assignment]  # None without dependencies
     """The dependencies of the run."""
 
 

@@ -95,17 +95,22 @@ class PartialJson:
 class PartialReader:
     """Turns the events of a run into the outputs that grow."""
 
+    _json: PartialJson | None
+    _text: str
+    _part: int
+    """The index of the call that gives the output; -1: none does."""
+    _last: Any
+
     def __init__(self) -> None:
-        self._json: PartialJson | None = None
-        self._text = ""
-        self._part = -1
-        """The index of the call that gives the output."""
-        self._last: Any = msgspec.UNSET
+        self._reset()
+
+    def _reset(self) -> None:
+        self._json, self._text, self._part, self._last = None, "", -1, msgspec.UNSET
 
     def feed(self, event: StreamEvent | AgentEvent, config: Configured | None) -> Any:
         """Return the output so far if the event changes it; otherwise unset."""
         if isinstance(event, TurnStarted | Retrying | MessageStart):
-            self.__init__()  # type: ignore[misc] # a new reply starts
+            self._reset()
         elif isinstance(event, ContentStart) and isinstance(event.part, ToolUse) and event.part.name == FINAL_TOOL:
             self._json, self._part = None, event.part_index
         elif isinstance(event, ContentDelta) and event.choice_index == 0 and config is not None:

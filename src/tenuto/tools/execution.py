@@ -64,7 +64,7 @@ class ToolContext(Generic[Deps]):
         self.session = session
         self.fence = fence
         self.root = ""
-        self.deps: Deps = deps  # type: ignore[assignment] # None if the run has no dependencies
+        self.deps: Deps = deps  # type: ignore[assignment]  # None if the run has no dependencies
         self._listener = progress
         self._cancelled = False
         self._in_thread = False

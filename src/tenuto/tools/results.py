@@ -126,8 +126,8 @@ def _to_content(value: Any) -> str | tuple[Content, ...]:
     if isinstance(value, list | tuple) and any(isinstance(part, _PARTS) for part in value):
         is_content = all(isinstance(part, (str, *_PARTS)) for part in value)
         parts = tuple(Text(part) if isinstance(part, str) else part for part in value if part != "")
-        return parts if is_content else _to_json(value)
-    return NO_OUTPUT if value is None or (isinstance(value, tuple) and not value) else _to_json(value)
+        return parts if is_content else to_json(value)
+    return NO_OUTPUT if value is None or (isinstance(value, tuple) and not value) else to_json(value)
 
 
 def _from_bytes(data: bytes) -> str | Content:
@@ -141,7 +141,8 @@ def _from_bytes(data: bytes) -> str | Content:
     return kind.from_bytes(data)
 
 
-def _to_json(value: Any) -> str:
+def to_json(value: Any) -> str:
+    """Return a value of any type that msgspec or pydantic can write."""
     try:
         return jsonio.as_text(jsonio.encode(msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model)))
     except (TypeError, ValueError, RecursionError) as exc:
