@@ -206,7 +206,7 @@ async def test_run_continues_with_the_instructions_of_its_start(tenuto_sim, stor
 
 @pytest.mark.parametrize("value", [3, [3], lambda: 3])
 @scene
-async def test_instructions_that_are_no_text_are_refused(tenuto_sim, value):
+async def test_invalid_instructions_are_refused(tenuto_sim, value):
     with pytest.raises(
         TypeError, match=r"instructions: .*(expected texts and functions|expected a text or None)|not iterable"
     ):

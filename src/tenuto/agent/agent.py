@@ -18,7 +18,7 @@ from tenuto.agent.config import Approve, RunContext, admit, check_names, json_te
 from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks
 from tenuto.agent.limits import Limits
-from tenuto.agent.output import OutputSpec, add_output
+from tenuto.agent.output import OutputSpec, Validator, add_output
 from tenuto.agent.result import Out, Result
 from tenuto.agent.run_settings import Instructions, OutputForm, RunParameters, read_instructions
 from tenuto.agent.session import AsyncSession
@@ -61,7 +61,7 @@ class AgentOptions(ModelParameters, total=False):
     """The system prompt; `instructions` follow it."""
     instructions: Instructions
     """Texts, and functions that return one at the start of each run, `async` or not; a function may take the `RunInfo`."""
-    validators: Iterable[Callable[..., Any]]
+    validators: Iterable[Validator]
     """Functions that check the output; they may take the `RunInfo`. They return the output, changed or not, or None, and raise
     `ModelRetry` or `ValueError` to send it back."""
     repairs: int
@@ -163,11 +163,20 @@ class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
 
     @overload
     def __init__(
+        self: AsyncAgent[Any, str],
+        model: str,
+        *,
+        output: None = ...,
+        deps_type: None = ...,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
         self: AsyncAgent[Deps, str],
         model: str,
         *,
         output: None = ...,
-        deps_type: type[Deps] | None = ...,
+        deps_type: type[Deps],
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -41,12 +41,16 @@ _CALL_IT = f"Your answer could not be used: it is not a call of {FINAL_TOOL}. Ca
 _ACCEPTED = "The answer was accepted."
 
 
+Validator: TypeAlias = Callable[[Any], Any] | Callable[[Any, RunInfo[Any]], Any]
+"""Checks an output: returns it, changed or not, or None; raises `ModelRetry` or `ValueError` to send it back."""
+
+
 class OutputSpec(msgspec.Struct, frozen=True):
     """The output that an agent or a caller wants."""
 
     type: Any = None
     """A type or a JSON Schema; None and `str` are text."""
-    validators: tuple[Callable[..., Any], ...] = ()
+    validators: tuple[Validator, ...] = ()
 
     @property
     def is_text(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
@@ -28,7 +28,11 @@ from tenuto.wire.write import write_request
 if TYPE_CHECKING:
     from tenuto.agent.session import AsyncSession
 
-Instruction: TypeAlias = str | Callable[..., Any]
+Instruction: TypeAlias = (
+    str
+    | Callable[[], str | Awaitable[str | None] | None]
+    | Callable[[RunInfo[Any]], str | Awaitable[str | None] | None]
+)
 """A text, or a function that returns one at the start of each run, `async` or not; it may take the `RunInfo`."""
 Instructions: TypeAlias = Instruction | Iterable[Instruction]
 

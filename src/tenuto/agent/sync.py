@@ -42,11 +42,20 @@ class Agent(Closable, Generic[Deps, Out]):
 
     @overload
     def __init__(
+        self: Agent[Any, str],
+        model: str,
+        *,
+        output: None = ...,
+        deps_type: None = ...,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
         self: Agent[Deps, str],
         model: str,
         *,
         output: None = ...,
-        deps_type: type[Deps] | None = ...,
+        deps_type: type[Deps],
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
