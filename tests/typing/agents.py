@@ -3,22 +3,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, assert_type
+from typing import assert_type
 
-from tenuto import (
-    Agent,
-    AsyncAgent,
-    Limits,
-    PendingCall,
-    Reply,
-    Result,
-    Session,
-    ToolCallView,
-    ToolContext,
-    Transcript,
-    Usage,
-    tool,
-)
+from tenuto import Agent, AsyncAgent, Limits, PendingCall, Reply, ToolCallView, ToolContext, Transcript, Usage, tool
 from tenuto.core.journal import Entry
 from tenuto.events import AgentEvent, ContentDelta, StreamEvent, SubAgentEvent, TextDelta, ToolFinished
 from tenuto.middleware import retry
@@ -47,7 +34,6 @@ def awaiting_none() -> None:
     ) as agent:
         session = agent.session()
         assert_type(session.send("Pay Ada.").reply, Reply)
-        assert_type(session.continue_(), Result[str, Session[Any, str]] | None)
         assert_type(session.pending, tuple[PendingCall, ...])
         session.approve(*session.pending)
         assert_type(session.transcript, Transcript)
@@ -64,7 +50,7 @@ def awaiting_none() -> None:
                     case ToolFinished(result=result) | SubAgentEvent(event=ToolFinished(result=result)):
                         print(result.content)
                     case _:
-                        pass
+                        continue
             assert_type(run.reply, Reply)
 
 

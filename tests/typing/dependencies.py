@@ -34,11 +34,6 @@ async def refund(amount: float, reason: str = "", *, ctx: ToolContext[Shop]) -> 
     return f"{amount} of {len(ctx.deps.prices)}: {reason}"
 
 
-def lookup(name: str) -> list[str]:
-    """Find customers."""
-    return [name]
-
-
 def greeting(run: RunInfo[Shop]) -> str:
     return f"The shop has {len(run.deps.prices)} items."
 
@@ -53,7 +48,7 @@ class Audit(Hooks):
         await next()
 
 
-tools = [price, refund, lookup]
+tools = [price, refund, season]
 agent = Agent(MODEL, deps_type=Shop, tools=tools, instructions=["Be brief.", greeting, season], hooks=[Audit()])
 assert_type(agent, Agent[Shop, str])
 result = agent.run("What is a lamp?", deps=Shop(), effort="high", limits=Limits(turns=3), tools=["price"])

@@ -9,7 +9,7 @@ from typing import Any, assert_type
 import msgspec
 import pydantic
 
-from tenuto import Agent, AsyncAgent, AsyncSession, Client, Loss, ModelRetry, PendingCall, Reply, Result, Session, Usage
+from tenuto import Agent, AsyncAgent, AsyncSession, Client, Loss, ModelRetry, PendingCall, Reply, Result, Usage
 from tenuto.hooks import RunInfo
 
 MODEL = "openai/gpt-5.2"
@@ -46,7 +46,6 @@ with Agent(MODEL, output=City, validators=[known, lambda city: None], repairs=2)
     result = agent.run("Which city?")
     assert_type(result.output, City)
     report(result)
-    session: Session = agent.session("trip")
     assert_type(agent.session("trip").send("Which?").output, City)
     assert_type(agent.session().send("Which countries?", output=list[Country]).output, list[Country])
     with agent.session().stream("Which city?") as run:
