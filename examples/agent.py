@@ -21,7 +21,7 @@ with tempfile.TemporaryDirectory() as directory:
     with Agent("sim/anthropic", system="Be brief.", tools=[weather], store=store, limits=Limits(turns=20)) as agent:
         session = agent.session()
         result = session.send("Weather in Oslo?")
-        print(result.output, result.usage)
+        print(result.output)
 
     with Agent("sim/anthropic", tools=[weather], store=store) as agent:  # in another process
         session = agent.resume("last")
