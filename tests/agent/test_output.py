@@ -273,6 +273,37 @@ async def test_validators_change_and_reject(tenuto_sim, model):
     tenuto_sim.assert_clean()
 
 
+@pytest.mark.parametrize("model", ["sim/anthropic", "sim/deepseek"])
+@scene
+async def test_validator_that_fails_ends_the_run(tenuto_sim, model):
+    tenuto_sim.script(turn(give(MODELS.get(model, "native"), TEXT)))
+
+    def check(city: City) -> None:
+        raise KeyError(city.name)
+
+    async with agent(output=City, validators=[check], model=model, store=None) as ai:
+        session = ai.session()
+        with pytest.raises(KeyError, match="Oslo"):
+            await session.send("Which city?")
+        assert session.status == "failed"
+    assert len(tenuto_sim.requests) == 1
+
+
+@scene
+async def test_handover_requests_the_output_in_the_way_of_the_new_model(tenuto_sim):
+    tenuto_sim.script(turn(say(TEXT)), turn(call("final_answer", TEXT)), turn(say(TEXT)))
+    async with agent(output=City, model="sim/anthropic", store=None) as ai:
+        session = ai.session()
+        outputs = [(await session.send("Which city?")).output]
+        for model in ("sim/deepseek", "groq/llama-3.3-70b-versatile"):
+            await session.handover(model)
+            outputs.append((await session.send("Which city?")).output)
+        assert outputs == [OSLO] * 3
+        assert [config.output_mode for config in await configs(session)] == ["native", "tool", "prompt"]
+        assert not [each for each in (await session.audit()).findings if each.rule == REQUEST_CHANGED]
+    tenuto_sim.assert_clean()
+
+
 @scene
 async def test_validators_of_text(tenuto_sim):
     tenuto_sim.script(turn("Oslo."), turn("Oslo!"))

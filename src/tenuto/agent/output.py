@@ -80,6 +80,8 @@ class RunOutput:
         self.value: Any = msgspec.UNSET
         self.problem = OutputRejected("no answer was accepted")
         """Why the last output was rejected."""
+        self.error: Exception | None = None
+        """An exception of a validator that rejects nothing: it ends the run."""
         self._format: OutputFormat | None = None
         if config.output_mode != "" and config.output_mode != "text":
             self._format = _format_of(spec, config, config.output_mode)
@@ -92,6 +94,9 @@ class RunOutput:
                 await self.accept(context.call.args)
             except OutputRejected as exc:
                 self.problem = exc
+                raise
+            except Exception as exc:
+                self.error = exc
                 raise
             return _ACCEPTED
 

@@ -268,6 +268,8 @@ class Runner:
         calls = [call for call in self._log.machine.calls if call.view.name == FINAL_TOOL]
         if output is None or output.mode != "tool" or not calls:
             return False
+        if output.error is not None:
+            raise output.error
         if not any(call.outcome == "done" for call in calls):
             reply = self.reply or stored_reply(self._session, self._log.last_run)
             if spent.repairs > self._context.repairs and reply is not None:
