@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent.acting import add, agent, pay, scene, story
 from crash import output_program, programs
-from tenuto import Agent, Limits, ModelRetry, tool
+from tenuto import Agent, Hooks, Limits, ModelRetry, tool
 from tenuto.agent.partial_output import PartialJson
 from tenuto.audit.journal import REQUEST_CHANGED
 from tenuto.core import jsonio
@@ -240,10 +240,28 @@ async def test_message_before_the_end_changes_the_output(tenuto_sim):
         if city == OSLO:
             await session.steer("Another one.")
 
-    tenuto_sim.script(turn(call("final_answer", TEXT)), turn(call("final_answer", '{"name":"Flam","population":9}')))
+    tenuto_sim.script(turn(call("final_answer", TEXT)), turn(say('{"name":"Flam","population":9}')))
     async with agent(output=City, model="sim/deepseek", validators=[check], store=None) as ai:
         session = ai.session()
         assert (await session.send("Which city?")).output == City("Flam", 9)
+    tenuto_sim.assert_clean()
+
+
+class Nothing(Hooks):
+    """Permits no call."""
+
+    def permit(self, call):
+        return "nothing is permitted"
+
+
+@scene
+async def test_final_call_needs_no_permission_and_is_not_counted(tenuto_sim):
+    tenuto_sim.script(*[turn(give("tool", text)) for text in (WRONG, WRONG, TEXT)])
+    limits = Limits(tool_calls=1)
+    async with agent(
+        add, output=City, repairs=2, model="sim/deepseek", limits=limits, hooks=[Nothing()], store=None
+    ) as ai:
+        assert (await ai.run("Which city?")).output == OSLO
     tenuto_sim.assert_clean()
 
 
@@ -396,6 +414,17 @@ def is_part(part: Any, whole: Any) -> bool:
     if isinstance(part, str) and isinstance(whole, str):
         return whole.startswith(part)
     return part == whole
+
+
+def test_partial_json_has_what_is_complete():
+    reader, seen = PartialJson(), []
+    for char in '{"a": [12, true, "x\\u00e9"], "bc": nul':
+        reader.feed(char)
+        if not seen or seen[-1] != reader.value():
+            seen.append(reader.value())
+    assert seen == [
+        {}, {"a": []}, {"a": [12]}, {"a": [12, True]}, {"a": [12, True, ""]}, {"a": [12, True, "x"]}, {"a": [12, True, "xé"]}
+    ]  # fmt: skip
 
 
 @given(json_texts, st.booleans(), st.integers(1, 7))

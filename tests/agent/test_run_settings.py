@@ -18,6 +18,7 @@ from tenuto.errors import LimitReached, TenutoError
 from tenuto.events import ConfigurationChanged
 from tenuto.hooks import RunInfo
 from tenuto.testing import call, deny, say, think, turn
+from tenuto.tools import web_search
 
 PREFIX_BOUND = "anthropic/claude-sonnet-5-5"
 
@@ -218,8 +219,8 @@ async def test_invalid_instructions_are_refused(tenuto_sim, value):
 @scene
 async def test_change_that_costs_reasoning_is_reported_first(tenuto_sim, caplog):
     """The model is bound to the instructions before its reasoning."""
-    texts = iter(["First.", "First.", "Second.", "Second."])
-    tenuto_sim.script(*[turn(think("Hm."), say("Hi."))] * 4)
+    texts = iter(["First.", "First.", "Second.", "Second.", "Third."])
+    tenuto_sim.script(*[turn(think("Hm."), say("Hi."))] * 5)
     reports = []
 
     def listen(event) -> None:
@@ -241,6 +242,8 @@ async def test_change_that_costs_reasoning_is_reported_first(tenuto_sim, caplog)
         assert "the model loses 2 blocks of its reasoning" in caplog.text
         await session.send("Hi.")
         assert len(reports) == 1
+        await session.send("Hi.")
+        assert len(reports[1][0]) == 2  # those of the first two replies were lost before
         assert await changed(session) == []
     tenuto_sim.assert_clean()
 
@@ -321,6 +324,18 @@ async def test_run_with_its_own_tools_continues_after_a_crash(tenuto_sim, stores
     first, second = (record.body for record in tenuto_sim.requests)
     assert first["tools"] == second["tools"]
     assert "system" not in second
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_run_with_server_tools_continues_after_a_crash(tenuto_sim, stores):
+    tenuto_sim.script(turn(call("pay", {"amount": 1})), turn("Paid."))
+    async with stores() as store, agent(pay, web_search(), store=store) as ai:
+        await ai.run("Pay.", session="s", effort="high")
+    async with stores() as store, agent(pay, web_search(), store=store) as ai:
+        await (await ai.resume("s")).approve()
+    first, second = (record.body["tools"] for record in tenuto_sim.requests)
+    assert (len(first), first) == (2, second)
     tenuto_sim.assert_clean()
 
 
