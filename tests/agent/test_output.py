@@ -308,7 +308,7 @@ async def test_validator_that_fails_ends_the_run(tenuto_sim, model):
 
 
 @scene
-async def test_handover_requests_the_output_in_the_way_of_the_new_model(tenuto_sim):
+async def test_handover_requests_the_output_in_another_way(tenuto_sim):
     tenuto_sim.script(turn(say(TEXT)), turn(call("final_answer", TEXT)), turn(say(TEXT)))
     async with agent(output=City, model="sim/anthropic", store=None) as ai:
         session = ai.session()
