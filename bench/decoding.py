@@ -17,7 +17,7 @@ from bench.streams import DIALECTS, MAKERS, join_text
 from bench.turns import measure_cpu, measure_in_turns
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.core.provider import Provider, Target
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 
 GOALS = {"anthropic-messages": 2.2, "openai-responses": 2.2, "openai-chat": 2.8, "gemini": 2.8}
 GROWTH_GOAL = 1.3

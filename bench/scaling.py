@@ -25,7 +25,7 @@ from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 from tenuto.wire.write import write_request
 
 FACTOR = 100

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tenuto.sim.demo import SCRIPT
+from tenuto.sim.script import DEMO
 
 TOOL = "-T examples.demo_tools:weather"
 STEPS = {
@@ -28,7 +28,7 @@ STEPS = {
 FAILING = (1, 3)  # the killed command, and the audit with a finding
 with tempfile.TemporaryDirectory() as folder:
     env = {name: value for name, value in os.environ.items() if not name.startswith("TENUTO_")} | {
-        "TENUTO_HOME": folder, "TENUTO_SIM_SCRIPT": str(SCRIPT), "PYTHONPATH": str(Path(__file__).parent.parent),
+        "TENUTO_HOME": folder, "TENUTO_SIM_SCRIPT": str(DEMO), "PYTHONPATH": str(Path(__file__).parent.parent),
     }  # fmt: skip
     for number, (title, command) in enumerate(STEPS.items(), 1):
         print(f"\n{number}. {title}\n$ {command}", flush=True)

@@ -416,7 +416,7 @@ HEAVY = {"aiohttp", "asyncio", "click", "httpx", "pydantic", "rich", "socket", "
         ("import tenuto; tenuto.decode, tenuto.encode", HEAVY),
         (
             "import tenuto; tenuto.Client()",
-            HEAVY | {"logging", "urllib.parse", "yarl", "tenuto.client.stream", "tenuto.wire.registry"},
+            HEAVY | {"logging", "urllib.parse", "yarl", "tenuto.client.stream", "tenuto.wire.codec"},
         ),
         ("import tenuto.events, tenuto.agent.agent", {"tenuto.audit"}),
     ],

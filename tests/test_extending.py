@@ -40,7 +40,7 @@ from tenuto.rules.page import rules_page
 from tenuto.sim import Simulator
 from tenuto.sim.script import Think
 from tenuto.testing import ScriptedResponse, ScriptedTransport
-from tenuto.wire import registry
+from tenuto.wire import codec as codecs
 from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.codec import Codec
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream
@@ -181,13 +181,13 @@ CODEC = Codec(name=DIALECT, decoder=ToyDecoder, encode=_encode, verbatim=lambda 
 
 def test_codec_has_framing_of_its_decoder():
     assert CODEC.framing is NdjsonReader
-    assert registry.codec_for("gemini").framing is FrameReader
+    assert codecs.codec_for("gemini").framing is FrameReader
 
 
 @pytest.fixture
 def toy(monkeypatch):
-    monkeypatch.setattr(registry, "_codecs", {**registry._codecs})
-    registry.register(CODEC)
+    monkeypatch.setattr(codecs, "_codecs", {**codecs._codecs})
+    codecs.register(CODEC)
 
 
 def answer_in_lines() -> ScriptedTransport:
@@ -222,8 +222,8 @@ def test_registered_dialect_streams_through_async_client(toy):
 
 
 def test_registered_dialect_replaces_none(toy):
-    assert registry.dialect_names()[-1] == DIALECT
-    assert registry.codec_for("gemini").name == "gemini"
+    assert codecs.dialect_names()[-1] == DIALECT
+    assert codecs.codec_for("gemini").name == "gemini"
 
 
 NEW_PROVIDER = Provider("sunrise", "openai-chat", "https://api.sunrise.example/v1", key_env=("SUNRISE_API_KEY",))
@@ -319,7 +319,7 @@ def test_unknown_response_field_is_stored_and_sent_back():
     target = Target(
         msgspec.structs.replace(NEW_PROVIDER, chat=ChatSwitches(replayed_fields=("mood",))), "dawn", "openai-chat"
     )
-    reply = decode_body(registry.codec_for("openai-chat").decoder(target), json.dumps(body).encode())
+    reply = decode_body(codecs.codec_for("openai-chat").decoder(target), json.dumps(body).encode())
 
     assert stored.load_response(stored.dump_response(reply)) == reply
     request = ChatRequest(model="dawn", messages=(UserMessage("Hello"), reply.message, UserMessage("And?")))

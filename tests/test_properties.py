@@ -32,8 +32,8 @@ from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LLMError
 from tenuto.wire.adapt import adapt
+from tenuto.wire.codec import codec_for, dialect_names
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import codec_for, dialect_names
 from tenuto.wire.write import write_request
 from wire.anthropic.cases import STREAMS as ANTHROPIC
 from wire.chat.cases import STREAMS as CHAT

@@ -19,7 +19,6 @@ import tenuto.reasoning
 from tenuto import (
     Agent,
     AssistantMessage,
-    ChatRequest,
     ChatResponse,
     Choice,
     Client,
@@ -54,8 +53,8 @@ from tenuto.core.events import ContentDone, ContentStart, Delta, ErrorEvent, Mes
 from tenuto.core.journal import SessionMeta, SessionState
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, Message, StopReason, SystemMessage
-from tenuto.core.provider import Provider
-from tenuto.core.request import JsonSchema, ResponseFormat, ServerTool, ToolDefinition
+from tenuto.core.provider import ChatSwitches, Provider, Target
+from tenuto.core.request import ChatRequest, JsonSchema, ResponseFormat, ServerTool, ToolDefinition
 from tenuto.core.stored import dump_block
 from tenuto.errors import ConnectionFailed, MissingKey, RateLimited, StreamAssemblyError, UnsupportedModel
 from tenuto.interop import from_data_json, to_data_json, to_unified
@@ -74,6 +73,7 @@ from tenuto.store.protocol import Store
 from tenuto.tools import Toolbox
 from tenuto.tools.toolbox import ToolDispatcher
 from tenuto.wire.assembler import BlockAssembler, BlockKey
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.chat import switches
 from tenuto.wire.provider_errors import classify_error, extract_message
 from tenuto.wire.write import write_request
@@ -308,9 +308,17 @@ def test_transform_is_the_dialect():
 
 
 def test_filter_params_is_four_switches():
-    names = ("strip", "rename", "clamp", "defaults")
+    builder = BodyBuilder(
+        ChatRequest(model="m", messages=()), Target(Provider("here", "openai-chat", ""), "m", "openai-chat")
+    )
+    builder.body = {"user": "u", "old": 1, "top_p": 3.0}
 
-    assert all(callable(getattr(switches, name)) for name in names)
+    switches.adjust_body(
+        builder,
+        ChatSwitches(strip=("user",), rename={"old": "new"}, clamp={"top_p": (0.0, 1.0)}, defaults={"seed": 7}),
+    )
+
+    assert builder.body == {"new": 1, "top_p": 1.0, "seed": 7}
 
 
 def test_parse_model_is_resolve():

@@ -4,4 +4,4 @@ from tenuto.agent.hooks import CallInfo as CallInfo
 from tenuto.agent.hooks import Hooks as Hooks
 from tenuto.agent.hooks import RequestInfo as RequestInfo
 from tenuto.agent.hooks import RunInfo as RunInfo
-from tenuto.tools.results import Outcome as Outcome
+from tenuto.tools.execution import Outcome as Outcome

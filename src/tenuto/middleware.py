@@ -19,7 +19,7 @@ from tenuto.client.middleware.rate_limit import rate_limit as rate_limit
 from tenuto.client.middleware.replay import NextResponse as NextResponse
 from tenuto.client.middleware.replay import response_middleware as response_middleware
 from tenuto.client.middleware.retry import Retry as Retry
+from tenuto.client.middleware.retry import Timeout as Timeout
 from tenuto.client.middleware.retry import fallback as fallback
 from tenuto.client.middleware.retry import retry as retry
-from tenuto.client.middleware.timeout import Timeout as Timeout
-from tenuto.client.middleware.timeout import timeout as timeout
+from tenuto.client.middleware.retry import timeout as timeout

@@ -12,8 +12,8 @@ from tenuto import catalog
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
+from tenuto.wire.codec import codec_for, dialect_names
 from tenuto.wire.decoder import decode_body, decode_stream
-from tenuto.wire.registry import codec_for, dialect_names
 from tenuto.wire.write import write_request
 
 

@@ -15,7 +15,7 @@ from tenuto.client.middleware.retry import Retry
 from tenuto.core.journal import ApprovalDecided, CallFinished
 from tenuto.errors import BadRequest, LLMError, RateLimited, RunCancelled, StoreError, TenutoError, Unavailable
 from tenuto.testing import call, deny, turn
-from tenuto.tools.results import Outcome
+from tenuto.tools.execution import Outcome
 
 ADD = turn(call("add", {"a": 1, "b": 2}))
 PAY = turn(call("pay", {"amount": 5}))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 
 import msgspec
 import pytest
@@ -13,7 +12,7 @@ from tenuto.audit import audit_body
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Opaque, Reasoning, ServerToolResult, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.oneshot import target_of
-from tenuto.wire.prefix_binding import prefix_of
+from tenuto.wire.token_scope import prefix_of
 
 OPEN, BOUND = "claude-opus-4-6", "claude-opus-5-5"
 DIALECT = "anthropic-messages"
@@ -172,21 +171,15 @@ def test_reasoning_of_other_platform_is_refused(scope):
     assert findings(body_of(*TURN), to, given=(same,)) == findings(body_of(*TURN), to, given=(reply(*CALL),)) == []
 
 
-def test_model_name_outside_the_pattern_is_refused():
-    assert findings(body_of(), target("there-is-no-such-model")) == [("ANT-PARAM-15", "/model")]
-    assert findings(body_of(), target("claude-nobody"), "warned") == [("ANT-PARAM-19", "/model")]
+def test_unknown_host_may_serve_any_model():
     assert findings(body_of(), target("their-own-name", "somewhere")) == []
-    assert findings(body_of(), target("claude-opus-4-6-20260101")) == []
 
 
-def test_prompt_length_is_refused_if_certain():
-    long, longer = ({**body_of(), "system": "word " * count} for count in (200_000, 300_000))
-    haiku = target("claude-haiku-4-5")
+def test_long_context_beta_widens_the_window():
+    longer = {**body_of(), "system": "word " * 300_000}
+    beta = {"anthropic-beta": "context-1m-2025-08-07"}
 
-    assert findings(longer, haiku, "refused") == [("ANT-MSG-10", "/messages")]
-    assert findings(long, haiku, "warned") == [("ANT-MSG-10", "/messages")]
-    assert findings(longer, haiku, headers={"anthropic-beta": "context-1m-2025-08-07"}) == []
-    assert findings(longer, target(OPEN)) == []
+    assert findings(longer, target("claude-haiku-4-5"), headers=beta) == findings(longer, target(OPEN)) == []
 
 
 def test_body_has_at_most_32_megabytes():
@@ -196,24 +189,10 @@ def test_body_has_at_most_32_megabytes():
     assert findings(body_of(), headers={"Content-Length": str(size)}) == []
 
 
-def image(kind="image/png", padding=0):
-    head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 10, 10) + b"\x08\x06\0\0\0"
-    data = base64.b64encode(head + b"\0" * padding).decode()
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
-
-
-def test_image_weight_is_refused_above_10_mb():
-    limit = 5 * 1024 * 1024 - 29
-    place = [("ANT-MEDIA-03", "/messages/1/content/0/source")]
-
-    assert findings(body_of(message("user", image(padding=2 * limit + 30))), None, "refused") == place
-    assert findings(body_of(message("user", image(padding=limit + 1))), None, "refused") == []
-    assert place[0] in findings(body_of(message("user", image(padding=limit + 1))), None, "warned")
-    assert place[0] not in findings(body_of(message("user", image(padding=limit))))
-
-
 def test_image_type_is_not_compared_on_older_models():
-    body = body_of(message("user", image("image/jpeg")))
+    data = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\n\0\0\0\n").decode()
+    source = {"type": "base64", "media_type": "image/jpeg", "data": data}
+    body = body_of(message("user", {"type": "image", "source": source}))
 
     assert findings(body, target("claude-3-5-sonnet-20240620"), "refused") == []
     assert findings(body, target(OPEN), "refused") == [("ANT-MEDIA-04", "/messages/1/content/0/source/media_type")]

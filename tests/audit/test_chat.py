@@ -173,15 +173,12 @@ BROKEN = [("OAC-OR-04", "/messages/1/reasoning_details")]
         (MANY, False),
         ([{**one, "id": None} for one in MANY], False),
         (None, False),
-        ([*MANY[:2], *MANY[3:]], True),
-        ([*MANY[:2], MANY[3], MANY[2], MANY[4]], True),
         ([*MANY[:4], {**MANY[4], "signature": "s3"}], True),
         ([*MANY[:4], {**MANY[4], "signature": "S4"}], True),
-        ([*MANY[:4], {**MANY[4], "text": "other"}], True),
         ([*MANY, MANY[0]], True),
         (OTHER, True),
     ],
-    ids=["kept", "null", "none", "one lost", "order", "swapped", "altered", "text", "one twice", "another turn's"],
+    ids=["kept", "null", "none", "swapped", "altered", "one twice", "another turn's"],
 )
 def test_details_go_back_as_they_came(details, broken):
     message = call() if details is None else call(reasoning_details=details)

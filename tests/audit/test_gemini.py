@@ -143,8 +143,6 @@ def test_unknown_host_may_serve_any_model():
     "body, model, host, expected",
     [
         ({"contents": {"parts": {}}}, THREE, "google", ("GEM-PART-01", "/contents/parts")),
-        (request(), "models/gemini-3.5-flash-live-preview", "google", ("GEM-PARAM-11", "/model")),
-        (request(user("a word " * 1_000_000)), OLD, "google", ("GEM-PARAM-10", "/contents")),
         (request(generation_config={"thinking_config": {"thinking_budget": 64}}), PRO, "google",
          ("GEM-PARAM-04", "/generation_config/thinking_config/thinking_budget")),
         (request(tools=[{"function_declarations": [
@@ -156,8 +154,6 @@ def test_unknown_host_may_serve_any_model():
         (request({"parts": [{"text": "a"}]}), THREE, "vertex", ("GEM-TURN-03", "/contents/1/role")),
         (request(model_turn(signed(CALL, "no base64!")), user(RESULT)), THREE, "google",
          ("GEM-SIG-02", "/contents/1/parts/0/thoughtSignature")),
-        (request(model_turn(signed(CALL, SENTINEL)), user(signed(RESULT, SENTINEL))), THREE, "google",
-         ("GEM-SIG-02", "/contents/2/parts/0/thoughtSignature")),
     ],
 )  # fmt: skip
 def test_refusal_names_its_place(body, model, host, expected):
@@ -185,13 +181,8 @@ def changed(index: int, **fields: Any) -> dict[str, Any]:
     [
         (STEPS, []),
         (changed(1, thoughtSignature=SIG_A.replace("/", "_").rstrip("=")), []),
-        (changed(1, thoughtSignature=None), ["GEM-SIG-01"]),
-        (changed(3, thoughtSignature=None), ["GEM-SIG-03"]),
         (changed(3, thoughtSignature=SIG_C), ["GEM-SIG-02"]),
-        (changed(3, thoughtSignature=SIG_B[:-8]), ["GEM-SIG-02"]),
         (changed(3, thoughtSignature=SIG_A + SIG_B), ["GEM-SIG-02"]),
-        (changed(3, thoughtSignature=SIG_A), ["GEM-SIG-02"]),
-        (changed(3, functionCall={"name": "weather", "args": {"city": "Paris"}}), ["GEM-SIG-02?"]),
         (changed(3, functionCall={"name": "weather", "args": {"city": "Bergen"}, "id": "mine"}), []),
     ],
 )

@@ -29,8 +29,8 @@ from tenuto.client.middleware.retry import Retry
 from tenuto.errors import ConnectionFailed
 from tenuto.oneshot import target_of
 from tenuto.testing import ScriptedResponse, ScriptedTransport
-from tenuto.wire import registry
-from tenuto.wire.registry import codec_for
+from tenuto.wire import codec as codecs
+from tenuto.wire.codec import codec_for
 
 __all__ = [
     "CHANGED_COMMAND",
@@ -215,13 +215,13 @@ def change_decoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> No
 
 def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
     """Have an encoder write other bytes than it should."""
-    encode_dialect = registry.codec_for(dialect).encode
+    encode_dialect = codecs.codec_for(dialect).encode
 
     def changed(*given: Any) -> Any:
         wire = encode_dialect(*given)
         return msgspec.structs.replace(wire, body=wire.body.replace(old, new))
 
-    monkeypatch.setitem(registry._codecs, dialect, msgspec.structs.replace(registry.codec_for(dialect), encode=changed))
+    monkeypatch.setitem(codecs._codecs, dialect, msgspec.structs.replace(codecs.codec_for(dialect), encode=changed))
 
 
 def change_agent(monkeypatch: Any) -> None:

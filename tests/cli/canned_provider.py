@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import user
 from tenuto.core.stored import make_draft
-from tenuto.store.ids import new_id
 from tenuto.store.open import open_store
+from tenuto.store.sessions import new_id
 
 
 @contextmanager

@@ -248,4 +248,4 @@ def unset(here, monkeypatch):
     """Remove model and simulator of the tests: each call of `here` starts its own simulator, as for a user."""
     for name in ("TENUTO_MODEL", "TENUTO_SIM_URL"):
         monkeypatch.delenv(name)
-    monkeypatch.setattr("tenuto.client.simulator.overrides", [])
+    monkeypatch.setattr("tenuto.client.routing.overrides", [])

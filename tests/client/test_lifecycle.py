@@ -630,7 +630,8 @@ def test_collected_client_is_stopped_if_warnings_are_errors(strict):
 
 
 def test_every_piece_of_a_secret_header_is_covered():
-    from tenuto.client.http import HttpRequest, protect_headers
+    from tenuto.client.exchange import protect_headers
+    from tenuto.client.http import HttpRequest
 
     headers = {
         "Cookie": "sid=0123456789abcdef; theme=dark",

@@ -37,7 +37,7 @@ from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, 
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
-from tenuto.wire.chat.assistant import verbatim
+from tenuto.wire.chat.encode import verbatim
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00").decode()
 

@@ -14,7 +14,7 @@ from tenuto import AsyncClient, Client, Image, LLMError, Provider, TenutoError, 
 from tenuto.catalog import PROVIDERS
 from tenuto.catalog.models import model_rows
 from tenuto.client.http import HttpRequest
-from tenuto.client.simulator import LocalSimulator, simulator_for
+from tenuto.client.routing import LocalSimulator, simulator_for
 from tenuto.client.transport import AiohttpTransport
 from tenuto.errors import AuthenticationFailed, BadRequest, MissingKey, NetworkForbidden
 from tenuto.rules.issued_tokens import content_digest

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strategies import usages
 from tenuto import catalog
-from tenuto.client.prices import FIRST_TIER, cost
+from tenuto.client.reply import FIRST_TIER, cost
 from tenuto.core.messages import Usage
 
 TODAY = date(2026, 11, 15)

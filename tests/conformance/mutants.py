@@ -22,7 +22,8 @@ from tenuto.core.events import ContentDelta, StreamEvent
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import WireRequest
 from tenuto.core.response import ChatResponse
-from tenuto.wire import assembler, decoder, framing, registry
+from tenuto.wire import assembler, decoder, framing
+from tenuto.wire import codec as codecs
 
 __all__ = [
     "Mutant",
@@ -46,7 +47,7 @@ Patch = Callable[[pytest.MonkeyPatch, Any], None]
 
 def _change(monkeypatch: pytest.MonkeyPatch, dialect: Any, **parts: Any) -> None:
     """Replace parts of a codec."""
-    monkeypatch.setitem(registry._codecs, dialect, msgspec.structs.replace(registry.codec_for(dialect), **parts))
+    monkeypatch.setitem(codecs._codecs, dialect, msgspec.structs.replace(codecs.codec_for(dialect), **parts))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +97,7 @@ def on_response(change: Callable[[ChatResponse], ChatResponse]) -> Patch:
     """Change the assembled response."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        decoder = registry.codec_for(dialect).decoder
+        decoder = codecs.codec_for(dialect).decoder
         assembled = decoder.response
 
         def mutated(self: Any, *, partial: bool) -> ChatResponse:
@@ -121,7 +122,7 @@ def on_request(change: Callable[[AssistantMessage], AssistantMessage]) -> Patch:
     """Change the assistant's turns before they are encoded."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        encode = registry.codec_for(dialect).encode
+        encode = codecs.codec_for(dialect).encode
 
         def mutated(builder: Any) -> WireRequest:
             turns = tuple(change(m) if isinstance(m, AssistantMessage) else m for m in builder.request.transcript)
@@ -137,7 +138,7 @@ def on_bytes(pattern: bytes, put: bytes) -> Patch:
     """Change the bytes of a request after they were written."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        encode = registry.codec_for(dialect).encode
+        encode = codecs.codec_for(dialect).encode
 
         def mutated(builder: Any) -> WireRequest:
             written = encode(builder)
@@ -152,7 +153,7 @@ def on_verbatim(change: Callable[[list[Any]], list[Any]]) -> Patch:
     """Change the wire form of a turn."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        write = registry.codec_for(dialect).verbatim
+        write = codecs.codec_for(dialect).verbatim
         _change(monkeypatch, dialect, verbatim=lambda message: change(write(message)))
 
     return patch
@@ -172,7 +173,7 @@ def on_frames(change: Callable[[bytes, bytes], list[tuple[bytes, bytes]]]) -> Pa
     """Change the frames before the dialect reads them."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        decoder = registry.codec_for(dialect).decoder
+        decoder = codecs.codec_for(dialect).decoder
         read = decoder.frame
 
         def mutated(self: Any, name: bytes, data: bytes) -> None:
@@ -213,7 +214,7 @@ def on_fields(put: Callable[..., None]) -> Patch:
     """Replace the rule by which unknown fields merge, wherever a dialect uses it."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        module = __import__(registry.codec_for(dialect).decoder.__module__, fromlist=["merge_fields"])
+        module = __import__(codecs.codec_for(dialect).decoder.__module__, fromlist=["merge_fields"])
         monkeypatch.setattr(module, "merge_fields", put)
 
     return patch

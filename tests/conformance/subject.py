@@ -18,7 +18,7 @@ from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse
 from tenuto.errors import LLMError
 from tenuto.oneshot import target_of
-from tenuto.wire import registry
+from tenuto.wire import codec as codecs
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.write import write_request
 
@@ -72,13 +72,13 @@ def target_for(exchange: Exchange) -> Target:
 
 def decode(exchange: Exchange, target: Target) -> Outcome:
     """Read a reply with the codec under test."""
-    decoder = registry.codec_for(target.dialect).decoder(target, seed=exchange.name)
+    decoder = codecs.codec_for(target.dialect).decoder(target, seed=exchange.name)
     return _finished(decoder, (decoder.feed if exchange.streamed else decoder.feed_body)(exchange.body))
 
 
 def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -> Outcome:
     """Read a stream in chunks; its events are dropped, because there may be millions."""
-    decoder = registry.codec_for(target.dialect).decoder(target, seed=exchange.name)
+    decoder = codecs.codec_for(target.dialect).decoder(target, seed=exchange.name)
     feed = decoder.feed
     for piece in pieces:
         feed(piece)
@@ -105,7 +105,7 @@ def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
     """Return an assistant's turn as the wire had it, read back with plain `json`."""
     from tenuto.core import jsonio
 
-    written = load(jsonio.encode(registry.codec_for(cast(Dialect, dialect)).verbatim(message)))
+    written = load(jsonio.encode(codecs.codec_for(cast(Dialect, dialect)).verbatim(message)))
     assert isinstance(written, list)
     return written
 
@@ -122,7 +122,7 @@ def write(request: Any, target: Target) -> Any:
 
 def response_only(dialect: str) -> dict[str, str]:
     """The dialect's table of fields that are received and not sent, each with its reason."""
-    return dict(registry.codec_for(dialect).response_only)
+    return dict(codecs.codec_for(dialect).response_only)
 
 
 def sendable(dialect: str, block: Any) -> Any:

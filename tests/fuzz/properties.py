@@ -28,7 +28,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, TenutoError
-from tenuto.wire import registry
+from tenuto.wire import codec as codecs
 from tenuto.wire.write import write_request
 
 __all__ = ["Fault", "Outcome", "check", "outcome_of"]
@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
 
 def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) -> Outcome:
     """Decode a reply fed in these pieces; with `whole`, each piece is a complete body that did not stream."""
-    decoder = registry.codec_for(target.dialect).decoder(target, seed="fuzz")
+    decoder = codecs.codec_for(target.dialect).decoder(target, seed="fuzz")
     events: list[StreamEvent] = []
     try:
         for piece in pieces:

@@ -18,7 +18,8 @@ from fuzz.run import SEED, Failure, lines_of, main, reproduction, run_part
 from fuzz.stream import parse
 from tenuto.core import stored
 from tenuto.core.blocks import Text
-from tenuto.wire import assembler, decoder, registry
+from tenuto.wire import assembler, decoder
+from tenuto.wire import codec as codecs
 
 RUNS, PARTS = 2_000, 8
 ROOTS = recorded(RECORDED)
@@ -46,8 +47,8 @@ def test_fuzzer_reports_an_escaped_exception(monkeypatch):
     def response(self, *, partial):
         raise RuntimeError("not one of ours")
 
-    for dialect in registry.dialect_names():
-        monkeypatch.setattr(registry.codec_for(dialect).decoder, "response", response)
+    for dialect in codecs.dialect_names():
+        monkeypatch.setattr(codecs.codec_for(dialect).decoder, "response", response)
 
     assert "escaped" in broken_properties()
 
@@ -56,8 +57,8 @@ def test_fuzzer_reports_a_hidden_mistake(monkeypatch):
     def body(self, data):
         return {}["nothing"]
 
-    for dialect in registry.dialect_names():
-        monkeypatch.setattr(registry.codec_for(dialect).decoder, "body", body)
+    for dialect in codecs.dialect_names():
+        monkeypatch.setattr(codecs.codec_for(dialect).decoder, "body", body)
 
     assert broken_properties() & {"cause", "escaped"}
 
@@ -93,9 +94,9 @@ def test_fuzzer_reports_an_invalid_request(monkeypatch, body):
     def encode(request, target, losses=()):
         return replace(written(request, target, losses), body=body)
 
-    written = registry.codec_for("openai-chat").encode
-    codec = registry.codec_for("openai-chat")
-    monkeypatch.setitem(registry._codecs, codec.name, msgspec.structs.replace(codec, encode=encode))
+    written = codecs.codec_for("openai-chat").encode
+    codec = codecs.codec_for("openai-chat")
+    monkeypatch.setitem(codecs._codecs, codec.name, msgspec.structs.replace(codec, encode=encode))
 
     assert "sent" in broken_properties()
 
@@ -131,7 +132,7 @@ def test_failure_prints_how_to_repeat_it(monkeypatch, capsys):
     def response(self, *, partial):
         raise RuntimeError("not one of ours")
 
-    monkeypatch.setattr(registry.codec_for("gemini").decoder, "response", response)
+    monkeypatch.setattr(codecs.codec_for("gemini").decoder, "response", response)
 
     assert main(["--runs", "40", "--seed", "3", "--jobs", "1", str(OWN)]) == 1
     printed = capsys.readouterr().out
@@ -140,14 +141,14 @@ def test_failure_prints_how_to_repeat_it(monkeypatch, capsys):
 
 
 def test_shrinker_returns_a_shorter_reply_with_the_same_fault(monkeypatch):
-    frame = registry.codec_for("anthropic-messages").decoder.frame
+    frame = codecs.codec_for("anthropic-messages").decoder.frame
 
     def mutated(self, name, data):
         if b"tool_use" in data:
             raise RuntimeError("not one of ours")
         frame(self, name, data)
 
-    monkeypatch.setattr(registry.codec_for("anthropic-messages").decoder, "frame", mutated)
+    monkeypatch.setattr(codecs.codec_for("anthropic-messages").decoder, "frame", mutated)
     failures = [one for one in run_part((OWN,), SEED, range(200)).failures if one.fault.property == "escaped"]
     made, shortest = reproduction((OWN,), SEED, failures[0])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sim.playing import SEED, rule_view
+from sim.playing import rule_view
 from tenuto import catalog
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
@@ -16,7 +16,6 @@ from tenuto.rules.issued_tokens import content_digest
 from tenuto.sim import providers
 from tenuto.sim.dialects import ParsedRequest
 from tenuto.sim.providers import find
-from tenuto.sim.tokens import TokenSealer
 from tenuto.wire.write import write_request
 
 __all__ = ["MODELS", "STYLES", "TOOL", "accepted", "asked", "judged", "opened_request", "taken", "target", "untold"]
@@ -44,7 +43,7 @@ def opened_request(wire: WireRequest, to: Target, account: str = "") -> ParsedRe
     verb = "generateContent" if to.dialect == "gemini" else ""
     return ParsedRequest(
         provider=style, target=providers.target(style, model), model=model, requested_model=to.model, account=account, headers=wire.headers, body=body, method=verb,
-        digest=content_digest(json.dumps(body), to.model, account), sealer=TokenSealer(SEED),
+        digest=content_digest(json.dumps(body), to.model, account),
     )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from sim.playing import FOUND, write_turn
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tenuto.core.provider import Target
 from tenuto.sim.script import CallTool, Cite, Pause, RunCode, Say, Search, SendImage, Think, Turn
+from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import codec_for
 
 __all__ = ["TURNS", "answered", "conversation", "paused", "reply"]
 

@@ -20,8 +20,8 @@ from tenuto.rules.book import RuleFinding, open_body, refusal
 from tenuto.sim import providers
 from tenuto.sim.dialects import load_dialect
 from tenuto.sim.tokens import SealedTokens, TokenSealer
+from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import codec_for
 
 DIRECTORIES: dict[str, Dialect] = {
     "anthropic": "anthropic-messages",

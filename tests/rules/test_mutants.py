@@ -12,6 +12,7 @@ import pytest
 
 from rules.runner import Case, audit_problems, cases, sim_problems
 from tenuto.rules import Rule, Violation, all_rules, book
+from tenuto.rules.book import Condition
 
 
 def mutants() -> Iterator[tuple[str, Rule, Rule | None]]:
@@ -22,14 +23,21 @@ def mutants() -> Iterator[tuple[str, Rule, Rule | None]]:
             continue
         yield f"{rule.id} removed", rule, None
         yield f"{rule.id} always broken", rule, replace(rule, check=lambda request: [Violation("/")])
-        if rule.applies is not None:
-            inverted = replace(rule, applies=lambda request, applies=rule.applies: not applies(request))
+        for applies in rule.applies:
+            others = tuple(other for other in rule.applies if other is not applies)
+            inverted = replace(rule, applies=(*others, lambda request, applies=applies: not applies(request)))
             yield f"{rule.id} for the other targets", rule, inverted
         if not rule.certain:
             yield f"{rule.id} certain", rule, replace(rule, certain=True)
         elif rule.refused_by:
             yield f"{rule.id} certain for all targets", rule, replace(rule, refused_by=())
-        if rule.certain and "certain=" in inspect.getsource(rule.check):
+        if isinstance(rule.check, Condition):
+            inverted = rule.check._replace(when=lambda item, when=rule.check.when: not when(item))
+            yield f"{rule.id} under the opposite condition", rule, replace(rule, check=inverted)
+            if rule.check.certain is not Condition._field_defaults["certain"]:
+                always = rule.check._replace(certain=lambda item: True)
+                yield f"{rule.id} certain in every place", rule, replace(rule, check=always)
+        elif rule.certain and "certain=" in inspect.getsource(rule.check):
             yield f"{rule.id} certain in every place", rule, replace(rule, check=_certain(rule))
 
 

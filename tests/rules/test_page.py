@@ -27,7 +27,7 @@ def test_page_is_printed_in_any_encoding():
     assert printed == rules_page()
 
 
-@pytest.mark.parametrize("imported", ["audit.anthropic_tokens", "sim.anthropic_writer", "sim.responses_writer"])
+@pytest.mark.parametrize("imported", ["audit.tokens", "sim.anthropic", "sim.responses"])
 def test_order_of_rules_does_not_depend_on_imports(imported):
     code = f"import tenuto.{imported}; from tenuto.rules.page import rules_page; print(rules_page(), end='')"
     utf8 = {**os.environ, "PYTHONIOENCODING": "utf-8"}

@@ -55,6 +55,7 @@ MESSAGE = st.fixed_dictionaries(
               "tool_calls": st.lists(PART, max_size=2)},
 )  # fmt: skip
 """A message of the right shape: a rule for the shape hides the rules after it."""
+HI = [{"role": "user", "content": "Hi"}]
 FIELDS = {
     "anthropic-messages": "messages", "openai-responses": "input", "openai-chat": "messages", "gemini": "contents",
 }  # fmt: skip
@@ -114,20 +115,12 @@ def test_damaged_cases_are_judged(data: st.DataObject):
         ("openai-responses", "openai/gpt-5.6", {"model": "gpt-5.6", "input": 7}),
         ("openai-chat", "openai/gpt-4o", {"model": "gpt-4o", "messages": "hello"}),
         ("gemini", "gemini/gemini-2.5-pro", {"contents": "hello"}),
-        (
-            "anthropic-messages",
-            "anthropic/claude-opus-4-6",
-            {"max_tokens": -1, "messages": [{"role": "user", "content": "Hi"}]},
-        ),
-        ("openai-chat", "openai/gpt-4o", {"max_tokens": -1, "messages": [{"role": "user", "content": "Hi"}]}),
+        ("anthropic-messages", "anthropic/claude-opus-4-6", {"max_tokens": -1, "messages": HI}),
+        ("openai-chat", "openai/gpt-4o", {"max_tokens": -1, "messages": HI}),
         ("openai-responses", "openai/gpt-4o", {"max_output_tokens": -1, "input": "Hi"}),
-        (
-            "gemini",
-            "gemini/gemini-2.5-pro",
-            {"contents": [{"parts": [{"text": "Hi"}]}], "generationConfig": {"maxOutputTokens": -1}},
-        ),
+        ("gemini", "gemini/gemini-2.5-pro", {"contents": [{"parts": [{"text": "Hi"}]}], "generationConfig": {"maxOutputTokens": -1}}),
     ],
-)
+)  # fmt: skip
 def test_malformed_body_is_refused(dialect: Dialect, name: str, body: dict[str, Any]):
     found = audit_body(body, resolve(f"sim/{name}", dialect=dialect))
 

@@ -21,7 +21,7 @@ from tenuto.core.embeddings import EmbedRequest
 from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.wire import count_tokens, embeddings, list_models
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 
 TEXTS = ["hello", "world"]
 WEATHER = ToolDefinition("weather", "Tells it", {"type": "object", "properties": {}})

@@ -11,8 +11,6 @@ from typing import Any
 
 from conformance.reading import frames
 
-__all__ = ["Shape", "events_of", "objects_in", "recorded", "wherever"]
-
 _ITEM = re.compile(r"^response.*?\.(?:output\[|item<)(\w+)[\]>]")
 
 FREE = {

@@ -8,7 +8,7 @@ from typing import Any
 from tenuto.rules import Judgement, RequestBody, RequestContext, judge, open_body, refusal
 from tenuto.rules.issued_tokens import content_digest
 from tenuto.sim import providers
-from tenuto.sim.dialects import ParsedRequest, SimDialect, TurnRequest, load_dialect
+from tenuto.sim.dialects import ParsedRequest, TurnRequest, load_dialect
 from tenuto.sim.providers import find
 from tenuto.sim.script import CallTool, Cite, Fault, RunCode, Say, Search, SearchResult, SendImage, Think, Turn
 from tenuto.sim.tokens import SealedTokens, SeededRandom, TokenSealer
@@ -74,23 +74,19 @@ def ask(dialect: str, named: str, body: dict[str, Any], *, stream: bool = False,
     plain = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
     return ParsedRequest(
         provider=style, target=providers.target(style, model), model=model, requested_model=named, account=account, headers={"x-sim-alt": "sse"}, body=body, method=verb,
-        digest=content_digest(json.dumps(plain), named, account), sealer=TokenSealer(SEED), stream=stream,
+        digest=content_digest(json.dumps(plain), named, account), stream=stream,
     )  # fmt: skip
-
-
-def view(own: SimDialect, request: ParsedRequest) -> RequestBody:
-    """Return the body of a request as the rules see it."""
-    context = RequestContext(
-        row=providers.imitated_row(request.provider), model=request.model, traits=request.target.traits,
-        headers=request.headers, account=request.account, method=request.method, stored=request.stored,
-        tokens=SealedTokens(request.sealer, own.read_id, own.prefix_digests), size=len(json.dumps(request.body)),
-    )  # fmt: skip
-    return open_body(request.provider.dialect, request.body, context)
 
 
 def rule_view(request: ParsedRequest) -> RequestBody:
     """Return the view of a request with the tokens that the simulator issued."""
-    return view(load_dialect(request.provider.dialect), request)
+    own = load_dialect(request.provider.dialect)
+    context = RequestContext(
+        row=providers.imitated_row(request.provider), model=request.model, traits=request.target.traits,
+        headers=request.headers, account=request.account, method=request.method,
+        tokens=SealedTokens(TokenSealer(SEED), own.read_id, own.prefix_digests), size=len(json.dumps(request.body)),
+    )  # fmt: skip
+    return open_body(request.provider.dialect, request.body, context)
 
 
 def judged(request: ParsedRequest) -> Judgement:
@@ -110,10 +106,6 @@ def write_turn(request: ParsedRequest, turn: Turn, seed: str = SEED) -> list[byt
     """Write a turn as the reply to a request that no rule refuses."""
     dialect = load_dialect(request.provider.dialect)
     return dialect.write(turn_request(request), turn, SeededRandom(seed, request.digest))
-
-
-def write(own: SimDialect, request: ParsedRequest, turn: Turn) -> list[bytes | Fault]:
-    return write_turn(request, turn)
 
 
 def play_pieces(

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from typing import Any
 
+import msgspec
 import pytest
+from anthropic._models import construct_type
+from anthropic.lib.streaming._beta_messages import accumulate_event
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sim.playing import SEED, TURNS, view, write
-from tenuto.rules import Judgement, judge
-from tenuto.rules.issued_tokens import content_digest
-from tenuto.sim import providers
-from tenuto.sim.anthropic_writer import DIALECT
+from sim.playing import TURNS, ask, judged, rule_view, turn_request, write_turn
+from tenuto.rules import Judgement
+from tenuto.sim.anthropic import DIALECT
 from tenuto.sim.dialects import ParsedRequest
-from tenuto.sim.script import (
-    CallTool,
-    Disconnect,
-    Pause,
-    Refuse,
-    RunCode,
-    Say,
-    Search,
-    SendImage,
-    SlowStream,
-    Stall,
-    Stop,
-    StreamError,
-    Think,
-    join_text,
-)
-from tenuto.sim.tokens import SeededRandom, TokenSealer
+from tenuto.sim.script import RunCode, Search, Stall, join_text
+from tenuto.testing import call, cut, drip, fail, image, pause, refuse, run_code, say, search, stall, stop, think
 
 OPEN, BOUND = "claude-opus-4-6", "claude-opus-5-5"
 """A model that shows thinking and binds it to nothing, and one that binds it to the prefix."""
@@ -62,18 +48,16 @@ def body_of(*messages: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def parsed(body: dict[str, Any], model: str = "", provider: str = "anthropic", **more: Any) -> ParsedRequest:
     name = f"{provider}/{model}" if model else provider
-    row, id = providers.find(name, "anthropic-messages")
-    plain = {key: value for key, value in body.items() if key != "stream"}
-    headers = {"anthropic-beta": more.pop("betas", "")}
-    return ParsedRequest(
-        provider=row, target=providers.target(row, id), model=id, requested_model=name, account="me", headers=headers,
-        body=body, digest=content_digest(json.dumps(plain), name), sealer=TokenSealer(SEED),
-        stream=bool(body.get("stream")), **more,
-    )  # fmt: skip
+    request = ask("anthropic-messages", name, body, stream=bool(body.get("stream")), account="me")
+    return msgspec.structs.replace(request, headers={"anthropic-beta": more.pop("betas", "")}, **more)
+
+
+def read(body: dict[str, Any], model: str = "", **more: Any) -> Any:
+    return turn_request(parsed(body, model, **more))
 
 
 def verdict(body: dict[str, Any], model: str = "", **more: Any) -> Judgement:
-    return judge(view(DIALECT, parsed(body, model, **more)))
+    return judged(parsed(body, model, **more))
 
 
 def refused_rule(body: dict[str, Any], model: str = "", **more: Any) -> str:
@@ -82,7 +66,7 @@ def refused_rule(body: dict[str, Any], model: str = "", **more: Any) -> str:
 
 
 def written(body: dict[str, Any], turn: Any, model: str = "", **more: Any) -> list[Any]:
-    return write(DIALECT, parsed(body, model, **more), turn)
+    return write_turn(parsed(body, model, **more), turn)
 
 
 def reply(body: dict[str, Any], turn: Any, model: str = "", **more: Any) -> dict[str, Any]:
@@ -121,52 +105,29 @@ def streamed(body: dict[str, Any], turn: Any, model: str = "", **more: Any) -> l
 
 
 def assemble(frames: list[dict[str, Any]]) -> dict[str, Any]:
-    """Build the message of a stream."""
-    message: dict[str, Any] = {}
-    raw = ""
-    for event in frames:
-        match event["type"]:
-            case "message_start":
-                message = event["message"]
-            case "content_block_start":
-                assert event["index"] == len(message["content"])
-                message["content"].append({**event["content_block"]})
-                raw = ""
-            case "content_block_delta":
-                block, delta = message["content"][event["index"]], event["delta"]
-                match delta["type"]:
-                    case "text_delta" | "thinking_delta":
-                        key = delta["type"].removesuffix("_delta")
-                        block[key] += delta[key]
-                    case "input_json_delta":
-                        raw += delta["partial_json"]
-                        block["input"] = raw
-                    case "signature_delta":
-                        block["signature"] = delta["signature"]
-                    case _:
-                        block["citations"] = [*block["citations"], delta["citation"]]
-            case "content_block_stop":
-                block = message["content"][event["index"]]
-                if "input" in block:
-                    block["input"] = json.loads(block["input"] or "{}")
-            case "message_delta":
-                message |= event["delta"] | {"usage": message["usage"] | event["usage"]}
-    return message
+    """Build the message of a stream as the official SDK does."""
+    snapshot, buffers = None, {}
+    for frame in frames:
+        if frame["type"] != "ping":
+            event: Any = construct_type(value=frame, type_=BetaRawMessageStreamEvent)
+            snapshot = accumulate_event(event=event, current_snapshot=snapshot, json_bufs=buffers, request_headers={})
+    assert snapshot
+    return snapshot.to_dict(mode="python")
 
 
 # --- whole and streamed -----------------------------------------------------------------------------------------------
 
 MORE_TURNS = {
     **TURNS,
-    "refusal": (Say("Well."), Refuse("No.", category="cyber")),
-    "refusal alone": (Refuse(),),
-    "pause": (Think("Hm."), Pause()),
-    "length": (Say("One"), Stop("length")),
-    "sequence": (Say("One"), Stop("stop_sequence", "END")),
-    "filter": (Stop("filter"),),
+    "refusal": (say("Well."), refuse("No.", category="cyber")),
+    "refusal alone": (refuse(),),
+    "pause": (think("Hm."), pause()),
+    "length": (say("One"), stop("length")),
+    "sequence": (say("One"), stop("stop_sequence", "END")),
+    "filter": (stop("filter"),),
     "nothing": (),
-    "half a character": (Say("a\ud83d"), Say("b")),
-    "failing code": (RunCode("1 / 0", "ZeroDivisionError", ok=False),),
+    "half a character": (say("a\ud83d"), say("b")),
+    "failing code": (run_code("1 / 0", "ZeroDivisionError", ok=False),),
 }
 
 
@@ -177,28 +138,19 @@ def test_stream_equals_whole_reply(turn, model):
     frames = streamed(body, MORE_TURNS[turn], model)
     types = [event["type"] for event in frames]
 
-    assert assemble(frames) == reply(body, MORE_TURNS[turn], model)
+    whole: Any = construct_type(value=reply(body, MORE_TURNS[turn], model), type_=BetaMessage)
+    assert assemble(frames) == whole.to_dict(mode="python")
     assert [types[0], *types[-2:]] == ["message_start", "message_delta", "message_stop"]
     assert "ping" in types
 
 
-def test_same_request_gets_same_bytes():
-    body = body_of(thinking=ADAPTIVE, stream=True)
-    turn = (Think("Hm."), Search("rain"), Say("It rains."), CallTool("weather"))
-    request = parsed(body)
-    content = DIALECT.to_turn_request(view(DIALECT, request), request)
-
-    assert written(body, turn) == DIALECT.write(content, turn, SeededRandom(SEED, request.digest))
-    assert written(body, turn) != DIALECT.write(content, turn, SeededRandom("other", request.digest))
-
-
 def test_ids_and_tokens_look_like_the_providers():
     long = "Thinking about it at length. " * 40
-    message = reply(body_of(thinking=ADAPTIVE), (Think(long), Think("x"), RunCode("1"), CallTool("weather")))
-    thinking, short, use, _, call = message["content"]
+    message = reply(body_of(thinking=ADAPTIVE), (think(long), think("x"), run_code("1"), call("weather")))
+    thinking, short, use, _, last = message["content"]
 
     assert re.fullmatch(r"msg_01[A-Za-z0-9]{22}", message["id"])
-    assert re.fullmatch(r"toolu_01[A-Za-z0-9]{22}", call["id"])
+    assert re.fullmatch(r"toolu_01[A-Za-z0-9]{22}", last["id"])
     assert re.fullmatch(r"srvtoolu_01[A-Za-z0-9]{22}", use["id"])
     assert re.fullmatch(r"container_01[A-Za-z0-9]{22}", message["container"]["id"])
     assert len(long) < len(thinking["signature"]) < 3 * len(long)
@@ -207,17 +159,17 @@ def test_ids_and_tokens_look_like_the_providers():
 
 def test_hidden_thinking_is_signed_and_empty():
     body = body_of()
-    frames = streamed(body, (Think("Secret."), Say("Rain.")), "claude-opus-5")
+    frames = streamed(body, (think("Secret."), say("Rain.")), "claude-opus-5")
     deltas = [event["delta"]["type"] for event in frames if event.get("index") == 0 and "delta" in event]
 
     assert deltas == ["signature_delta"]
     assert "Secret" not in json.dumps(frames)
     assert assemble(frames)["usage"]["output_tokens_details"] == {"thinking_tokens": 2}
-    assert not refused_rule(converse(body, (Think("Secret."), Say("Rain.")), model="claude-opus-5"), "claude-opus-5")
+    assert not refused_rule(converse(body, (think("Secret."), say("Rain.")), model="claude-opus-5"), "claude-opus-5")
 
 
 def test_redacted_thinking_has_no_deltas():
-    frames = streamed(body_of(thinking=ADAPTIVE), (Think("Secret.", redacted=True), Say("Rain.")))
+    frames = streamed(body_of(thinking=ADAPTIVE), (think("Secret.", redacted=True), say("Rain.")))
 
     assert frames[1]["content_block"]["type"] == "redacted_thinking"
     assert len(frames[1]["content_block"]["data"]) > 200
@@ -225,7 +177,7 @@ def test_redacted_thinking_has_no_deltas():
 
 
 def test_pieces_of_the_script_are_streamed_unchanged():
-    frames = streamed(body_of(thinking=ADAPTIVE), (Think(["a", "", "b"]), Say(["c d", " e"])))
+    frames = streamed(body_of(thinking=ADAPTIVE), (think(["a", "", "b"]), say(["c d", " e"])))
     deltas = [event["delta"] for event in frames if event["type"] == "content_block_delta"]
 
     assert [join_text(delta[key]) for delta in deltas for key in ("thinking", "text") if key in delta] == [
@@ -242,12 +194,12 @@ def test_pieces_of_the_script_are_streamed_unchanged():
     ],
 )
 def test_arguments_of_the_script_are_written(args, streamed_text, whole):
-    frames = streamed(body_of(), (CallTool("weather", args),))
+    frames = streamed(body_of(), (call("weather", args),))
     pieces = [event["delta"]["partial_json"] for event in frames if event["type"] == "content_block_delta"]
 
     assert pieces[0] == ""
     assert "".join(pieces) == streamed_text
-    assert reply(body_of(), (CallTool("weather", args),))["content"][0]["input"] == whole
+    assert reply(body_of(), (call("weather", args),))["content"][0]["input"] == whole
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -256,10 +208,10 @@ def test_arguments_of_the_script_are_written(args, streamed_text, whole):
 @pytest.mark.parametrize(
     ("turn", "limit", "content"),
     [
-        ((Say("abcdefgh"), Say("more")), 1, [("text", "abcd")]),
-        ((Say("abcd"), Say("more")), 1, [("text", "abcd")]),
-        ((Think(["abcd", "efgh"]), Say("more")), 1, [("thinking", "abcd")]),
-        ((Say("more"),), 0, []),
+        ((say("abcdefgh"), say("more")), 1, [("text", "abcd")]),
+        ((say("abcd"), say("more")), 1, [("text", "abcd")]),
+        ((think(["abcd", "efgh"]), say("more")), 1, [("thinking", "abcd")]),
+        ((say("more"),), 0, []),
     ],
 )
 def test_reply_ends_at_max_tokens(turn, limit, content):
@@ -271,12 +223,11 @@ def test_reply_ends_at_max_tokens(turn, limit, content):
 
 @pytest.mark.parametrize("limit", range(0, 16, 3))
 @pytest.mark.parametrize(
-    "step",
-    [Search("rain in Oslo"), RunCode("print(6 * 7)", "42"), Pause(), CallTool("weather", {"city": "Ouagadougou"})],
+    "step", [search("rain in Oslo"), run_code("print(6 * 7)", "42"), pause(), call("weather", {"city": "Ouagadougou"})]
 )
 def test_usage_stays_within_max_tokens(step, limit):
     body = body_of(max_tokens=limit)
-    frames, whole = streamed(body, (Say("Well"), step)), reply(body, (Say("Well"), step))
+    frames, whole = streamed(body, (say("Well"), step)), reply(body, (say("Well"), step))
     deltas = [event["delta"] for event in frames if event["type"] == "content_block_delta"]
     inputs = [block["input"] for block in whole["content"] if "input" in block]
 
@@ -287,8 +238,8 @@ def test_usage_stays_within_max_tokens(step, limit):
 
 
 def test_reply_ends_at_stop_sequence():
-    message = reply(body_of(stop_sequences=["END", "rain"]), (Say(["It ra", "ins. END"]), Say("More")))
-    short = reply(body_of(stop_sequences=["rain"], max_tokens=1), (Say("It may rain."),))
+    message = reply(body_of(stop_sequences=["END", "rain"]), (say(["It ra", "ins. END"]), say("More")))
+    short = reply(body_of(stop_sequences=["rain"], max_tokens=1), (say("It may rain."),))
 
     assert [block["text"] for block in message["content"]] == ["It "]
     assert (message["stop_reason"], message["stop_sequence"]) == ("stop_sequence", "rain")
@@ -298,11 +249,11 @@ def test_reply_ends_at_stop_sequence():
 @pytest.mark.parametrize(
     ("turn", "reason", "details"),
     [
-        ((Say("x"),), "end_turn", None),
-        ((CallTool("weather"), Say("x")), "tool_use", None),
-        ((Refuse("No.", category="bio"),), "refusal", {"type": "refusal", "category": "bio", "explanation": "No."}),
-        ((Stop("filter"),), "refusal", {"type": "refusal", "category": None, "explanation": None}),
-        ((Pause(),), "pause_turn", None),
+        ((say("x"),), "end_turn", None),
+        ((call("weather"), say("x")), "tool_use", None),
+        ((refuse("No.", category="bio"),), "refusal", {"type": "refusal", "category": "bio", "explanation": "No."}),
+        ((stop("filter"),), "refusal", {"type": "refusal", "category": None, "explanation": None}),
+        ((pause(),), "pause_turn", None),
     ],
 )
 def test_stop_reason_of_a_turn(turn, reason, details):
@@ -315,15 +266,15 @@ def test_stop_reason_of_a_turn(turn, reason, details):
 
 
 def test_disconnect_leaves_a_block_open():
-    pieces = written(body_of(thinking=ADAPTIVE, stream=True), (Think("Hm."), Disconnect(), Say("Rain.")))
+    pieces = written(body_of(thinking=ADAPTIVE, stream=True), (think("Hm."), cut(), say("Rain.")))
 
-    assert pieces[-1] == Disconnect()
+    assert pieces[-1] == cut()
     assert [event["type"] for event in events(pieces[:-1])][-1] == "content_block_delta"
     assert "signature_delta" not in repr(pieces)
 
 
 def test_error_ends_a_stream():
-    pieces = written(body_of(stream=True), (Say("Hm."), StreamError(529, "Overloaded"), Say("Rain.")))
+    pieces = written(body_of(stream=True), (say("Hm."), fail(529, "Overloaded"), say("Rain.")))
     last = events(pieces[-1:])[0]
 
     assert last["error"] == {"type": "overloaded_error", "message": "Overloaded"}
@@ -332,54 +283,31 @@ def test_error_ends_a_stream():
 
 
 def test_faults_are_at_their_positions():
-    turn = (Say("a"), Stall(1), SlowStream(3), CallTool("weather"))
+    turn = (say("a"), stall(1), drip(3), call("weather"))
     pieces = written(body_of(stream=True), turn)
-    position = pieces.index(Stall(1))
-    half, cut = written(body_of(), (Say("a"), Disconnect()))
+    position = pieces.index(stall(1))
+    half, end = written(body_of(), (say("a"), cut()))
 
-    assert pieces[position + 1] == SlowStream(3)
+    assert pieces[position + 1] == drip(3)
     assert b"content_block_stop" in pieces[position - 1]
     assert b"content_block_start" in pieces[position + 2]
-    assert written(body_of(), turn)[:2] == [Stall(1), SlowStream(3)]
-    assert cut == Disconnect()
-    assert written(body_of(), (Say("a"),))[0].startswith(half)
+    assert written(body_of(), turn)[:2] == [Stall(1), drip(3)]
+    assert end == cut()
+    assert written(body_of(), (say("a"),))[0].startswith(half)
 
 
 def test_text_continues_after_a_fault():
-    turn = (Say("Hel"), Stall(1), Say("lo"), Say("you"))
+    turn = (say("Hel"), stall(1), say("lo"), say("you"))
     pieces = written(body_of(stream=True), turn)
     fault, whole = written(body_of(), turn)
 
-    assert b"content_block_delta" in pieces[pieces.index(Stall(1)) - 1]
-    assert fault == Stall(1)
+    assert b"content_block_delta" in pieces[pieces.index(stall(1)) - 1]
+    assert fault == stall(1)
     assert assemble(events([piece for piece in pieces if isinstance(piece, bytes)])) == json.loads(whole)
     assert [block["text"] for block in json.loads(whole)["content"]] == ["Hello", "you"]
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
-
-
-def test_content_of_a_request_is_read():
-    call = {"type": "tool_use", "id": "a", "name": "weather", "input": {"city": "Oslo"}}
-    result = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "rain"}]}
-    schema = {"type": "object", "additionalProperties": False}
-    body = body_of(
-        user("Hi"), assistant(call), user(result, {"type": "text", "text": "So?"}),
-        system=[{"type": "text", "text": "Be brief."}], stop_sequences=["END"],
-        tool_choice={"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
-        output_config={"format": {"type": "json_schema", "schema": schema}},
-    )  # fmt: skip
-    request = parsed(body)
-    content = DIALECT.to_turn_request(view(DIALECT, request), request)
-
-    assert (content.turn, content.system, content.tool_choice, content.parallel) == (1, "Be brief.", "weather", False)
-    assert [(message.role, message.text, message.calls, message.results) for message in content.messages] == [
-        ("user", "Hi", 0, ()),
-        ("assistant", "", 1, ()),
-        ("user", "So?", 0, ("rain",)),
-    ]
-    assert (content.stop, content.schema, content.max_tokens) == (("END",), schema, 4000)
-    assert [tool.name for tool in content.tools] == ["weather"]
 
 
 @pytest.mark.parametrize(
@@ -394,14 +322,11 @@ def test_content_of_a_request_is_read():
     ],
 )
 def test_model_thinks_by_default_or_on_request(body, model, thinks):
-    request = parsed(body, model)
-
-    assert DIALECT.to_turn_request(view(DIALECT, request), request).thinks is thinks
+    assert read(body, model).thinks is thinks
 
 
 def test_count_tokens_needs_no_max_tokens():
-    request = parsed(body_of(max_tokens=None), method="count_tokens")
-    content = DIALECT.to_turn_request(view(DIALECT, request), request)
+    content = read(body_of(max_tokens=None), method="count_tokens")
     search = body_of(tools=[{"type": "web_search_20250305", "name": "web_search"}])
 
     assert DIALECT.count(content) == {"input_tokens": content.prompt_tokens}
@@ -414,15 +339,15 @@ def test_image_has_a_fixed_number_of_tokens():
     body = body_of(user(image))
 
     assert not refused_rule(body, "claude-haiku-4-5")
-    assert 1500 < view(DIALECT, parsed(body)).prompt_tokens < 2000
+    assert 1500 < rule_view(parsed(body)).prompt_tokens < 2000
 
 
 def test_cached_prompt_is_counted():
     text = {"type": "text", "text": "word " * 2000, "cache_control": {"type": "ephemeral"}}
-    first = reply(body_of(user(text)), (Say("x"),))["usage"]
-    second = reply(body_of(user(text), assistant("x"), user("y")), (Say("x"),))["usage"]
+    first = reply(body_of(user(text)), (say("x"),))["usage"]
+    second = reply(body_of(user(text), assistant("x"), user("y")), (say("x"),))["usage"]
     hour = {**text, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    longer = reply(body_of(user(hour)), (Say("x"),))["usage"]["cache_creation"]
+    longer = reply(body_of(user(hour)), (say("x"),))["usage"]["cache_creation"]
 
     assert (first["input_tokens"], first["cache_read_input_tokens"]) == (3, 0)
     assert first["cache_creation"]["ephemeral_5m_input_tokens"] == first["cache_creation_input_tokens"] > 2000
@@ -441,17 +366,17 @@ def test_thread_is_unknown_or_names_its_conflicts():
 
 
 def test_dropped_thinking_is_reported_with_its_beta():
-    body = converse(body_of(), (Think("Hm."), CallTool("weather")), model="claude-fable-5-1")
+    body = converse(body_of(), (think("Hm."), call("weather")), model="claude-fable-5-1")
     betas = "thinking-binding-controls-2026-08-01"
 
-    assert reply(body, (Say("Rain."),), BOUND, betas=betas)["input_transformations"] == [
+    assert reply(body, (say("Rain."),), BOUND, betas=betas)["input_transformations"] == [
         {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "model_binding_mismatch"}
     ]
-    assert "input_transformations" not in reply(body, (Say("Rain."),), BOUND)
+    assert "input_transformations" not in reply(body, (say("Rain."),), BOUND)
 
 
 def test_image_is_written_as_markdown():
-    assert reply(body_of(), (SendImage("AAAA"),))["content"][0]["text"] == "![picture](data:image/png;base64,AAAA)"
+    assert reply(body_of(), (image("AAAA"),))["content"][0]["text"] == "![picture](data:image/png;base64,AAAA)"
 
 
 # --- replies sent back ------------------------------------------------------------------------------------------------
@@ -459,7 +384,7 @@ def test_image_is_written_as_markdown():
 
 def test_code_continues_in_its_container():
     tools = [{"type": "code_execution_20250522", "name": "code_execution"}]
-    message = reply(body_of(tools=tools, container="container_x"), (RunCode("1", "2"), Pause()))
+    message = reply(body_of(tools=tools, container="container_x"), (run_code("1", "2"), pause()))
     use, result, paused = message["content"]
     body = body_of(user("x"), assistant(use, result, paused), tools=tools, container="container_x")
 
@@ -467,12 +392,12 @@ def test_code_continues_in_its_container():
     assert result["content"] == {
         "type": "code_execution_result", "stdout": "2", "stderr": "", "return_code": 0, "content": [],
     }  # fmt: skip
-    assert reply(body, (Say("Done."),))["content"][0]["tool_use_id"] == paused["id"]
+    assert reply(body, (say("Done."),))["content"][0]["tool_use_id"] == paused["id"]
 
 
 @pytest.mark.parametrize("model", [OPEN, BOUND])
 def test_all_reasoning_may_be_omitted(model):
-    turns = (Think("Hm."), CallTool("weather")), (Think("Ah."), Say("Rain."))
+    turns = (think("Hm."), call("weather")), (think("Ah."), say("Rain."))
     body = converse(body_of(thinking={"type": "adaptive"}), *turns, model=model)
     for message in body["messages"]:
         if message["role"] == "assistant":
@@ -484,11 +409,11 @@ def test_all_reasoning_may_be_omitted(model):
 
 
 @pytest.mark.parametrize(
-    "before", [(), (Say("Look:"),), (Think("Hm."),), (Stall(0),)], ids=["", "text", "think", "stall"]
+    "before", [(), (say("Look:"),), (think("Hm."),), (stall(0),)], ids=["", "text", "think", "stall"]
 )
 def test_budget_gets_reasoning_before_a_call_with_scripted_id(before):
     body = body_of(thinking=BUDGET)
-    *_, whole = written(body, (*before, CallTool("weather", id="mine")), OPEN)
+    *_, whole = written(body, (*before, call("weather", id="mine")), OPEN)
     content = json.loads(whole)["content"]
     body["messages"] += [assistant(*content), user({"type": "tool_result", "tool_use_id": "mine"})]
 
@@ -498,8 +423,8 @@ def test_budget_gets_reasoning_before_a_call_with_scripted_id(before):
 
 
 def test_budget_needs_reasoning_of_the_first_call():
-    later = converse(body_of(), (CallTool("weather"),)) | {"thinking": BUDGET}
-    silent = converse(body_of(thinking=BUDGET), (Say("Look:"), Think("Hm."), CallTool("weather")))
+    later = converse(body_of(), (call("weather"),)) | {"thinking": BUDGET}
+    silent = converse(body_of(thinking=BUDGET), (say("Look:"), think("Hm."), call("weather")))
 
     assert refused_rule(later, OPEN) == "ANT-THINK-05"
     assert not refused_rule(silent, OPEN)
@@ -507,7 +432,7 @@ def test_budget_needs_reasoning_of_the_first_call():
 
 def test_deepseek_always_has_reasoning():
     more = {"model": "deepseek-v4-pro", "provider": "deepseek"}
-    body = converse(body_of(), (Say("x"),), (CallTool("weather"),), **more)
+    body = converse(body_of(), (say("x"),), (call("weather"),), **more)
 
     assert not refused_rule(body, **more)
     assert refused_rule(body_of(user("x"), assistant("y"), user("z")), **more) == "ANT-THINK-19"
@@ -515,7 +440,7 @@ def test_deepseek_always_has_reasoning():
 
 def test_reasoning_after_a_prefill_stays_there():
     prefill = {"type": "text", "text": "Well,"}
-    thinking, text = reply(body_of(user("Hi"), assistant("Well,")), (Think("Hm."), Say("yes.")))["content"]
+    thinking, text = reply(body_of(user("Hi"), assistant("Well,")), (think("Hm."), say("yes.")))["content"]
 
     assert not refused_rule(body_of(user("Hi"), assistant(prefill, thinking, text), user("x")))
     assert refused_rule(body_of(user("Hi"), assistant(thinking, prefill, text), user("x"))) == "ANT-THINK-04"
@@ -526,9 +451,9 @@ def test_reasoning_after_a_prefill_stays_there():
 def test_paused_turn_continues(model, separate):
     """The missing result comes first; the joined turn is accepted, and a change in it is refused."""
     body = body_of(thinking={"type": "adaptive"})
-    first = reply(body, (Think("Hm."), Search("rain"), Pause()), model)
+    first = reply(body, (think("Hm."), search("rain"), pause()), model)
     body["messages"].append(assistant(*first["content"]))
-    content = reply(body, (Think("Ah."), CallTool("weather")), model)["content"]
+    content = reply(body, (think("Ah."), call("weather")), model)["content"]
     if separate:
         body["messages"].append(assistant(*content))
     else:
@@ -546,7 +471,7 @@ def test_paused_turn_continues(model, separate):
 
 def test_cache_control_is_not_part_of_the_prefix():
     document = {"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "Rain."}]}}
-    body = converse(body_of(user(document)), (Think("Hm."), CallTool("weather")), model=BOUND)
+    body = converse(body_of(user(document)), (think("Hm."), call("weather")), model=BOUND)
     part = blocks(body, 0)[0]["source"]["content"][0]
     part["cache_control"] = {"type": "ephemeral"}
 
@@ -556,14 +481,14 @@ def test_cache_control_is_not_part_of_the_prefix():
 
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
-THINKS = st.builds(Think, text=WORDS | st.just("")) | st.builds(Think, text=WORDS, redacted=st.just(True))
-SPOKEN = st.builds(Say, text=WORDS.map("I say {}".format))
-CALLS = st.builds(CallTool, name=st.just("weather"), args=st.dictionaries(WORDS, WORDS | st.integers(), max_size=2))
+THINKS = st.builds(think, text=WORDS | st.just("")) | st.builds(think, text=WORDS, redacted=st.just(True))
+SPOKEN = st.builds(say, text=WORDS.map("I say {}".format))
+CALLS = st.builds(call, name=st.just("weather"), args=st.dictionaries(WORDS, WORDS | st.integers(), max_size=2))
 MIXED = st.tuples(st.lists(THINKS | SPOKEN, max_size=5), st.lists(CALLS, max_size=2)).map(
-    lambda parts: (*parts[0], *(parts[1] or (Say("Rain."),)))
+    lambda parts: (*parts[0], *(parts[1] or (say("Rain."),)))
 )
 """Text comes before calls: a text after a call may be refused (ANT-TOOL-01)."""
-REASONED = MIXED.map(lambda turn: (Think("First."), *turn))
+REASONED = MIXED.map(lambda turn: (think("First."), *turn))
 TARGETS = st.sampled_from([
     ("", {"thinking": ADAPTIVE}), (OPEN, {"thinking": ADAPTIVE}), (OPEN, {"thinking": BUDGET}), (BOUND, {}),
     (BOUND, {"thinking": ADAPTIVE, "system": "Be brief."}), ("claude-fable-5-1", {"thinking": ADAPTIVE}),
@@ -602,14 +527,3 @@ def test_changed_reasoning_is_refused(target, turn, data):
     other = data.draw(st.sampled_from([index for index in range(len(content)) if index != position]))
     content[position], content[other] = content[other], content[position]
     assert refused_rule(body, model)
-
-
-def test_last_character_of_a_token_counts():
-    """Bits of the last character that base64 ignores must not change either."""
-    for size in range(6):
-        body = converse(body_of(thinking=ADAPTIVE), (Think("x" * size), Say("Rain.")))
-        token = blocks(body)[0]["signature"]
-        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
-            blocks(body)[0]["signature"] = changed = token[:-1] + letter
-            assert base64.b64decode(changed)
-            assert bool(refused_rule(body, OPEN)) == (changed != token)

@@ -11,26 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sim.playing import ask, judged, turn_request, write_turn
+from sim.playing import SEED, ask, judged, write_turn
+from tenuto.sim.engine import RawRequest, SimEngine
+from tenuto.sim.log import ExchangeLog
 from tenuto.sim.providers import all_providers
-from tenuto.sim.script import (
-    CallTool,
-    Cite,
-    Disconnect,
-    Pause,
-    Refuse,
-    RunCode,
-    Say,
-    Search,
-    SearchResult,
-    SendImage,
-    SlowStream,
-    Stall,
-    Stop,
-    StreamError,
-    Think,
-    turn,
-)
+from tenuto.sim.script import Cite, Disconnect, Say, ScriptPlayer, Search, SearchResult, SlowStream, Stall
+from tenuto.testing import call, cut, drip, fail, image, pause, refuse, run_code, say, search, stall, stop, think, turn
 
 NAMES = [provider.name for provider in all_providers() if provider.dialect == "openai-chat"]
 MODELS = [
@@ -42,7 +28,7 @@ MODELS = [
 CLAUDE, GPT, GEMINI = MODELS[8:11]
 HI = {"role": "user", "content": "hi"}
 BODY = {"messages": [HI], "stream_options": {"include_usage": True}}
-FULL = turn(Think("Let me see."), "Here ", CallTool("f", {"a": 1}), CallTool("g"), "it is.")
+FULL = turn(think("Let me see."), "Here ", call("f", {"a": 1}), call("g"), "it is.")
 FOUND = (SearchResult("https://example.org/a", "A page", "Some words"),)
 LONG = "x" * 100
 
@@ -140,28 +126,18 @@ def test_stream_equals_body(named):
     assert [usage for usage in usages if usage][-1] == body["usage"]
 
 
-@pytest.mark.parametrize("named", NAMES)
-def test_same_request_gets_same_bytes(named):
-    frames = written(named, FULL, stream=True)
-
-    assert frames == written(named, FULL, stream=True)
-    assert written(named, FULL) != written(named, FULL, {"messages": [{"role": "user", "content": "ho"}]})
-    assert frames[-1] == b"data: [DONE]\n\n"
-    assert all(frame.endswith(b"\n\n") for frame in frames)
-
-
 @pytest.mark.parametrize("named", ["openai", "deepseek", "mistral", "openrouter", "together", "perplexity"])
 def test_pieces_of_a_script_are_chunks(named):
     pieces = ["One", " two", "", ' "three" \U0001f600 \u2028']
     deltas = [
-        choice["delta"].get("content") for chunk in chunks(named, turn(Say(pieces))) for choice in chunk["choices"]
+        choice["delta"].get("content") for chunk in chunks(named, turn(say(pieces))) for choice in chunk["choices"]
     ]
 
     assert [delta for delta in deltas if delta] == [piece for piece in pieces if piece]
 
 
 def test_lone_surrogates_are_written():
-    steps = turn(Say(["a\ud83d", "b"]), CallTool("f", {"a": "\ude00"}))
+    steps = turn(say(["a\ud83d", "b"]), call("f", {"a": "\ude00"}))
 
     assert message("openai", steps)["content"] == assembled(chunks("openai", steps))["content"] == "a\ud83db"
 
@@ -179,23 +155,23 @@ def test_lone_surrogates_are_written():
     ],
 )  # fmt: skip
 def test_place_of_reasoning(named, keys):
-    found = message(named, turn(Think("Hm."), "So."))
+    found = message(named, turn(think("Hm."), "So."))
 
     assert {key for key in found if key.startswith("reasoning")} == keys
     assert all("Hm." in str(found[key]) for key in keys)
 
 
 def test_thinking_parts_tags_and_split_reasoning():
-    steps = turn(Think("First. "), Think("Then."), "So.")
+    steps = turn(think("First. "), think("Then."), "So.")
     parts = message("mistral", steps)["content"]
-    split = message("minimax", turn(Think("Hm."), "So."), {**BODY, "reasoning_split": True})
+    split = message("minimax", turn(think("Hm."), "So."), {**BODY, "reasoning_split": True})
 
     assert [part["type"] for part in parts] == ["thinking", "text"]
     assert parts[0]["thinking"] == [{"type": "text", "text": "First. Then."}]
     assert assembled(chunks("mistral", steps))["content"] == parts
-    assert message("minimax", turn(Think("Hm."), "So."))["content"] == "<think>\nHm.\n</think>\n\nSo."
+    assert message("minimax", turn(think("Hm."), "So."))["content"] == "<think>\nHm.\n</think>\n\nSo."
     assert (split["content"], split["reasoning_details"][0]["text"]) == ("So.", "Hm.")
-    assert message("minimax", turn(Think(LONG), "So."), {**BODY, "max_tokens": 5})["content"] == "<think>\n" + "x" * 20
+    assert message("minimax", turn(think(LONG), "So."), {**BODY, "max_tokens": 5})["content"] == "<think>\n" + "x" * 20
 
 
 @pytest.mark.parametrize(
@@ -208,7 +184,7 @@ def test_thinking_parts_tags_and_split_reasoning():
     ],
 )
 def test_hidden_reasoning_is_only_counted(named, fields):
-    reply = whole(named, turn(Think("A long thought."), "So."), {**BODY, **fields})
+    reply = whole(named, turn(think("A long thought."), "So."), {**BODY, **fields})
 
     assert "thought" not in json.dumps(reply["choices"])
     assert reply["usage"]["completion_tokens_details"]["reasoning_tokens"] == 4
@@ -216,7 +192,7 @@ def test_hidden_reasoning_is_only_counted(named, fields):
 
 @pytest.mark.parametrize("named", ["deepseek", "moonshot"])
 def test_field_of_required_reasoning_is_never_absent(named):
-    steps = turn(CallTool("f"))
+    steps = turn(call("f"))
 
     assert message(named, steps)["reasoning_content"] == assembled(chunks(named, steps))["reasoning_content"] == ""
 
@@ -229,13 +205,13 @@ def test_field_of_required_reasoning_is_never_absent(named):
     ],
 )  # fmt: skip
 def test_form_of_call_ids(named, pattern):
-    assert re.fullmatch(pattern, message(named, turn(CallTool("f")))["tool_calls"][0]["id"])
+    assert re.fullmatch(pattern, message(named, turn(call("f")))["tool_calls"][0]["id"])
 
 
 def test_call_ids_count_through_the_conversation():
-    first = message("moonshot", turn(CallTool("f"), CallTool("f")))
+    first = message("moonshot", turn(call("f"), call("f")))
     back = [HI, first, *(result(call["id"]) for call in first["tool_calls"])]
-    second = message("moonshot", turn(CallTool("f")), {"messages": back})
+    second = message("moonshot", turn(call("f")), {"messages": back})
 
     assert [call["id"] for call in (*first["tool_calls"], *second["tool_calls"])] == [
         f"functions.f:{n}" for n in range(3)
@@ -246,7 +222,7 @@ def test_call_ids_count_through_the_conversation():
     ("named", "is_whole"), [("mistral", True), ("groq", True), ("openai", False), ("alibaba", False)]
 )
 def test_calls_are_whole_or_split(named, is_whole):
-    found = chunks(named, turn(CallTool("f", {"city": "a long name of a city"})))
+    found = chunks(named, turn(call("f", {"city": "a long name of a city"})))
     fragments = [one for chunk in found for choice in chunk["choices"] for one in choice["delta"].get("tool_calls", [])]
 
     assert (len(fragments) == 1) == is_whole
@@ -256,7 +232,7 @@ def test_calls_are_whole_or_split(named, is_whole):
     ("named", "content"), [("openai", {"content": None}), ("deepseek", {"content": ""}), ("groq", {})]
 )
 def test_content_of_message_with_calls(named, content):
-    found = message(named, turn(CallTool("f")))
+    found = message(named, turn(call("f")))
 
     assert {key: value for key, value in found.items() if key == "content"} == content
 
@@ -281,7 +257,7 @@ def test_usage_counts_cache_and_reasoning():
     cached = whole(
         "openai", turn("Hi"), {"messages": [{**HI, "content": "x" * 4000}, message("openai", turn("y")), HI]}
     )
-    reasoning = whole("xai", turn(Think("A long thought."), "Yes."))["usage"]
+    reasoning = whole("xai", turn(think("A long thought."), "Yes."))["usage"]
 
     assert cached["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
     assert (reasoning["completion_tokens"], reasoning["completion_tokens_details"]["reasoning_tokens"]) == (1, 4)
@@ -295,13 +271,13 @@ def test_usage_counts_cache_and_reasoning():
 @pytest.mark.parametrize(
     ("step", "trace"),
     [
-        (Search("rain in Oslo", FOUND), "example.org/a"),
-        (Say("It rains.", cites=(Cite("https://example.org/b", "B"),)), "example.org/b"),
-        (RunCode("print(1)", "one"), "one"),
-        (SendImage(), "iVBORw0KGgo"),
-        (Refuse("Never."), "Never."),
-        (Search("nothing"), "nothing"),
-        (CallTool("f", '{"a": 1.10}'), '{\\"a\\": 1.10}'),
+        (search("rain in Oslo", *FOUND), "example.org/a"),
+        (say("It rains.", cites=(Cite("https://example.org/b", "B"),)), "example.org/b"),
+        (run_code("print(1)", "one"), "one"),
+        (image(), "iVBORw0KGgo"),
+        (refuse("Never."), "Never."),
+        (search("nothing"), "nothing"),
+        (call("f", '{"a": 1.10}'), '{\\"a\\": 1.10}'),
     ],
 )
 def test_each_step_is_written(named, step, trace):
@@ -312,9 +288,9 @@ def test_each_step_is_written(named, step, trace):
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
-        (turn("Well", Pause(), "x"), "stop"), (turn("Well", Stop("length"), "x"), "length"),
-        (turn("Well", Stop("stop_sequence"), "x"), "stop"), (turn("Well", Stop("filter"), "x"), "content_filter"),
-        (turn("Well", Refuse("No."), "x"), "stop"), (turn("Well", CallTool("f")), "tool_calls"),
+        (turn("Well", pause(), "x"), "stop"), (turn("Well", stop("length"), "x"), "length"),
+        (turn("Well", stop("stop_sequence"), "x"), "stop"), (turn("Well", stop("filter"), "x"), "content_filter"),
+        (turn("Well", refuse("No."), "x"), "stop"), (turn("Well", call("f")), "tool_calls"),
     ],
 )  # fmt: skip
 def test_finish_reason(steps, reason):
@@ -323,9 +299,9 @@ def test_finish_reason(steps, reason):
 
 
 def test_refusal_has_its_field_or_is_text():
-    assert message("openai", turn(Refuse("No.")))["refusal"] == "No."
-    assert message("mistral", turn(Refuse("No.")))["content"] == "No."
-    assert assembled(chunks("openai", turn(Refuse("No, no."))))["refusal"] == "No, no."
+    assert message("openai", turn(refuse("No.")))["refusal"] == "No."
+    assert message("mistral", turn(refuse("No.")))["content"] == "No."
+    assert assembled(chunks("openai", turn(refuse("No, no."))))["refusal"] == "No, no."
 
 
 def test_choices_have_their_own_call_ids():
@@ -342,8 +318,8 @@ def test_choices_have_their_own_call_ids():
 @pytest.mark.parametrize(
     "steps",
     [
-        turn(LONG), turn(Say(["abc", "defgh", LONG])), turn(Think("Hm."), Think(LONG), "So."), turn(Refuse(LONG)),
-        turn("Well.", CallTool("weather", {"city": "Oslo"}), CallTool("weather", {"city": LONG})),
+        turn(LONG), turn(say(["abc", "defgh", LONG])), turn(think("Hm."), think(LONG), "So."), turn(refuse(LONG)),
+        turn("Well.", call("weather", {"city": "Oslo"}), call("weather", {"city": LONG})),
     ],
     ids=range(5),
 )  # fmt: skip
@@ -361,9 +337,9 @@ def test_token_limit_ends_the_reply(named, steps, limit):
     ("steps", "stop", "content"),
     [
         (turn("one tw", "o three"), "two", "one "),
-        (turn("one ", Say(["t", "w"]), "o three"), ["two"], "one "),
-        (turn("one tw", Think("Hm."), "o three"), "two", "one two three"),
-        (turn("one tw", CallTool("f"), "o three"), "two", "one two three"),
+        (turn("one ", say(["t", "w"]), "o three"), ["two"], "one "),
+        (turn("one tw", think("Hm."), "o three"), "two", "one two three"),
+        (turn("one tw", call("f"), "o three"), "two", "one two three"),
         (turn("one two"), ["two", "one"], ""),
     ],
     ids=str,
@@ -381,20 +357,20 @@ def test_stop_sequence_ends_the_reply(steps, stop, content):
     [("openai", b'data: {"error":{"message":"Busy"'), ("groq", b'event: error\ndata: {"error":{"message":"Busy"')],
 )
 def test_error_ends_the_stream(named, trace):
-    frames = written(named, turn("Well", StreamError(503, "Busy"), "never said"), stream=True)
+    frames = written(named, turn("Well", fail(503, "Busy"), "never said"), stream=True)
 
     assert trace in frames[-1]
     assert b"never said" not in b"".join(frames)
 
 
 def test_faults_have_their_positions():
-    frames = written("openai", turn(Stall(0.1), "one", SlowStream(3), "two", Disconnect()), stream=True)
+    frames = written("openai", turn(stall(0.1), "one", drip(3), "two", cut()), stream=True)
     faults = {type(frame): index for index, frame in enumerate(frames) if not isinstance(frame, bytes)}
     texts = [index for index, frame in enumerate(frames) if '"one"' in str(frame) or '"two"' in str(frame)]
-    slow, half, cut = written("openai", turn("one", Disconnect(), SlowStream(3)))
+    slow, half, end = written("openai", turn("one", cut(), drip(3)))
 
     assert faults[Stall] < texts[0] < faults[SlowStream] < texts[1] < faults[Disconnect]
-    assert (slow, cut) == (SlowStream(3), Disconnect())
+    assert (slow, end) == (drip(3), cut())
     assert written("openai", turn("one"))[0].startswith(half)
 
 
@@ -402,14 +378,14 @@ def test_faults_have_their_positions():
 
 WORDS = st.text(string.ascii_letters + ' .,\n"{}<>é\U0001f600', min_size=1, max_size=30)
 STEPS = st.one_of(
-    st.builds(Think, WORDS | st.lists(WORDS, max_size=3), st.booleans()),
-    st.builds(Say, WORDS | st.lists(WORDS, min_size=1, max_size=3)),
-    st.builds(CallTool, st.sampled_from(["f", "get_it"]), st.dictionaries(st.sampled_from("abc"), WORDS, max_size=3)),
+    st.builds(think, WORDS | st.lists(WORDS, max_size=3), st.booleans()),
+    st.builds(say, WORDS | st.lists(WORDS, min_size=1, max_size=3)),
+    st.builds(call, st.sampled_from(["f", "get_it"]), st.dictionaries(st.sampled_from("abc"), WORDS, max_size=3)),
     st.builds(Search, WORDS, st.sampled_from([(), FOUND])),
 )
 TURNS = st.lists(STEPS, max_size=5).flatmap(
-    lambda steps: st.sampled_from([Say("Done."), CallTool("f", {"a": 1}), Refuse("No."), Pause()]).map(
-        lambda last: (Say("Well."), *steps, last)
+    lambda steps: st.sampled_from([Say("Done."), call("f", {"a": 1}), refuse("No."), pause()]).map(
+        lambda last: (say("Well."), *steps, last)
     )
 )
 
@@ -437,7 +413,7 @@ def test_replies_are_accepted_when_sent_back(stream, named, turns):
         assert refusal(named, *messages) is None
 
 
-THINKING = turn(Think("First this."), Think("Then that."), CallTool("f", {"a": 1}))
+THINKING = turn(think("First this."), think("Then that."), call("f", {"a": 1}))
 
 
 @pytest.mark.parametrize("named", [CLAUDE, GPT, GEMINI])
@@ -449,59 +425,16 @@ def test_replies_without_reasoning_are_accepted(named, reasoning):
     assert refusal(named, HI, reply, result(reply["tool_calls"][0]["id"]), reasoning=reasoning) is None
 
 
-def test_host_error_is_in_the_metadata(sim_error):
+def test_host_error_is_in_the_metadata():
     reply = message(CLAUDE, THINKING)
     reply["reasoning_details"][0]["text"] = "Other."
-    error = sim_error(CLAUDE, HI, reply, result(reply["tool_calls"][0]["id"]))
+    body = {"model": CLAUDE, "messages": [HI, reply, result(reply["tool_calls"][0]["id"])]}
+    request = RawRequest("POST", "/v1/chat/completions", body=json.dumps(body).encode())
+    (data,) = SimEngine(SEED, ExchangeLog(), ScriptPlayer()).answer(request).pieces
+    error = json.loads(data)["error"]
 
     assert error["message"] == "Provider returned error"
     assert "Invalid `signature` in `thinking` block" in error["metadata"]["raw"]
 
 
-@pytest.fixture
-def sim_error():
-    from tenuto.sim import Simulator
-
-    with Simulator() as simulator:
-
-        def post(named, *messages):
-            import urllib.error
-            import urllib.request
-
-            data = json.dumps({"model": named, "messages": list(messages)}).encode()
-            request = urllib.request.Request(f"{simulator.base_url}/v1/chat/completions", data)
-            with pytest.raises(urllib.error.HTTPError) as caught:
-                urllib.request.urlopen(request)
-            return json.loads(caught.value.read())["error"]
-
-        yield post
-
-
 # --- reading ----------------------------------------------------------------------------------------------------------
-
-
-def test_request_is_read():
-    function = {"name": "f", "description": "d", "parameters": {"type": "object"}}
-    called = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
-    }
-    body = {
-        "messages": [
-            {"role": "system", "content": "Be kind."}, {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
-            {"role": "user", "content": [{"type": "text", "text": "hi"}]}, called, result("1"),
-        ],
-        "tools": [{"type": "function", "function": function}, {"type": "openrouter:web_search"}, {"type": "code_execution"}],
-        "tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": False, "n": 2,
-        "max_tokens": 9, "stop": "x", "response_format": {"type": "json_schema", "json_schema": {"schema": {"a": 1}}},
-    }  # fmt: skip
-    found = turn_request(ask("openai-chat", "chat", body))
-
-    assert (found.system, found.turn, found.tool_choice, found.parallel) == ("Be kind.\n\nBe brief.", 1, "f", False)
-    assert [(one.role, one.text, one.calls, one.results) for one in found.messages] == [
-        ("user", "hi", 0, ()), ("assistant", "", 1, ()), ("user", "", 0, ("ok",)),
-    ]  # fmt: skip
-    assert [one.name for one in found.tools] == ["f"]
-    assert (found.max_tokens, found.stop, found.schema, found.choices) == (9, ("x",), {"a": 1}, 2)
-    assert found.prompt_tokens > 10

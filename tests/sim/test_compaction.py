@@ -48,18 +48,18 @@ class Wire:
         response = self.engine.answer(RawRequest("POST", path, {"anthropic-beta": betas}, {}, data))
         return response.status, b"".join(without_faults(response.pieces))
 
-    def claude(self, *messages: Any, model: str = BOUND, **fields: Any) -> dict[str, Any]:
-        body = {"model": model, "max_tokens": 4000, "messages": list(messages), **fields}
-        status, data = self.send("/v1/messages", body)
-        reply: dict[str, Any] = json.loads(data)
+    def ask_claude(self, messages: Any, model: str = BOUND, **fields: Any) -> tuple[int, dict[str, Any]]:
+        status, data = self.send("/v1/messages", {"model": model, "max_tokens": 4000, "messages": messages, **fields})
+        return status, json.loads(data)
+
+    def claude(self, *messages: Any, **fields: Any) -> dict[str, Any]:
+        status, reply = self.ask_claude(messages, **fields)
         assert status == 200, reply
         return reply
 
-    def refusal(self, *messages: Any, model: str = BOUND, **fields: Any) -> str:
+    def refusal(self, *messages: Any, **fields: Any) -> str:
         """Return the error code of a refusal, or its message."""
-        body = {"model": model, "max_tokens": 4000, "messages": list(messages), **fields}
-        _, data = self.send("/v1/messages", body)
-        error = json.loads(data).get("error", {})
+        error = self.ask_claude(messages, **fields)[1].get("error", {})
         return str(error.get("details", {}).get("error_code") or error.get("message", ""))
 
     def gpt(self, *items: Any, path: str = "/v1/responses", **fields: Any) -> dict[str, Any]:
@@ -423,13 +423,6 @@ def test_client_returns_the_compaction_item_unchanged():
 
 
 # --- scripts ----------------------------------------------------------------------------------------------------------
-
-
-def test_compaction_step_is_no_turn_of_its_own():
-    wire = Wire(*TURNS)
-    reply = wire.claude(user("Hello"))
-
-    assert wire.claude(user("Hello"), assistant(reply["content"]), user("Go on."))["content"][-1]["text"] == "Two."
 
 
 def test_script_that_ends_with_a_compaction_has_no_more_turns():

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tenuto import Client, tool
+from tenuto import Client, NamedTool, tool
 from tenuto.errors import BadRequest
 from tenuto.schema.validate import find_problems
 from tenuto.sim import Simulator
@@ -79,6 +79,27 @@ def test_each_tool_is_called_once_for_each_prompt(client, model):
         assert (reply.text, reply.tool_calls) == ("rain\nnoon", [])
         assert THINKING in reply.thinking
         reply = client.chat(f"sim/{model}", reply.transcript + "And now?", tools=tools, effort="high")
+
+
+@pytest.mark.parametrize(
+    ("options", "called"),
+    [
+        ({"tool_choice": "none"}, []),
+        ({"tool_choice": "required"}, ["weather", "clock"]),
+        ({"tool_choice": NamedTool("clock")}, ["clock"]),
+        ({"parallel_tool_calls": False}, ["weather"]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("model", ["anthropic/claude-haiku-4-5", "openai/gpt-4o", "chat", "gemini/gemini-2.5-flash"])
+def test_options_of_tools_are_read(client, sim, model, options, called):
+    if "gemini" in model and "parallel_tool_calls" in options:
+        called = ["weather", "clock"]  # it has no such option
+    reply = client.chat(f"sim/{model}", "Weather?", system="Be brief.", tools=[weather, clock], **options)
+    sim.script("scripted", when="Be brief.")
+
+    assert [call.name for call in reply.tool_calls] == called
+    assert client.chat(f"sim/{model}", "Hi", system="Be brief.").text == "scripted"
 
 
 @pytest.mark.parametrize("model", [model for model in MODELS if "deepseek" not in model])  # it has no schemas

@@ -59,16 +59,10 @@ def test_a_body_has_the_providers_form(who, problem, told):
 
 
 def test_mistral_lists_what_it_does_not_know():
-    problem = ApiError(
-        status=422, message="Extra inputs are not permitted", extra={"loc": ["body", "messages", 1, "x"], "input": 3}
-    )
+    value = {"loc": ["body", "messages", 1, "x"], "input": 3}
+    problem = ApiError(status=422, message="Extra inputs are not permitted", extra=value)
+    detail = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted", **value}
 
-    detail = {
-        "type": "extra_forbidden",
-        "loc": ["body", "messages", 1, "x"],
-        "msg": "Extra inputs are not permitted",
-        "input": 3,
-    }
     assert error_body(style("mistral"), problem)["message"] == {"detail": [detail]}
 
 
@@ -96,16 +90,10 @@ def test_openrouter_passes_on_what_the_host_said():
 @pytest.mark.parametrize("status", STATUSES)
 def test_there_is_something_to_say_for_every_status(status):
     for who in all_providers():
-        _says_something(who, status)
-
-
-def _says_something(who, status):
-    told = error_body(who, ApiError(status=status, request_id=request_id(who, "x")))
-
-    said = json.dumps(told)
-    assert len(said) > 20
-    assert '""' not in said
-    assert len(error_event(who, ApiError(status=status))) > 20
+        said = json.dumps(error_body(who, ApiError(status=status, request_id=request_id(who, "x"))))
+        assert len(said) > 20
+        assert '""' not in said
+        assert len(error_event(who, ApiError(status=status))) > 20
 
 
 @pytest.mark.parametrize(

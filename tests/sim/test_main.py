@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
@@ -13,6 +14,9 @@ import urllib.request
 
 import pytest
 
+from tenuto import AsyncClient, Client
+from tenuto.errors import LLMError
+from tenuto.events import ContentDelta, TextDelta
 from tenuto.sim.__main__ import main
 
 
@@ -110,21 +114,12 @@ def test_a_port_that_is_taken_is_said_so(capsys):
         (["--pace", "soon"], "invalid pause 'soon'"),
         (["--burst", "0"], "burst must be at least 1"),
         (["--script", "/nowhere/script.json"], "/nowhere/script.json: No such file"),
+        (["--script", __file__], "test_main.py: invalid script"),
     ],
 )
 def test_what_cannot_be_used_is_said_and_nothing_is_started(arguments, said, capsys):
     assert main(arguments) == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_script_that_does_not_fit_is_said_with_its_place(tmp_path, capsys):
-    script = tmp_path / "script.json"
-    script.write_text('{"turns": [[{"do": "say", "text": 3}]]}')
-
-    assert main(["--script", str(script)]) == 2
-    told = capsys.readouterr().err
-    assert "script.json: invalid script" in told
-    assert "$.turns[" in told
 
 
 def test_the_environment_stands_in_for_options(monkeypatch, capsys):
@@ -134,11 +129,55 @@ def test_the_environment_stands_in_for_options(monkeypatch, capsys):
     assert "invalid pause 'soon'" in capsys.readouterr().err
 
 
-def test_help_has_examples(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
+# --- many streams, and a killed process -------------------------------------------------------------------------------
 
-    assert caught.value.code == 0
-    told = capsys.readouterr().out
-    assert "--pace 20ms" in told
-    assert '{"turns": ' in told
+STREAMS = 500
+STYLES = ("anthropic", "openai", "chat", "gemini")
+
+
+def script_of(tmp_path, turns) -> tuple[str, str]:
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps({"turns": turns}))
+    return "--script", str(path)
+
+
+def test_five_hundred_streams_at_once_come_whole(start, tmp_path):
+    words = [f"word {at} " for at in range(20)]
+
+    async def read(ai, model):
+        async with ai.stream(f"sim/{model}", "Hi") as stream:
+            said = [
+                event.delta.text
+                async for event in stream
+                if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta)
+            ]
+        return [piece for piece in said if piece] == words and stream.reply.text == "".join(words)
+
+    async def main(url):
+        async with AsyncClient(providers={"sim": {"base_url": url}}, middleware=[]) as ai:
+            return await asyncio.gather(*(read(ai, STYLES[at % len(STYLES)]) for at in range(STREAMS)))
+
+    _, url, _ = start("--quiet", *script_of(tmp_path, [[{"do": "say", "text": words}]]))
+    assert asyncio.run(main(url)) == [True] * STREAMS
+
+
+def test_it_may_die_in_mid_run_and_another_goes_on(start, tmp_path):
+    """The second process has never seen the first one's signatures, and takes them."""
+    later = [{"do": "think", "text": "Hm again."}, {"do": "say", "text": ["Two", "."] * 50}]
+    script = script_of(tmp_path, [[{"do": "think", "text": "Hm."}, {"do": "say", "text": "One."}], later])
+    _, url, _ = start("--quiet", *script)
+    with Client(providers={"sim": {"base_url": url}}) as ai:
+        first = {style: ai.chat(f"sim/{style}", "Count.").transcript for style in STYLES}
+    process, url, _ = start("--quiet", "--pace", "5ms", *script)
+    with (
+        Client(providers={"sim": {"base_url": url}}, middleware=[]) as ai,
+        pytest.raises(LLMError),
+        ai.stream("sim/anthropic", first["anthropic"] + "And?") as stream,
+    ):
+        for event in stream:
+            if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta):
+                process.kill()
+    _, url, _ = start("--quiet", *script)
+    with Client(providers={"sim": {"base_url": url}}) as ai:
+        for style, said in first.items():
+            assert ai.chat(f"sim/{style}", said + "And?").text == "Two." * 50

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 import tenuto.testing
+from tenuto.sim.script import Cite, Say, Search, SearchResult
 
 TEST = """
 import os
@@ -58,19 +59,9 @@ def test_that_is_not_clean(tenuto_sim):
 def test_the_fixture_is_there_without_being_asked_for(tmp_path, monkeypatch):
     monkeypatch.delenv("TENUTO_SIM_URL", raising=False)
     (tmp_path / "test_mine.py").write_text(TEST)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-W",
-        "error",
-        "--rootdir",
-        str(tmp_path),
-    ]
-    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
+    options = ["-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(tmp_path), str(tmp_path)]
+    command = [sys.executable, "-m", "pytest", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
 
     assert "3 passed" in done.stdout, done.stdout
     assert "1 failed" in done.stdout
@@ -93,27 +84,8 @@ def test_every_name_of_testing_can_be_loaded(name):
     assert name in dir(tenuto.testing)
 
 
-def test_other_names_are_not_there():
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = tenuto.testing.nothing
+def test_urls_stand_for_sources():
+    from tenuto.testing import say, search
 
-
-def test_the_builders_make_the_steps_of_a_script():
-    from tenuto import testing
-    from tenuto.sim import script
-
-    made = testing.turn(
-        "plain", testing.think("hm", redacted=True), testing.say(["a", "b"], cites=["https://a.test"]),
-        testing.call("f"), testing.call("f", "not json", id="c1"), testing.search("q", "https://a.test"),
-        testing.run_code("1", "2", ok=False), testing.image(), testing.refuse(), testing.pause(),
-        testing.stop("filter"), testing.deny(503, retry_after=1), testing.fail(), testing.cut(), testing.stall(1),
-        testing.drip(3, 0.1), testing.say("c", cites="https://a.test"),
-    )  # fmt: skip
-
-    assert made == (
-        script.Say("plain"), script.Think("hm", True), script.Say(["a", "b"], (script.Cite("https://a.test"),)),
-        script.CallTool("f", {}), script.CallTool("f", "not json", "c1"), script.Search("q", (script.SearchResult("https://a.test"),)),
-        script.RunCode("1", "2", False), script.SendImage(), script.Refuse(), script.Pause(), script.Stop("filter"),
-        script.HttpError(503, 1), script.StreamError(), script.Disconnect(), script.Stall(1), script.SlowStream(3, 0.1),
-        script.Say("c", (script.Cite("https://a.test"),)),
-    )  # fmt: skip
+    assert say("a", cites="https://a.test") == say("a", cites=["https://a.test"]) == Say("a", (Cite("https://a.test"),))
+    assert search("q", "https://a.test") == Search("q", (SearchResult("https://a.test"),))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 import anthropic
@@ -20,6 +19,7 @@ TURNS = (
     (Think("And now Paris."), CallTool("weather", {"city": "Paris"})),
     (Say("Rain, rain and sun."),),
 )
+WAYS = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 
@@ -63,19 +63,15 @@ def claude(sim, model: str, *, stream: bool, spoil: bool = False) -> str:
             if message.stop_reason != "tool_use":
                 return "".join(block.text for block in message.content if block.type == "text")
             content = [block.model_dump(exclude_none=True) for block in message.content]
-            if spoil:
-                for block in content:
-                    if block["type"] == "thinking":
-                        block["signature"] = spoilt(block["signature"])
-            results = [
-                {"type": "tool_result", "tool_use_id": block.id, "content": "rain"}
-                for block in message.content
-                if block.type == "tool_use"
-            ]
+            for block in content:
+                if spoil and block["type"] == "thinking":
+                    block["signature"] = spoilt(block["signature"])
+            calls = [block.id for block in message.content if block.type == "tool_use"]
+            results = [{"type": "tool_result", "tool_use_id": call, "content": "rain"} for call in calls]
             messages += [{"role": "assistant", "content": content}, {"role": "user", "content": results}]
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 @pytest.mark.parametrize("model", CLAUDES)
 def test_anthropic(sim, model, stream):
     assert claude(sim, model, stream=stream) == "Rain, rain and sun."
@@ -84,7 +80,7 @@ def test_anthropic(sim, model, stream):
     assert {"ANT-THINK-01", "ANT-THINK-02", "ANT-THINK-04", "ANT-TOOL-01", "ANT-TOOL-02"} <= set(sim.exercised)
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 @pytest.mark.parametrize("model", CLAUDES)
 def test_anthropic_spoilt(sim, model, stream):
     with pytest.raises(anthropic.BadRequestError, match="Invalid `signature` in `thinking` block"):
@@ -127,7 +123,7 @@ def gpt(sim, *, stream: bool, store: bool, spoil: bool = False) -> str:
 
 
 @pytest.mark.parametrize("store", [True, False], ids=["stored", "stateless"])
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 def test_responses(sim, stream, store):
     assert gpt(sim, stream=stream, store=store) == "Rain, rain and sun."
     assert len(sim.requests) == 3
@@ -135,7 +131,7 @@ def test_responses(sim, stream, store):
     assert {"OAR-REAS-01", "OAR-REAS-03", "OAR-REAS-05", "OAR-TOOL-01", "OAR-TOOL-02"} <= set(sim.exercised)
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 def test_responses_spoilt(sim, stream):
     with pytest.raises(openai.BadRequestError, match="could not be verified") as refused:
         gpt(sim, stream=stream, store=False, spoil=True)
@@ -178,32 +174,24 @@ def chat(sim, model: str, *, stream: bool, forget: bool = False) -> str:
                 reasoning = getattr(message, "reasoning_content", None) or ""
             if not message.tool_calls:
                 return message.content or ""
-            assistant: dict[str, Any] = {
-                "role": "assistant",
-                "content": message.content,
-                "tool_calls": [
-                    {
-                        "id": c.id,
-                        "type": "function",
-                        "function": {"name": c.function.name, "arguments": c.function.arguments},
-                    }
-                    for c in message.tool_calls
-                ],
-            }
+            calls = [call.model_dump(include={"id", "type", "function"}) for call in message.tool_calls]
+            for call in calls:
+                call["function"].pop("parsed_arguments", None)
+            assistant: dict[str, Any] = {"role": "assistant", "content": message.content, "tool_calls": calls}
             if reasoning and not forget:
                 assistant["reasoning_content"] = reasoning
             messages.append(assistant)
             messages += [{"role": "tool", "tool_call_id": call.id, "content": "rain"} for call in message.tool_calls]
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 @pytest.mark.parametrize("model", ["deepseek-v4-pro", "kimi-k2.6", "gpt-4o", "chat"])
 def test_chat(sim, model, stream):
     assert chat(sim, model, stream=stream) == "Rain, rain and sun."
     sim.assert_clean()
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 @pytest.mark.parametrize(
     ("model", "text"),
     [("deepseek-v4-pro", "must be passed back to the API"), ("kimi-k2.6", "reasoning_content is missing")],
@@ -253,7 +241,7 @@ def _spoilt_part(part: types.Part) -> types.Part:
     return part.model_copy(update={"thought_signature": base64.b64decode(token)})
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 def test_gemini(sim, stream):
     assert gemini(sim, stream=stream) == "Rain, rain and sun."
     assert len(sim.requests) == 3
@@ -261,31 +249,7 @@ def test_gemini(sim, stream):
     assert {"GEM-SIG-01", "GEM-SIG-02", "GEM-TURN-02"} <= set(sim.exercised)
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@WAYS
 def test_gemini_spoilt(sim, stream):
     with pytest.raises(errors.ClientError, match="Corrupted thought signature"):
         gemini(sim, stream=stream, spoil=True)
-
-
-def test_the_simulator_itself_forgets(sim):
-    """Nothing lives in it but its log: another process goes on where the first one died."""
-    messages: list[Any] = [{"role": "user", "content": "Weather?"}]
-    tools: Any = [{"name": "weather", "input_schema": SCHEMA}]
-    asked: Any = {"model": "claude-opus-4-6", "max_tokens": 9000, "tools": tools, "thinking": {"type": "adaptive"}}
-    with anthropic.Anthropic(base_url=sim.base_url, api_key="k", max_retries=0) as theirs:
-        first = theirs.messages.create(**asked, messages=messages)
-    results = [
-        {"type": "tool_result", "tool_use_id": b.id, "content": "rain"} for b in first.content if b.type == "tool_use"
-    ]
-    messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": results}]
-
-    with (
-        Simulator(script=TURNS) as another,
-        anthropic.Anthropic(base_url=another.base_url, api_key="k", max_retries=0) as theirs,
-    ):
-        second = theirs.messages.create(**asked, messages=messages)
-        another.assert_clean()
-    with anthropic.Anthropic(base_url=sim.base_url, api_key="k", max_retries=0) as theirs:
-        again = theirs.messages.create(**asked, messages=messages)
-
-    assert json.loads(second.model_dump_json()) == json.loads(again.model_dump_json())

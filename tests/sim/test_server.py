@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import aiohttp
@@ -12,19 +13,9 @@ import pytest
 from tenuto.sim.dialects import PastMessage, SimDialect, TurnRequest, load_dialect
 from tenuto.sim.engine import MAX_BODY, RawRequest, SimEngine
 from tenuto.sim.log import ExchangeLog
-from tenuto.sim.script import (
-    Disconnect,
-    HttpError,
-    Say,
-    Script,
-    ScriptPlayer,
-    SlowStream,
-    Stall,
-    StreamError,
-    load,
-    turn,
-)
+from tenuto.sim.script import Say, Script, ScriptPlayer, SlowStream, Stall, StreamError, load
 from tenuto.sim.server import Server
+from tenuto.testing import cut, deny, drip, fail, say, stall, turn
 
 PATHS = {
     "anthropic-messages": "/v1/messages",
@@ -51,7 +42,7 @@ def written(asked: TurnRequest, played, mint) -> list:
     if not asked.request.stream:
         faults = [step for step in played if isinstance(step, Stall | SlowStream)]
         body = json.dumps({"id": mint.hex(8), "text": [step.text for step in played if isinstance(step, Say)]}).encode()
-        return [*faults, body] if Disconnect() not in played else [body[: len(body) // 2], Disconnect()]
+        return [*faults, body] if cut() not in played else [body[: len(body) // 2], cut()]
     pieces = []
     for step in played:
         if isinstance(step, Say):
@@ -66,10 +57,7 @@ def written(asked: TurnRequest, played, mint) -> list:
 def small_voice(dialect) -> SimDialect:
     """Return the voice of a dialect with functions of this test."""
     return msgspec.structs.replace(
-        load_dialect(dialect),
-        to_turn_request=small_turn_request,
-        write=written,
-        count=lambda _: {"tokens": 7},
+        load_dialect(dialect), to_turn_request=small_turn_request, write=written, count=lambda _: {"tokens": 7}
     )
 
 
@@ -176,14 +164,21 @@ def test_a_strange_path_is_answered_with_what_there_is(path, headers, place):
     assert "/_sim/log" in message
 
 
-def test_head_of_root_is_answered():
-    assert brain().answer(RawRequest("HEAD", "/")).status == 200
+@pytest.mark.parametrize(
+    "method, path, headers, status",
+    [
+        ("HEAD", "/", {}, 200),
+        ("GET", "/v1/responses", {"connection": "Upgrade", "upgrade": "WebSocket"}, 426),
+        ("GET", "/v1/messages", {}, 405),
+        ("POST", "/v1/messages", {"host": "example.org"}, 403),
+        ("POST", "/v1/messages", {"host": "localhost:80", "origin": "http://localhost"}, 403),
+    ],
+)
+def test_other_requests_have_their_status(method, path, headers, status):
+    answer = brain("Hello").answer(RawRequest(method, path, headers, body=json.dumps(hello()).encode()))
 
-
-def test_websocket_upgrade_is_refused_with_426():
-    upgrade = {"connection": "Upgrade", "upgrade": "WebSocket"}
-
-    assert brain().answer(RawRequest("GET", "/v1/responses", upgrade)).status == 426
+    assert answer.status == status
+    assert status != 405 or "accepts POST" in told(answer)["error"]["message"]
 
 
 def test_the_envelope_is_that_of_the_dialect():
@@ -195,13 +190,6 @@ def test_the_envelope_is_that_of_the_dialect():
     assert told(served.answer(post("/v1/chat/completions", {"model": "xai", "messages": 3})))["code"]
     (array,) = served.answer(post("/v1beta/models/gemini-2.5-pro:streamGenerateContent", b"{")).pieces
     assert isinstance(json.loads(array), list)
-
-
-def test_a_wrong_method_is_told_the_right_one():
-    answer = brain().answer(RawRequest("GET", "/v1/messages"))
-
-    assert answer.status == 405
-    assert "accepts POST" in told(answer)["error"]["message"]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe"], ids=["nothing", "half", "a list", "no text"])
@@ -276,19 +264,9 @@ def test_a_reply_is_a_function_of_seed_request_and_account():
     def id_of(seed="tenuto", path="/v1/messages", headers=None, **fields):
         return told(brain("Hello", seed=seed).answer(post(path, hello(path=path, **fields), headers)))["id"]
 
+    others = [id_of("x"), id_of(path="/v1/responses", model="gpt-5.2"), id_of(headers={"api-key": "k"}), id_of(top_k=3)]
     assert id_of() == id_of()
-    assert (
-        len(
-            {
-                id_of(),
-                id_of("x"),
-                id_of(path="/v1/responses", model="gpt-5.2"),
-                id_of(headers={"api-key": "k"}),
-                id_of(top_k=3),
-            }
-        )
-        == 5
-    )
+    assert len({id_of(), *others}) == 5
 
 
 def test_the_wish_to_be_streamed_makes_no_other_request():
@@ -306,23 +284,6 @@ def test_the_wish_to_be_streamed_makes_no_other_request():
 
 def said(answer) -> str:
     return "".join(told(answer)["text"])
-
-
-def test_the_place_in_a_script_is_the_number_of_answers_there_are():
-    served = brain("one", turn("two"), [Say("three")])
-
-    assert said(served.answer(post("/v1/messages", hello()))) == "one"
-    assert said(served.answer(post("/v1/messages", hello("one", "Go on", "two", "On")))) == "three"
-    assert said(served.answer(post("/v1/messages", hello("one", "Go on")))) == "two"
-
-
-def test_beyond_the_end_of_a_script_there_is_a_clear_refusal():
-    log = ExchangeLog()
-    answer = brain("one", log=log).answer(post("/v1/messages", hello("one", "Go on")))
-
-    assert answer.status == 400
-    assert "the script has 1 turn, and this request contains 1 answer already" in told(answer)["error"]["message"]
-    assert log.refusals[0].refused.script_exhausted
 
 
 def test_a_script_may_be_for_some_conversations_only():
@@ -350,36 +311,25 @@ def statuses(served: SimEngine, count: int, **fields) -> list[int]:
 
 
 def test_a_denial_is_for_so_many_times():
-    assert statuses(brain(turn(HttpError(529, times=2), "ok")), 3) == [529, 529, 200]
-    assert statuses(brain(turn(HttpError(times=0), "ok")), 3) == [429, 429, 429]
-    assert statuses(brain(turn(HttpError(503), HttpError(429, times=2), "ok")), 4) == [503, 429, 429, 200]
-    assert statuses(brain(turn("well", StreamError(500))), 2) == [500, 200]
+    assert statuses(brain(turn(deny(529, times=2), "ok")), 3) == [529, 529, 200]
+    assert statuses(brain(turn(deny(times=0), "ok")), 3) == [429, 429, 429]
+    assert statuses(brain(turn(deny(503), deny(429, times=2), "ok")), 4) == [503, 429, 429, 200]
+    assert statuses(brain(turn("well", fail(500))), 2) == [500, 200]
 
 
 def test_a_turn_that_only_denies_takes_no_place():
-    served = brain(HttpError(429), "one", "two")
+    served = brain(deny(429), "one", "two")
 
     assert statuses(served, 2) == [429, 200]
     assert said(served.answer(post("/v1/messages", hello("one", "Go on")))) == "two"
-    assert statuses(brain(HttpError(429)), 2) == [429, 400]
+    assert statuses(brain(deny(429)), 2) == [429, 400]
 
 
 def test_attempts_are_counted_for_each_request_by_itself():
-    served = brain(turn(HttpError(), "ok"))
+    served = brain(turn(deny(), "ok"))
 
     assert statuses(served, 2) == [429, 200]
     assert statuses(served, 2, top_k=1) == [429, 200]
-
-
-def test_a_denial_says_how_long_to_wait_and_is_no_refusal():
-    log = ExchangeLog()
-    served = brain(turn(HttpError(429, retry_after=2.5, message="slowly"), "ok"), log=log)
-    answer = served.answer(post("/v1/messages", hello()))
-
-    assert answer.headers["retry-after"] == "2.5"
-    assert told(answer)["error"]["message"] == "slowly"
-    assert log.refusals == []
-    assert log.records[0].status == 429
 
 
 def test_a_script_comes_as_json():
@@ -489,17 +439,27 @@ def test_a_fault_of_the_simulator_itself_is_not_clean():
 # --- on a socket ------------------------------------------------------------------------------------------------------
 
 
-async def fetched(*turns, body=None, pace=None, burst=16, times=1):
-    """Ask a server, and return what came: the status, the pieces as they were read, and how it ended."""
-    server = Server(brain(*turns), pace=pace, burst=burst)
+@contextlib.asynccontextmanager
+async def serving(*turns, **options):
+    """Serve; yield the server, a session of a client, and the URL."""
+    server = Server(brain(*turns), **options)
     await server.start()
     try:
-        async with aiohttp.ClientSession() as session:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+            yield server, session
+    finally:
+        await server.stop()
+
+
+def fetched(*turns, body=None, times=1, **options):
+    """Ask a server, and return what came: the status, the pieces as they were read, and how it ended."""
+
+    async def main():
+        async with serving(*turns, **options) as (_, session):
             for _ in range(times):
                 pieces, ended = [], "whole"
                 try:
-                    url = f"http://127.0.0.1:{server.port}/v1/messages"
-                    async with session.post(url, json=body or hello(stream=True)) as response:
+                    async with session.post("/v1/messages", json=body or hello(stream=True)) as response:
                         async for piece in response.content.iter_any():
                             pieces.append(piece)
                 except aiohttp.ClientPayloadError:
@@ -507,72 +467,63 @@ async def fetched(*turns, body=None, pace=None, burst=16, times=1):
                 except aiohttp.ServerDisconnectedError:
                     return 0, [], "broken"
             return response.status, pieces, ended
-    finally:
-        await server.stop()
+
+    return asyncio.run(main())
 
 
 def test_a_stream_comes_whole():
-    status, pieces, ended = asyncio.run(fetched(turn(Say([str(at) for at in range(1000)]))))
+    status, pieces, ended = fetched(turn(say([str(at) for at in range(1000)])))
 
     assert (status, ended) == (200, "whole")
     frames = b"".join(pieces).split(b"\n\n")
     assert frames == [*(f'data: "{at}"'.encode() for at in range(1000)), b"data: [DONE]", b""]
 
 
+A, END = say(["a"]), b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize(
+    "steps, times, expected",
+    [
+        ((say(["a", "b"]), cut(), say(["c"])), 1, (200, b'data: "a"\n\ndata: "b"\n\n', "broken")),
+        ((A, cut(), say(["c"])), 2, (200, b'data: "a"\n\ndata: "c"\n\n' + END, "whole")),
+        ((cut(), "never"), 1, (0, b"", "broken")),
+        ((A, fail()), 1, (200, b'data: "a"\n\ndata: failed\n\n', "whole")),
+        ((A, stall(0.01), say(["b"])), 1, (200, b'data: "a"\n\ndata: "b"\n\n' + END, "whole")),
+        ((drip(2, 0.001), say(["abcd"])), 1, (200, b'data: "abcd"\n\n' + END, "whole")),
+    ],
+    ids=["cut", "cut once", "cut at the start", "failure", "short silence", "slow"],
+)
+def test_faults_of_a_stream(steps, times, expected):
+    status, pieces, ended = fetched(turn(*steps), times=times)
+
+    assert (status, b"".join(pieces), ended) == expected
+    assert not isinstance(steps[0], SlowStream) or len(pieces) > 5
+
+
+def test_faults_of_a_whole_reply():
+    status, pieces, ended = fetched(turn("a", cut()), body=hello())
+    assert (status, bool(pieces), ended) == (200, True, "broken")
+
+    status, _, ended = fetched(turn(stall(0.01), deny(503, times=0)), body=hello())
+    assert (status, ended) == (503, "whole")
+
+
 def test_with_a_pace_each_frame_is_written_by_itself():
-    _, pieces, _ = asyncio.run(fetched(turn(Say(["a", "b", "c"])), pace=0.02))
+    _, pieces, _ = fetched(turn(say(["a", "b", "c"])), pace=0.02)
 
     assert len(pieces) == 4
 
 
-def test_what_stands_before_a_cut_arrives_and_nothing_else():
-    status, pieces, ended = asyncio.run(fetched(turn(Say(["a", "b"]), Disconnect(), Say(["c"]))))
-
-    assert (status, b"".join(pieces), ended) == (200, b'data: "a"\n\ndata: "b"\n\n', "broken")
-
-
-def test_a_cut_is_for_so_many_times():
-    _, pieces, ended = asyncio.run(fetched(turn(Say(["a"]), Disconnect(), Say(["c"])), times=2))
-
-    assert (b"".join(pieces), ended) == (b'data: "a"\n\ndata: "c"\n\ndata: [DONE]\n\n', "whole")
-
-
-def test_a_cut_at_the_start_breaks_the_line_before_any_head():
-    assert asyncio.run(fetched(turn(Disconnect(), "never"))) == (0, [], "broken")
-
-
-def test_a_plain_reply_is_cut_in_its_middle():
-    status, pieces, ended = asyncio.run(fetched(turn("a", Disconnect()), body=hello()))
-
-    assert (status, ended) == (200, "broken")
-    assert b"".join(pieces)
-
-
-def test_drops_come_one_by_one():
-    _, pieces, _ = asyncio.run(fetched(turn(SlowStream(2, 0.001), Say(["abcd"]))))
-
-    assert len(pieces) > 5
-    assert b"".join(pieces) == b'data: "abcd"\n\ndata: [DONE]\n\n'
-
-
-def test_a_failure_inside_a_stream_is_the_voice_s_own():
-    status, pieces, _ = asyncio.run(fetched(turn(Say(["a"]), StreamError())))
-
-    assert (status, b"".join(pieces)) == (200, b'data: "a"\n\ndata: failed\n\n')
-
-
 def test_a_silence_ends_when_the_client_goes_or_the_server_stops():
     async def main():
-        server = Server(brain(turn(Say(["a"]), Stall())))
-        await server.start()
-        async with aiohttp.ClientSession() as session:
-            url = f"http://127.0.0.1:{server.port}/v1/messages"
-            async with session.post(url, json=hello(stream=True)) as gone:
+        async with serving(turn(A, stall())) as (server, session):
+            async with session.post("/v1/messages", json=hello(stream=True)) as gone:
                 assert await gone.content.readany() == b'data: "a"\n\n'
             async with asyncio.timeout(5):
                 while server._runner.server.connections:
                     await asyncio.sleep(0)
-            async with session.post(url, json=hello(stream=True)) as stays:
+            async with session.post("/v1/messages", json=hello(stream=True)) as stays:
                 assert await stays.content.readany() == b'data: "a"\n\n'
                 async with asyncio.timeout(5):
                     await server.stop()
@@ -582,62 +533,32 @@ def test_a_silence_ends_when_the_client_goes_or_the_server_stops():
     asyncio.run(main())
 
 
-def test_a_silence_may_be_short():
-    _, pieces, ended = asyncio.run(fetched(turn(Say(["a"]), Stall(0.01), Say(["b"]))))
-    assert (b"".join(pieces)[:22], ended) == (b'data: "a"\n\ndata: "b"\n\n', "whole")
-
-    status, _, ended = asyncio.run(fetched(turn(Stall(0.01), HttpError(503, times=0)), body=hello()))
-    assert (status, ended) == (503, "whole")
-
-
 def test_a_body_beyond_the_limit_is_not_read():
+    async def endless():
+        for _ in range(MAX_BODY // 1_000_000 + 2):
+            yield b" " * 1_000_000
+
     async def main():
-        server = Server(brain("Hello"))
-        await server.start()
-
-        async def endless():
-            for _ in range(MAX_BODY // 1_000_000 + 2):
-                yield b" " * 1_000_000
-
-        try:
-            async with aiohttp.ClientSession() as session:
-                url = f"http://127.0.0.1:{server.port}/v1/messages"
-                async with session.post(url, data=endless()) as response:
-                    assert response.status == 413
-                    assert (await response.json())["error"]["type"] == "request_too_large"
-        finally:
-            await server.stop()
+        async with serving("Hello") as (_, session), session.post("/v1/messages", data=endless()) as response:
+            assert response.status == 413
+            assert (await response.json())["error"]["type"] == "request_too_large"
 
     asyncio.run(main())
 
 
-def test_it_listens_on_this_machine_only():
+def test_headers_are_the_provider_s_on_this_machine_only():
     async def main():
-        server = Server(brain("Hello"))
-        await server.start()
-        bound = server._socket.getsockname()[0]
-        await server.stop()
-        return bound
-
-    assert asyncio.run(main()) == "127.0.0.1"
-
-
-def test_headers_are_the_provider_s():
-    async def main():
-        server = Server(brain("Hello"))
-        await server.start()
-        try:
-            async with aiohttp.ClientSession() as session:
-                url = f"http://127.0.0.1:{server.port}"
-                async with session.post(f"{url}/v1/messages?beta=true", json=hello(stream=True)) as streamed:
-                    assert streamed.headers["content-type"].startswith("text/event-stream")
-                    assert streamed.headers["request-id"].startswith("req_")
-                path = "/v1beta/models/gemini-2.5-pro:streamGenerateContent"
-                async with session.post(f"{url}{path}", json=hello(path=path)) as array:
-                    assert array.headers["content-type"].startswith("application/json")
-                async with session.post(f"{url}{path}?alt=sse", json=hello(path=path)) as events:
-                    assert events.headers["content-type"].startswith("text/event-stream")
-        finally:
-            await server.stop()
+        async with serving("Hello") as (server, session):
+            assert server._socket.getsockname()[0] == "127.0.0.1"
+            path = "/v1beta/models/gemini-2.5-pro:streamGenerateContent"
+            for url, kind in (
+                ("/v1/messages?beta=true", "text/event-stream"),
+                (path, "application/json"),
+                (f"{path}?alt=sse", "text/event-stream"),
+            ):
+                fields = {"stream": True} if "messages" in url else {}
+                async with session.post(url, json=hello(path=url.partition("?")[0], **fields)) as response:
+                    assert response.headers["content-type"].startswith(kind)
+                    assert response.headers.get("request-id", "req_").startswith("req_")
 
     asyncio.run(main())

@@ -25,10 +25,10 @@ from tenuto.core.journal import MessageAdded, RunEnded
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError
-from tenuto.store.export import FORMAT, export_session, import_session
+from tenuto.store.export import export_session, import_session
 from tenuto.store.memory import MemoryStore
 from tenuto.store.open import open_store
-from tenuto.store.schema import VERSION
+from tenuto.store.schema import EXPORT_FORMAT, VERSION
 
 OLD = Path(__file__).parent / "old"
 OLD_EXPORT = OLD / "session-1.jsonl"
@@ -132,7 +132,7 @@ def test_command_refuses_an_export_as_its_store(command, old_export, arguments):
     done = command(old_export, *arguments)
 
     assert (done.returncode, done.stdout) == (SESSION_EXIT, "")
-    assert f"'{old_export}': the export {EARLIER.format(1, FORMAT)}: use that version" in done.stderr
+    assert f"'{old_export}': the export {EARLIER.format(1, EXPORT_FORMAT)}: use that version" in done.stderr
 
 
 def test_export_of_this_version_is_no_store(command, tmp_path):
@@ -146,7 +146,7 @@ def test_doctor_reports_an_export_as_its_store(command, old_export):
     done = command(old_export, "doctor")
 
     assert done.returncode != 0
-    assert f"the export {EARLIER.format(1, FORMAT)}" in done.stdout
+    assert f"the export {EARLIER.format(1, EXPORT_FORMAT)}" in done.stdout
 
 
 def test_doctor_reports_a_sqlite_file(command, old_file):
@@ -169,7 +169,7 @@ def test_import_refuses_an_export(command, tmp_path):
     done = command(store, "import", "new.jsonl", str(OLD_EXPORT))
 
     assert (done.returncode, done.stdout) == (SESSION_EXIT, "")
-    assert f"{OLD_EXPORT}: the export {EARLIER.format(1, FORMAT)}: use that version" in done.stderr
+    assert f"{OLD_EXPORT}: the export {EARLIER.format(1, EXPORT_FORMAT)}: use that version" in done.stderr
     assert "nothing was imported" in done.stderr
     assert not store.exists()
 
@@ -177,7 +177,7 @@ def test_import_refuses_an_export(command, tmp_path):
 def test_import_refuses_entries_of_the_version_before():
     """An old export whose first line claims the current format."""
     first, *lines = OLD_EXPORT.read_text("utf-8").replace('"at":', '"time_ms":').splitlines()
-    changed = [first.replace('"format":1', f'"format":{FORMAT}'), *lines]
+    changed = [first.replace('"format":1', f'"format":{EXPORT_FORMAT}'), *lines]
 
     async def play() -> None:
         async with MemoryStore() as store:

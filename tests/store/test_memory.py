@@ -29,11 +29,11 @@ from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, To
 from tenuto.core.stored import make_draft
 from tenuto.errors import InvalidSessionId, SessionInUse, SessionNotFound
 from tenuto.store.driver import tokenize
-from tenuto.store.ids import check_id, check_name, new_id, only_match, places_back
 from tenuto.store.maintenance import find_entry_problems
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.store.open import open_store
 from tenuto.store.search import LONGEST, snippet_of, text_of
+from tenuto.store.sessions import check_id, check_name, new_id, only_match, places_back
 from tenuto.testing.store_suite.helpers import turn
 
 

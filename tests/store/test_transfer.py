@@ -18,7 +18,6 @@ from tenuto.core.stored import make_draft
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store import export
 from tenuto.store.export import (
-    FORMAT,
     check_export,
     check_no_other_session,
     export_session,
@@ -26,6 +25,7 @@ from tenuto.store.export import (
     import_sessions,
 )
 from tenuto.store.memory import Memory, MemoryStore
+from tenuto.store.schema import EXPORT_FORMAT
 from tenuto.testing.store_suite.helpers import same, turn, write
 
 
@@ -71,7 +71,7 @@ def test_a_line_for_the_session_and_one_for_each_entry():
     lines = exported(*turn(), name="walk")
     head, *entries = map(json.loads, lines)
 
-    assert head == {"tenuto": "session", "format": FORMAT, "session": "s", "head": 7, "name": "walk"}
+    assert head == {"tenuto": "session", "format": EXPORT_FORMAT, "session": "s", "head": 7, "name": "walk"}
     assert [entry["seq"] for entry in entries] == [1, 2, 3, 4, 5, 6, 7]
     assert entries[0].keys() == {"seq", "id", "time_ms", "fence", "version", "kind", "digest", "body"}
     assert [entry["body"]["entry"] for entry in entries] == [entry["kind"] for entry in entries]
@@ -228,11 +228,11 @@ def test_damage_is_told_before_anything_is_written(damage, told):
     [
         ([], "is empty"),
         (["\n"], "is empty"),
-        ([f'{{"tenuto":"session","format":{FORMAT},"session":"s","head":0}}'], "no entries"),
+        ([f'{{"tenuto":"session","format":{EXPORT_FORMAT},"session":"s","head":0}}'], "no entries"),
         (['{"some":"thing"}'], "not an exported session"),
         (['{"tenuto":"settings"}'], "not an exported session"),
-        ([f'{{"tenuto":"session","format":{FORMAT + 1}}}'], "later version"),
-        ([f'{{"tenuto":"session","format":{FORMAT - 1}}}'], "earlier version"),
+        ([f'{{"tenuto":"session","format":{EXPORT_FORMAT + 1}}}'], "later version"),
+        ([f'{{"tenuto":"session","format":{EXPORT_FORMAT - 1}}}'], "earlier version"),
         (["hello"], "line 1"),
     ],
 )

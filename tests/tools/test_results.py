@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import ToolResult
-from tenuto.tools import results
-from tenuto.tools.results import cut, to_outcome
+from tenuto.tools import execution
+from tenuto.tools.execution import cut, to_outcome
 from tools.calls import call
 
 PNG = b"\x89PNG\r\n\x1a\n\x00"
@@ -171,7 +171,7 @@ def test_texts_share_one_limit():
 
 
 def test_too_large_media_is_an_error(monkeypatch):
-    monkeypatch.setattr(results, "MAX_ATTACHED", 8)
+    monkeypatch.setattr(execution, "MAX_ATTACHED", 8)
     found = outcome(PNG)
 
     assert (found.outcome, found.detail, found.result.is_error) == ("failed", "oversize", True)

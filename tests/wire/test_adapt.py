@@ -35,8 +35,8 @@ from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolRe
 from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.adapt import adapt
+from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import codec_for
 from tenuto.wire.result_pairs import UNANSWERED
 from tenuto.wire.token_scope import issued_by
 from tenuto.wire.translate import LOSS_EFFECTS

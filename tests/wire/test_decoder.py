@@ -24,9 +24,9 @@ from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.provider import Provider, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
+from tenuto.wire.codec import codec_for, dialect_names
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream, new_id
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.registry import codec_for, dialect_names
 
 TARGET = Target(Provider("row", "gemini", "https://example.org"), "model-1", "gemini", account="acc")
 

@@ -17,8 +17,8 @@ from tenuto.core.events import ContentDelta
 from tenuto.core.provider import Provider, Target
 from tenuto.errors import IncompleteResponse
 from tenuto.wire.assembler import BlockAssembler
+from tenuto.wire.codec import codec_for
 from tenuto.wire.framing import FrameReader
-from tenuto.wire.registry import codec_for
 
 PIECES = [f"piece number {index:06} " for index in range(600)]
 TEXT = "".join(PIECES)

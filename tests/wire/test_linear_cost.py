@@ -18,8 +18,8 @@ from tenuto.core.provider import Dialect, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
 from tenuto.wire.adapt import adapt
+from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import decode_body, decode_stream
-from tenuto.wire.registry import codec_for
 from tenuto.wire.write import write_request
 
 DIALECTS: tuple[Dialect, ...] = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")

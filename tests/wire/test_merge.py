@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from strategies import extras, json_values, names
 from tenuto.core import jsonio
-from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.assembler import MergedFields, merge_fields
 
 
 def merged(*pieces):

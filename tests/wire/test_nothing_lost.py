@@ -17,8 +17,8 @@ from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest, Thinking
 from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_response
+from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import Decoder
-from tenuto.wire.registry import codec_for
 from tenuto.wire.write import write_request
 
 Frame = dict[str, Any]

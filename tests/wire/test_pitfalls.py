@@ -34,7 +34,7 @@ from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.errors import IncompleteResponse
 from tenuto.wire.body_builder import BodyBuilder
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 from wire.anthropic import cases as anthropic
 from wire.chat import cases as chat
 from wire.gemini import cases as gemini

@@ -16,7 +16,7 @@ from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.testing import ScriptedTransport
-from tenuto.wire.prefix_binding import prefix_of, stale_thoughts
+from tenuto.wire.token_scope import prefix_of, stale_thoughts
 from tenuto.wire.write import write_request
 
 BOUND, FREE = resolve("anthropic/claude-opus-5-5"), resolve("anthropic/claude-opus-4-6")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.urls import model_path
+from tenuto.wire.body_builder import model_path
 from tenuto.wire.write import write_request
 
 

@@ -41,9 +41,9 @@ from tenuto.closable import AsyncClosable
 from tenuto.core.journal import Configured
 from tenuto.core.provider import Provider
 from tenuto.errors import SessionNotFound, TenutoError
-from tenuto.store.ids import check_id, new_id
 from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
+from tenuto.store.sessions import check_id, new_id
 from tenuto.tools.execution import Deps
 from tenuto.tools.toolbox import Toolbox, ToolSource, is_tool_source
 

@@ -17,7 +17,7 @@ from tenuto.core.messages import ToolCallView
 from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 
 if TYPE_CHECKING:  # the command loads this module to list models
     from tenuto.agent.hooks import Hooks

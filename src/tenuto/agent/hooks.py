@@ -12,8 +12,7 @@ from tenuto.core.messages import ToolCallView
 from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TenutoError
-from tenuto.tools.execution import Deps
-from tenuto.tools.results import Outcome
+from tenuto.tools.execution import Deps, Outcome
 
 T = TypeVar("T")
 

@@ -47,8 +47,7 @@ from tenuto.agent.result import stored_reply
 from tenuto.agent.run_settings import RunSettings, configure_run, new_losses
 from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_result
 from tenuto.client.middleware.retry import RetryState
-from tenuto.client.prices import cost
-from tenuto.client.reply import Reply
+from tenuto.client.reply import Reply, cost
 from tenuto.core import journal
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
 from tenuto.core.loss import Loss

@@ -25,8 +25,7 @@ from tenuto.core.journal import RunEnded
 from tenuto.core.messages import Content, Message, ToolCallView, Usage, user
 from tenuto.errors import SessionNotFound, StoreError, TenutoError
 from tenuto.tools.decorator import FunctionTool
-from tenuto.tools.execution import ToolContext
-from tenuto.tools.results import Outcome, failure, to_json, to_outcome
+from tenuto.tools.execution import Outcome, ToolContext, failure, to_json, to_outcome
 from tenuto.tools.toolbox import PreparedCall
 
 if TYPE_CHECKING:

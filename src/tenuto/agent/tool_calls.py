@@ -28,8 +28,7 @@ from tenuto.agent.sub_agents import AgentTool, AwaitingApproval, CallResult, ses
 from tenuto.core import journal
 from tenuto.core.inbox import Decision, PostedItem, Prompt, item_kind
 from tenuto.core.messages import ToolCallView
-from tenuto.tools.execution import ToolContext, call_function
-from tenuto.tools.results import Outcome, failure
+from tenuto.tools.execution import Outcome, ToolContext, call_function, failure
 from tenuto.tools.toolbox import PreparedCall
 
 if TYPE_CHECKING:

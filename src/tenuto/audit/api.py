@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +10,7 @@ import msgspec
 from tenuto.audit.journal import compare_requests
 from tenuto.audit.placement import PointerIndex, block_outcomes
 from tenuto.audit.report import BlockOutcome, Finding, Report
+from tenuto.audit.tokens import ChatTokens, GeminiTokens, MessagesTokens, ResponsesTokens, TranscriptTokens, parse_value
 from tenuto.catalog import resolve
 from tenuto.catalog.providers import provider_or_default
 from tenuto.core import jsonio
@@ -23,22 +23,17 @@ from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.rules.body import RequestContext
 from tenuto.rules.book import RuleFinding, findings, open_body
-from tenuto.rules.issued_tokens import IssuedTokens, NoTokens
+from tenuto.rules.issued_tokens import NoTokens
 from tenuto.wire.token_scope import foreign_replies
 from tenuto.wire.write import write_request
 
 Auditable: TypeAlias = Transcript | ChatRequest | Sequence[Message] | Sequence[Entry]
 """A conversation, a request, or the journal of a session."""
 
-_PLACEHOLDER_USER_TEXT = "Continue."
-"""The next user message of a conversation that ends with a reply."""
-_TOKENS: dict[Dialect, tuple[str, str]] = {
-    "anthropic-messages": ("anthropic_tokens", "MessagesTokens"),
-    "openai-responses": ("responses_tokens", "ResponsesTokens"),
-    "openai-chat": ("chat_tokens", "ChatTokens"),
-    "gemini": ("gemini_tokens", "GeminiTokens"),
-}
-"""The module and the class with the tokens of a transcript."""
+_TOKENS: dict[Dialect, type[TranscriptTokens]] = {
+    "anthropic-messages": MessagesTokens, "openai-responses": ResponsesTokens, "openai-chat": ChatTokens,
+    "gemini": GeminiTokens,
+}  # fmt: skip
 
 
 def audit(
@@ -61,8 +56,6 @@ def audit(
     request, entries = _to_request(conversation, target, tools)
     resolved = target if isinstance(target, Target) else find(target or request.model)
     report = _audit_request(request, resolved, is_final=isinstance(conversation, ChatRequest))
-    if not entries:
-        return report
     compared = compare_requests(entries, find)
     changed = [finding for finding in compared if finding is not None]
     return msgspec.structs.replace(report, findings=(*report.findings, *changed), compared=len(compared))
@@ -73,7 +66,7 @@ def _audit_request(request: ChatRequest, target: Target, *, is_final: bool) -> R
     last = messages[-1] if messages else None
     if is_final or not isinstance(last, AssistantMessage) or last.paused or last.has_tool_calls():
         return report_of(request, target, write_request(request, target, trace=True))
-    request = msgspec.structs.replace(request, messages=(*messages, UserMessage(_PLACEHOLDER_USER_TEXT)))
+    request = msgspec.structs.replace(request, messages=(*messages, UserMessage("Continue.")))
     report = report_of(request, target, write_request(request, target, trace=True))
     blocks = tuple(block for block in report.blocks if block.location.message != len(messages))
     return msgspec.structs.replace(report, blocks=blocks)
@@ -107,20 +100,17 @@ def report_of(request: ChatRequest, target: Target, wire: WireRequest) -> Report
         wire = write_request(request, target, trace=True)
     outcomes = block_outcomes(request.transcript, wire.placements)
     replies = tuple(message for message in request.transcript if isinstance(message, AssistantMessage))
-    found = _findings(_parse(wire.body), target, wire.headers, replies, len(wire.body))
+    found = _findings(parse_value(wire.body), target, wire.headers, replies, len(wire.body))
     if found:
         index = PointerIndex(outcomes)
         found = tuple(msgspec.structs.replace(finding, location=index.find(finding.pointer)) for finding in found)
     return Report(
-        target=f"{target.provider.name}/{target.model}",
-        dialect=target.dialect,
-        blocks=_mark_refused(outcomes, found),
+        target=f"{target.provider.name}/{target.model}", dialect=target.dialect, blocks=_mark_refused(outcomes, found),
         findings=found,
-    )
+    )  # fmt: skip
 
 
 def outcomes_of(request: ChatRequest, target: Target) -> tuple[BlockOutcome, ...]:
-    """Return the outcome of each block of a request for a target."""
     return block_outcomes(request.transcript, write_request(request, target, trace=True).placements)
 
 
@@ -134,56 +124,31 @@ def _findings(
     imitated = target.provider.plays[0] if target.provider.plays else ""
     context = RequestContext(
         row=provider_or_default(imitated, target.dialect) if imitated else target.provider,
-        model=target.model.partition("/")[2] if imitated else target.model,
-        traits=target.traits,
-        headers={name.lower(): value for name, value in (headers or {}).items()},
-        headers_known=headers is not None,
-        account=target.account,
-        platform=target.platform,
-        tokens=_issued_tokens(replies, target),
-        replies=replies,
-        foreign=foreign_replies(replies, target),
-        size=size,
-    )
+        model=target.model.partition("/")[2] if imitated else target.model, traits=target.traits,
+        headers={name.lower(): value for name, value in (headers or {}).items()}, headers_known=headers is not None,
+        account=target.account, platform=target.platform,
+        tokens=_TOKENS[target.dialect](replies, target) if replies else NoTokens(), replies=replies,
+        foreign=foreign_replies(replies, target), size=size,
+    )  # fmt: skip
     return tuple(_to_finding(finding) for finding in findings(open_body(target.dialect, body, context)))
-
-
-def _issued_tokens(replies: tuple[AssistantMessage, ...], target: Target) -> IssuedTokens:
-    if not replies:
-        return NoTokens()
-    module, name = _TOKENS[target.dialect]
-    tokens: IssuedTokens = getattr(importlib.import_module(f"tenuto.audit.{module}"), name)(replies, target)
-    return tokens
 
 
 def _to_finding(finding: RuleFinding) -> Finding:
     """Return the audit's finding of a broken rule: an uncertain refusal is a warning."""
     rule = finding.rule
     return Finding(
-        rule=rule.id,
-        severity="warned" if rule.severity == "refused" and not finding.certain else rule.severity,
-        pointer=finding.pointer,
-        says=finding.message,
-        remedy=rule.remedy,
-        source=rule.source,
-        certain=finding.certain,
+        rule=rule.id, severity="warned" if rule.severity == "refused" and not finding.certain else rule.severity,
+        pointer=finding.pointer, says=finding.message, remedy=rule.remedy, source=rule.source, certain=finding.certain,
         verbatim=finding.verbatim,
-    )
-
-
-def _parse(body: bytes) -> dict[str, Any]:
-    """Parse a body that an encoder wrote, without the check of its depth (nine tenths of the time, measured)."""
-    try:
-        parsed: dict[str, Any] = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        parsed = jsonio.parse(body)
-    return parsed
+    )  # fmt: skip
 
 
 def _mark_refused(outcomes: tuple[BlockOutcome, ...], found: tuple[Finding, ...]) -> tuple[BlockOutcome, ...]:
     refused = {finding.location: finding for finding in reversed(found) if finding.severity == "refused"}
     return tuple(
-        msgspec.structs.replace(
+        block
+        if (finding := refused.get(block.location)) is None
+        else msgspec.structs.replace(
             block,
             outcome="refused",
             rule=finding.rule,
@@ -191,8 +156,6 @@ def _mark_refused(outcomes: tuple[BlockOutcome, ...], found: tuple[Finding, ...]
             remedy=finding.remedy,
             source=finding.source,
         )
-        if (finding := refused.get(block.location)) is not None
-        else block
         for block in outcomes
     )
 

@@ -36,8 +36,6 @@ class _Series(NamedTuple):
 
 
 class _PastRequest(NamedTuple):
-    """A request of the journal."""
-
     entry: int
     """The index of its entry."""
     payload: RequestStarted
@@ -112,12 +110,9 @@ def _target(past: _PastRequest, find: Callable[[str], Target]) -> Target:
 
 def _changed(seq: int, reason: str) -> Finding:
     return Finding(
-        rule=REQUEST_CHANGED,
-        severity="changed",
-        entry=seq,
-        says=reason,
+        rule=REQUEST_CHANGED, severity="changed", entry=seq, says=reason,
         remedy="look for middleware or a provider row that changed since; tokens bound to these bytes may be refused",
-    )
+    )  # fmt: skip
 
 
 class PrefixDigests:

@@ -17,42 +17,25 @@ _RANK: tuple[OutcomeKind, ...] = ("kept", "translated", "stripped", "dropped")
 _EFFECTS: dict[str, OutcomeKind] = {
     **LOSS_EFFECTS,
     "open-call": "kept",  # the call is sent unchanged: only its result is a placeholder
-    "arguments-not-an-object": "translated",
-    "blank-turn": "dropped",
-    "cache-hint": "stripped",
-    "content-refused": "dropped",
-    "empty": "dropped",
-    "empty-message": "dropped",
-    "foreign-citations": "stripped",
-    "id-left-out": "stripped",
-    "implicit-cache": "stripped",
-    "media-moved": "translated",
-    "missing-signature": "translated",
-    "moved-instructions": "translated",
-    "reasoning-left-out": "dropped",
-    "reasoning-unfinished": "dropped",
-    "reasoning-withheld": "dropped",
-    "stale-prefix": "dropped",
-    "system-hoisted": "translated",
-    "trimmed-prefill": "translated",
-    "unaccounted": "dropped",
-    "unfinished-call": "dropped",
-    "unreadable-block": "dropped",
-    "unreadable-token": "stripped",
-    "unsigned-reasoning": "dropped",
-    "unsupported-block": "dropped",
-    "unsupported-content": "dropped",
-    "unsupported-field": "stripped",
-    "unsupported-parameter": "stripped",
-}
+    **dict.fromkeys(
+        ("arguments-not-an-object", "media-moved", "missing-signature", "moved-instructions", "system-hoisted",
+         "trimmed-prefill"), "translated"
+    ),
+    **dict.fromkeys(
+        ("cache-hint", "foreign-citations", "id-left-out", "implicit-cache", "unreadable-token", "unsupported-field",
+         "unsupported-parameter"), "stripped"
+    ),
+    **dict.fromkeys(
+        ("blank-turn", "content-refused", "empty", "empty-message", "reasoning-left-out", "reasoning-unfinished",
+         "reasoning-withheld", "stale-prefix", "unaccounted", "unfinished-call", "unreadable-block",
+         "unsigned-reasoning", "unsupported-block", "unsupported-content"), "dropped"
+    ),
+}  # fmt: skip
 """The effect of each kind of loss on the block at its location. Other kinds concern parameters."""
 _RULES = {
-    "call-id-mapped": "XP-01",
-    "foreign-reasoning": "XP-02",
-    "foreign-token": "XP-02",
-    "missing-signature": "XP-04",
+    "call-id-mapped": "XP-01", "foreign-reasoning": "XP-02", "foreign-token": "XP-02", "missing-signature": "XP-04",
     "stale-prefix": "ANT-THINK-08",
-}
+}  # fmt: skip
 """The rule that a loss avoids to break."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
@@ -44,7 +45,6 @@ class BlockOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     location: Location
     kind: str
-    """The type of the block."""
     outcome: OutcomeKind
     pointer: str = ""
     """JSON pointer into the body; empty if the block is not sent."""
@@ -87,11 +87,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {"clean": self.clean, "outcomes": self.outcomes(), **values}
 
     def outcomes(self) -> dict[str, int]:
-        """Count the blocks by outcome."""
-        counts: dict[str, int] = {}
-        for block in self.blocks:
-            counts[block.outcome] = counts.get(block.outcome, 0) + 1
-        return counts
+        return dict(Counter(block.outcome for block in self.blocks))
 
     def __str__(self) -> str:
         """The report as text, one line per block that is not kept and a few per finding."""

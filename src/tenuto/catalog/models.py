@@ -25,7 +25,6 @@ _THINKING_MODES: dict[Dialect, set[str]] = {"openai-chat": {"effort", "toggle"}}
 """The thinking modes of a dialect that has only some of them."""
 
 
-@lru_cache(maxsize=2048)
 def model_traits(provider: str, model: str) -> ModelTraits:
     """Return what `model` accepts at `provider`, the name of a row; `ModelTraits()` if no row describes it."""
     match = _find(provider, model)
@@ -77,6 +76,7 @@ def _load(module: str) -> Rows:
     return rows
 
 
+@lru_cache(maxsize=2048)
 def _find(provider: str, model: str) -> tuple[ModelRow, ModelTraits] | None:
     rows = model_rows(provider)
     if provider not in _MAKERS:

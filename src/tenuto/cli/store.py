@@ -138,7 +138,7 @@ async def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
 
 def check_session_name(name: str) -> str:
     """Return a valid session name. Raise `click.UsageError` for others, such as `last`."""
-    from tenuto.store.ids import check_name, places_back
+    from tenuto.store.sessions import check_name, places_back
 
     if places_back(name) is not None:
         raise click.UsageError(f"no session can be called {name!r}: that means one by its place in the list")

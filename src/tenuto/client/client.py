@@ -293,13 +293,8 @@ class AsyncClient(AsyncClosable):
         before_send: BeforeSend | None = None,
         handler: AnyNext | None = None,
     ) -> ClientCall:
-        sender = self._open_sender()
         from tenuto.client.stream import ClientCall
 
-        middleware = (*(self._middleware or ()), *self._added_middleware)
-        return ClientCall(sender, request, middleware, timeouts, deadline, self._calls, before_send, handler)
-
-    def _open_sender(self) -> Sender:
         if self.closed:
             raise ClosedError("the client is closed")
         if self._sender is None:
@@ -314,19 +309,20 @@ class AsyncClient(AsyncClosable):
 
                 self._middleware = (retry(2),)
             self._sender = Sender(self._router, self._transport, self._now, self._on_loss)
-        return self._sender
+        middleware = (*(self._middleware or ()), *self._added_middleware)
+        return ClientCall(self._sender, request, middleware, timeouts, deadline, self._calls, before_send, handler)
 
     def _runner(self, timeout: TimeoutOption) -> Run:
         """Return a function that sends an `OperationCall` through the middleware and returns its result."""
         from tenuto.client.middleware.base import OperationDone, split_model
 
-        sender, timeouts = self._open_sender(), self._to_timeouts(timeout)
+        timeouts = self._to_timeouts(timeout)
         deadline = _deadline(timeouts)
 
-        async def send(target: Target, wire: WireRequest) -> bytes:
-            return await sender.ask(target, wire, timeouts, deadline)
-
         async def run(call: OperationCall, perform: Perform) -> object:
+            async def send(target: Target, wire: WireRequest) -> bytes:
+                return await running.sender.ask(target, wire, timeouts, deadline)
+
             async def handler(call: OperationCall) -> AsyncIterator[OperationDone]:
                 provider, model = split_model(call.model)
                 target = self._router.target(call.model) if model else self._router.row(provider)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from tenuto import settings
-from tenuto.client.http import HttpReply, HttpRequest, Transport, protect_headers, safe_url
+from tenuto.client.http import HttpReply, HttpRequest, Secret, Transport, is_secret, safe_url
 from tenuto.client.parameters import OnLoss, Timeouts
 from tenuto.client.routing import Endpoint, Router
 from tenuto.core.loss import Loss
@@ -37,6 +37,10 @@ _MAX_REMEMBERED = 1000
 """The number of losses that are remembered in order to report them once."""
 _END_WAIT = 0.25
 """Seconds to wait for the end of a complete stream, so that its connection can be used again."""
+_SEPARATORS = str.maketrans(dict.fromkeys(';,="', " "))
+"""Characters between the parts of a header's value, besides space."""
+_MIN_SECRET = 8
+"""Shorter parts are not redacted: they would match in any text."""
 
 log = logging.getLogger("tenuto")
 
@@ -294,6 +298,17 @@ class Attempt:
         self._unlogged = data[max(end, 0) :]
         if end > 0:
             log.debug("<- %s", _to_text(data[:end]))
+
+
+def protect_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the headers with names in lower case and a masked `repr` of their secrets, and the parts of these secrets.
+
+    The parts must not be shown anywhere. The longest is the first.
+    """
+    protected = {name.lower(): Secret(value) if is_secret(name) else value for name, value in headers.items()}
+    secrets = [value.translate(_SEPARATORS) for value in protected.values() if isinstance(value, Secret)]
+    parts = {Secret(part) for secret in secrets for part in secret.split() if len(part) >= _MIN_SECRET}
+    return protected, tuple(sorted(parts, key=len, reverse=True))
 
 
 class _Inflater:

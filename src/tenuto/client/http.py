@@ -13,10 +13,6 @@ from typing import Any, Protocol
 import msgspec
 
 _SECRET_WORDS = ("auth", "key", "token", "secret", "cookie", "credential", "password")
-_SEPARATORS = str.maketrans(dict.fromkeys(';,="', " "))
-"""Characters between the parts of a header's value, besides space."""
-_MIN_SECRET = 8
-"""Shorter parts are not redacted: they would match in any text."""
 
 
 class Secret(str):
@@ -29,25 +25,14 @@ class Secret(str):
 
 
 @lru_cache(maxsize=256)
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
     lowered = name.casefold()
     return any(word in lowered for word in _SECRET_WORDS)
 
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with their secrets replaced by `***`."""
-    return {name: "***" if _is_secret(name) else value for name, value in headers.items()}
-
-
-def protect_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the headers with names in lower case and a masked `repr` of their secrets, and the parts of these secrets.
-
-    The parts must not be shown anywhere. The longest is the first.
-    """
-    protected = {name.lower(): Secret(value) if _is_secret(name) else value for name, value in headers.items()}
-    secrets = [value.translate(_SEPARATORS) for value in protected.values() if isinstance(value, Secret)]
-    parts = {Secret(part) for secret in secrets for part in secret.split() if len(part) >= _MIN_SECRET}
-    return protected, tuple(sorted(parts, key=len, reverse=True))
+    return {name: "***" if is_secret(name) else value for name, value in headers.items()}
 
 
 def safe_url(url: str) -> str:

@@ -31,8 +31,8 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
+from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import MOST_CHOICES, Decoder
-from tenuto.wire.registry import codec_for
 from tenuto.wire.write import write_request
 
 BeforeSend: TypeAlias = Callable[[Target, WireRequest], Awaitable[None]]
@@ -50,7 +50,7 @@ class ClientCall(msgspec.Struct, eq=False):
     `calls` contains it while it runs. The last event is `MessageDone`, or `OperationDone` of another operation.
     """
 
-    _sender: Sender
+    sender: Sender
     _request: AnyRequest
     _middleware: tuple[Middleware, ...]
     _timeouts: Timeouts
@@ -82,7 +82,7 @@ class ClientCall(msgspec.Struct, eq=False):
         operation = request.operation if isinstance(request, OperationCall) else "chat"
         last_type = MessageDone if operation == "chat" else OperationDone
         stream = compose(self._middleware, self._handler or self._send, operation)(request)
-        self._asked_at = self._sender.now()
+        self._asked_at = self.sender.now()
         if self._total_at is None and self._timeouts.total is not None:
             self._total_at = loop.time() + self._timeouts.total
         timer = None if self._total_at is None else loop.call_at(self._total_at, self._on_deadline)
@@ -183,11 +183,11 @@ class ClientCall(msgspec.Struct, eq=False):
 
         Each attempt writes the request again, so that a fallback never sends the bytes of another provider.
         """
-        router = self._sender.router
+        router = self.sender.router
         target = router.target(request.model)
         endpoint = await router.endpoint(target, request.extra_headers)
         target = msgspec.structs.replace(target, account=endpoint.account, platform=endpoint.platform)
-        attempt = Attempt(self._sender, target.provider.name, self._timeouts, self._total_at)
+        attempt = Attempt(self.sender, target.provider.name, self._timeouts, self._total_at)
         self._in_attempt = True
         try:
             wire = write_request(request, target)
@@ -236,7 +236,7 @@ class ClientCall(msgspec.Struct, eq=False):
                     raise errors.UnsupportedContent(f"{target.provider.name}/{target.model}", loss.detail)
         if losses != self._reported:
             self._reported = losses
-            self._sender.report_losses(target, losses, once=self._before_send is not None)
+            self.sender.report_losses(target, losses, once=self._before_send is not None)
 
     async def _read_events(
         self, attempt: Attempt, decoder: Decoder, losses: tuple[Loss, ...], *, stream: bool

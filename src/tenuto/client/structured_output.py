@@ -26,7 +26,7 @@ from tenuto.errors import LLMError, SchemaMismatch
 from tenuto.schema.from_types import parse_as, schema_from_type
 from tenuto.schema.strict_subset import VALUE_PROPERTY, StrictSchema, to_strict_subset
 from tenuto.schema.validate import INVALID_SCHEMA, find_problems
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 
 T = TypeVar("T")
 Chat: TypeAlias = Callable[[ChatRequest], Awaitable[Reply]]

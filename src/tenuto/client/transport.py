@@ -20,7 +20,7 @@ from yarl import URL
 
 from tenuto import settings
 from tenuto.client.http import HttpRequest
-from tenuto.client.simulator import check_network
+from tenuto.client.routing import check_network
 from tenuto.errors import ConnectionFailed, FetchRefused, LLMError, ProtocolError, TimedOut
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")

@@ -66,7 +66,7 @@ class UnknownItem(msgspec.Struct, frozen=True, gc=False):
     """An item that this version does not know."""
 
     kind: str
-    body: str
+    raw: str
     """The exact JSON text."""
 
 

@@ -15,9 +15,6 @@ class Location(Value, frozen=True):
     path: str = ""
     """A field below the message or block, such as `content[2]`; without a message, a parameter such as `temperature`."""
 
-    def within(self, block: int) -> Location:
-        return Location(self.message, block)
-
     def field(self, name: str) -> Location:
         return Location(self.message, self.block, f"{self.path}.{name}" if self.path else name)
 

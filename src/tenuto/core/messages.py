@@ -37,7 +37,7 @@ class Origin(Value, frozen=True):
     platform: str = ""
     """The host of the request."""
     prefix: str = ""
-    """The digest of the messages before, if the model binds its tokens to them (`tenuto.wire.prefix_binding`)."""
+    """The digest of the messages before, if the model binds its tokens to them (`tenuto.wire.token_scope`)."""
 
 
 class ToolCallView(msgspec.Struct, frozen=True):
@@ -227,11 +227,8 @@ class Usage(Value, frozen=True, rename={"reported_total": "total_tokens"}):
     @property
     def total_tokens(self) -> int | None:
         """The sum of all tokens, or the provider's own sum if that is larger; None if neither is known."""
-        inputs = (self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
-        known = [part for part in (*inputs, self.output_tokens, self.reasoning_tokens) if part is not None]
-        if self.reported_total is None:
-            return sum(known) if known else None
-        return max(self.reported_total, sum(known)) if known else self.reported_total
+        totals = (self.reported_total, _sum(self.prompt_tokens, self.completion_tokens))
+        return max((total for total in totals if total is not None), default=None)
 
     def __hash__(self) -> int:
         return hash((self.input_tokens, self.output_tokens, self.reported_total))

@@ -101,9 +101,7 @@ def load_response(stored: Stored) -> ChatResponse:
 
 
 def dump_payload(payload: EntryPayload | UnknownPayload) -> bytes:
-    if not isinstance(payload, UnknownPayload):
-        return _dump(payload, load_payload)
-    return _dump_unknown(payload, payload.raw, load_payload)
+    return _dump(payload, load_payload)
 
 
 def load_payload(stored: Stored) -> EntryPayload | UnknownPayload:
@@ -118,9 +116,7 @@ def make_draft(payload: EntryPayload | UnknownPayload, *, id: str, time_ms: int,
 
 
 def dump_item(item: InboxItem | UnknownItem) -> bytes:
-    if not isinstance(item, UnknownItem):
-        return _dump(item, load_item)
-    return _dump_unknown(item, item.body, load_item)
+    return _dump(item, load_item)
 
 
 def load_item(stored: Stored) -> InboxItem | UnknownItem:
@@ -129,14 +125,12 @@ def load_item(stored: Stored) -> InboxItem | UnknownItem:
     return item
 
 
-def _dump_unknown(value: UnknownPayload | UnknownItem, text: str, load: Callable[[bytes], object]) -> bytes:
-    data = text.encode("utf-8", "surrogatepass")
-    if load(data) != value:
-        raise JsonError(f"a value of the kind {value.kind!r} cannot be stored: it reads back as something else")
-    return data
-
-
-def _dump(value: T, load: Callable[[bytes], T | UnknownPayload | UnknownItem]) -> bytes:
+def _dump(value: T, load: Callable[[bytes], T]) -> bytes:
+    if isinstance(value, UnknownPayload | UnknownItem):
+        data = value.raw.encode("utf-8", "surrogatepass")
+        if load(data) != value:
+            raise JsonError(f"a value of the kind {value.kind!r} cannot be stored: it reads back as something else")
+        return data
     data = jsonio.encode(value)
     find = data.find  # faster than `in` for bytes, measured
     if find(_SPLICE_MARKS[0]) < 0 and find(_SPLICE_MARKS[1]) < 0 and find(_SPLICE_MARKS[2]) < 0:
@@ -224,12 +218,18 @@ def _reader(kind: type[V]) -> Callable[[Raw], V]:
     return lambda raw: _value(kind, jsonio.members(raw))
 
 
+def _tagged(kinds: Mapping[str, type[V]], tag: Raw | None, members: Mapping[str, Raw]) -> V | None:
+    """Make a value of the kind that the tag names; None if the kind is unknown or a field is invalid."""
+    try:
+        return _value(kinds[jsonio.text_of(tag)], members)
+    except (JsonError, KeyError):
+        return None
+
+
 def _block(raw: Raw) -> Block:
     members = jsonio.members(raw)
-    try:
-        return _value(_BLOCKS[jsonio.text_of(members.get("block_type"))], _merge_data(members))
-    except (JsonError, KeyError):
-        return Opaque("", jsonio.as_text(raw))
+    block: Block | None = _tagged(_BLOCKS, members.get("block_type"), _merge_data(members))
+    return block or Opaque("", jsonio.as_text(raw))
 
 
 def _merge_data(members: dict[str, Raw]) -> dict[str, Raw]:
@@ -243,20 +243,15 @@ def _merge_data(members: dict[str, Raw]) -> dict[str, Raw]:
 
 
 def _meta(raw: Raw) -> ProviderMeta:
-    try:
-        members = jsonio.members(raw)
-        tag = jsonio.text_of(members.pop("provider", None))
-        return _value(_METAS[_SPELLINGS.get(tag, tag)], members)
-    except (JsonError, KeyError):
-        return OpaqueMeta(jsonio.as_text(raw))
+    members = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
+    meta: ProviderMeta | None = _tagged(_METAS, members.pop("provider", None), members)
+    return meta or OpaqueMeta(jsonio.as_text(raw))
 
 
 def _citation(raw: Raw) -> Citation:
     members = jsonio.members(raw)
-    try:
-        return _value(_CITATIONS[jsonio.text_of(members.get("type"))], members)
-    except (JsonError, KeyError):
-        return OtherCitation(unknown_fields=jsonio.object_text(members))
+    citation: Citation | None = _tagged(_CITATIONS, members.get("type"), members)
+    return citation or OtherCitation(unknown_fields=jsonio.object_text(members))
 
 
 def _message(raw: Raw) -> Message:
@@ -278,20 +273,14 @@ def _transcript(raw: Raw) -> Transcript:
 
 def _payload(raw: Raw) -> EntryPayload | UnknownPayload:
     members = jsonio.members(raw)
-    kind = jsonio.text_of(members.get("entry"))
-    try:
-        return _value(_PAYLOADS[kind], members)
-    except (JsonError, KeyError):
-        return UnknownPayload(kind, jsonio.as_text(raw))
+    payload: EntryPayload | None = _tagged(_PAYLOADS, members.get("entry"), members)
+    return payload or UnknownPayload(jsonio.text_of(members.get("entry")), jsonio.as_text(raw))
 
 
 def _item(raw: Raw) -> InboxItem | UnknownItem:
     members = jsonio.members(raw)
-    kind = jsonio.text_of(members.get("item"))
-    try:
-        return _value(_ITEMS[kind], members)
-    except (JsonError, KeyError):
-        return UnknownItem(kind, jsonio.as_text(raw))
+    item: InboxItem | None = _tagged(_ITEMS, members.get("item"), members)
+    return item or UnknownItem(jsonio.text_of(members.get("item")), jsonio.as_text(raw))
 
 
 def _content(raw: Raw) -> Block:
@@ -322,11 +311,11 @@ def _by_tag(union: Any) -> dict[Any, Any]:
 
 _BLOCKS: dict[str, type[Block]] = _by_tag(Block)
 _METAS: dict[str, type[ProviderMeta]] = _by_tag(ProviderMeta)
+_METAS |= {"openai": _METAS["open_ai"], "google": _METAS["gemini"]}  # other spellings
 _CITATIONS: dict[str, type[Citation]] = _by_tag(Citation)
 _MESSAGES: dict[str, type[Message]] = _by_tag(Message)
 _PAYLOADS: dict[str, type[EntryPayload]] = _by_tag(EntryPayload)
 _ITEMS: dict[str, type[InboxItem]] = _by_tag(InboxItem)
-_SPELLINGS = dict(pair.split("=") for pair in ("openai=open_ai", "google=gemini"))  # tag of others to ours
 
 _TYPE_READERS: dict[Any, Callable[[Raw], Any]] = {
     ProviderMeta | None: _optional(_meta),

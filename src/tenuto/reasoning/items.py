@@ -254,7 +254,7 @@ class OpenRouterReasoningCodec(ReasoningCodec):
     """The codec for every vendor reached through OpenRouter: items under `reasoning_details`."""
 
 
-# --- the audit of items that are about to be sent back -----------------------------------------------------------------
+# --- the audit of items that are about to be sent back ----------------------------------------------------------------
 
 
 class MissingSignaturesForStrictProvider(msgspec.Struct, frozen=True):

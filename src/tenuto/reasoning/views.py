@@ -23,7 +23,7 @@ dialect, into blocks of that dialect; a Gemini signature goes to the call with i
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -41,8 +41,10 @@ from tenuto.core.blocks import (
     Reasoning,
     ToolUse,
 )
-from tenuto.core.messages import AssistantMessage
+from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.core.provider import Dialect
 from tenuto.reasoning.items import (
+    ReasoningCodec,
     ReasoningEncrypted,
     ReasoningFormat,
     ReasoningItem,
@@ -50,7 +52,12 @@ from tenuto.reasoning.items import (
     ReasoningText,
     parse_items,
 )
-from tenuto.wire.registry import codec_for, dialect_names
+from tenuto.wire.anthropic.blocks import read_block
+from tenuto.wire.codec import codec_for, dialect_names
+from tenuto.wire.gemini.parts import read_part
+from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
+from tenuto.wire.rawjson import is_object, raw_list
+from tenuto.wire.responses.items import read_item
 
 HINT = "x-tenuto"
 _CLAUDE, _GEMINI = ReasoningFormat.ANTHROPIC_CLAUDE_V1, ReasoningFormat.GOOGLE_GEMINI_V1
@@ -132,7 +139,7 @@ def _own_format(message: AssistantMessage) -> ReasoningFormat | None:
 def _received_items(block: Reasoning, index: int) -> list[ReasoningItem]:
     """Return the received `reasoning_details` as items; an empty list if there are none that can be read back."""
     text = block.meta.details if isinstance(block.meta, ChatMeta) else ""
-    elements = jsonio.elements(text) if text.startswith("[") and not jsonio.problem(text) else []
+    elements = raw_list(text) or []
     objects = all(bytes(element)[:1] == b"{" and HINT not in jsonio.members(element) for element in elements)
     if not elements or not objects or _array_text(elements) != text:
         return []
@@ -306,3 +313,58 @@ def _sign_block(blocks: list[Block], index: int, item: ReasoningEncrypted, hint:
 
 def _call_id(block: Block) -> str | None:
     return block.id if isinstance(block, ToolUse) else None
+
+
+# --- codecs -----------------------------------------------------------------------------------------------------------
+
+
+class _NativeCodec(ReasoningCodec):
+    dialect: Dialect
+    field: str
+    """The field of a message that has the native list."""
+    read: Callable[[Raw, Callable[[], str]], list[Block]]
+    """Read an element of that list. The second argument makes an id for a call without one."""
+
+    def parse_response(self, raw: Iterable[object]) -> list[ReasoningItem]:
+        """Read the reasoning and the signatures of a native list; elements that are not objects have none."""
+        return to_details(self._message(raw))
+
+    def write_assistant(self, message: object, items: Sequence[ReasoningItem]) -> None:
+        """Put items into the native list of a message; do nothing without items or without such a list."""
+        if items and isinstance(message, dict) and isinstance(message.get(self.field), list):
+            full = with_details(self._message(message[self.field]), items)
+            native: list[Any] = jsonio.parse(jsonio.encode(codec_for(self.dialect).verbatim(full)))
+            message[self.field] = native
+
+    def _message(self, native: Iterable[object]) -> AssistantMessage:
+        numbers = itertools.count()
+        blocks: list[Block] = []
+        for value in native:
+            raw = value if isinstance(value, Raw) else Raw(jsonio.encode(value))
+            if is_object(raw):
+                blocks += self.read(raw, lambda: f"call_{next(numbers)}")
+        return AssistantMessage(tuple(blocks), origin=Origin("", self.dialect))
+
+
+class AnthropicReasoningCodec(_NativeCodec):
+    """Thinking blocks in `content`: a signature belongs to its block; redacted thinking is encrypted."""
+
+    dialect = "anthropic-messages"
+    field = "content"
+    read = staticmethod(lambda raw, _: [read_block(raw)])
+
+
+class ResponsesReasoningCodec(_NativeCodec):
+    """Reasoning items in `input`, each before the item that followed it."""
+
+    dialect = "openai-responses"
+    field = "input"
+    read = staticmethod(read_item)
+
+
+class GeminiReasoningCodec(_NativeCodec):
+    """Signatures on `parts`: each on the call, text or thought that it was received with."""
+
+    dialect = "gemini"
+    field = "parts"
+    read = staticmethod(lambda raw, new_id: [read_part(raw, to_camel_case(jsonio.members(raw), PART_FIELDS), new_id)])

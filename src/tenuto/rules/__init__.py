@@ -1,16 +1,13 @@
 """The rule book: the conditions under which providers refuse a request or drop a part of it.
 
-One decorated function per rule. The simulator refuses with it, the audit predicts with it. Nothing here reads a table:
+One decorated function or row per rule. The simulator refuses with it, the audit predicts with it. No table is read here:
 model traits and provider rows are passed in.
 """
 
-from tenuto.rules.body import RequestBody, RequestContext
+from tenuto.rules.body import RequestBody, RequestContext, Violation
 from tenuto.rules.book import (
     Judgement,
     Rule,
-    RuleFinding,
-    UnverifiedText,
-    Violation,
     all_rules,
     findings,
     judge,
@@ -20,6 +17,6 @@ from tenuto.rules.book import (
 )
 
 __all__ = [
-    "Judgement", "RequestBody", "RequestContext", "Rule", "RuleFinding", "UnverifiedText", "Violation", "all_rules", "findings", "judge",
-    "open_body", "refusal", "rule",
+    "Judgement", "RequestBody", "RequestContext", "Rule", "Violation", "all_rules", "findings", "judge", "open_body",
+    "refusal", "rule",
 ]  # fmt: skip

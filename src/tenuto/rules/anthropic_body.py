@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -11,10 +12,11 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.rules.body import CallInBody, Fields, RequestBody, objects, text
-from tenuto.rules.book import body_of, section
+from tenuto.rules.book import section
 from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, content_digest
 
 REASONING = ("thinking", "redacted_thinking")
+CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls of tools that the provider runs."""
 TOKEN_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
@@ -35,7 +37,6 @@ class BodyBlock(msgspec.Struct, frozen=True):
     """A block of a message. A message whose content is a string has one text block."""
 
     i: int
-    """The index of the message."""
     j: int
     raw: Fields
     type: str
@@ -68,6 +69,10 @@ class BodyMessage(msgspec.Struct, frozen=True):
     content: Any
 
     @property
+    def pointer(self) -> str:
+        return f"/messages/{self.i}"
+
+    @property
     def is_compaction(self) -> bool:
         """Whether it has only a compaction block, which belongs to no turn."""
         return bool(self.blocks) and all(block.is_compaction for block in self.blocks)
@@ -84,9 +89,7 @@ class MessagesTurn(msgspec.Struct, frozen=True):
     """Whether a system message precedes it."""
     blocks: list[BodyBlock] = []
     calls: list[BodyBlock] = []
-    """The tool calls of an assistant turn."""
     results: list[BodyBlock] = []
-    """The tool results of a user turn."""
 
     def of(self, *types: str) -> list[BodyBlock]:
         return [block for block in self.blocks if block.type in types]
@@ -107,10 +110,8 @@ class SentReasoning(NamedTuple):
     block: BodyBlock
     turn: int
     position: int
-    """The index of the block in its turn."""
     issued: IssuedToken | None
     is_latest: bool
-    """Whether it is in the latest assistant turn."""
 
 
 def is_server_result(type: str) -> bool:
@@ -138,17 +139,12 @@ def trigger_of(edit: Fields) -> int:
 
 
 def tool_changes_digest(changes: Any) -> str:
-    """Return the digest of the `tool_changes` of a compaction block."""
     return content_digest(jsonio.encode(changes))
 
 
-@body_of("anthropic-messages")
 class MessagesBody(RequestBody):
-    """A Messages request."""
-
     dialect = "anthropic-messages"
-
-    # --- the target ---
+    conversation = "messages"
 
     @cached_property
     def is_claude(self) -> bool:
@@ -169,8 +165,6 @@ class MessagesBody(RequestBody):
     def has_beta(self, *starts: str) -> bool:
         """Tell whether a beta is requested, whatever its date."""
         return any(beta.startswith(starts) for beta in self.betas)
-
-    # --- settings ---
 
     def object(self, name: str) -> Fields:
         """Return a setting that is an object; empty if it is absent."""
@@ -200,7 +194,6 @@ class MessagesBody(RequestBody):
 
     @cached_property
     def thinks(self) -> bool:
-        """Whether the model thinks in its reply."""
         if self.mode == "between_tools":
             return bool(self.turns and self.turns[-1].results)
         if self.mode:
@@ -224,8 +217,6 @@ class MessagesBody(RequestBody):
         edits = objects(self.object("context_management").get("edits"), "/context_management/edits")
         return next((item for item in edits if item[1].get("type") == "compact_20260112"), None)
 
-    # --- tools ---
-
     def tools(self) -> Sequence[tuple[str, Fields]]:
         return self.list("tools")
 
@@ -248,8 +239,6 @@ class MessagesBody(RequestBody):
             schemas.append((f"/{place.replace('.', '/')}/schema", f"{place}.schema", schema))
         return [(pointer, path, schema) for pointer, path, schema in schemas if isinstance(schema, dict)]
 
-    # --- messages ---
-
     @cached_property
     def messages(self) -> list[BodyMessage]:
         found = []
@@ -271,7 +260,6 @@ class MessagesBody(RequestBody):
 
     @cached_property
     def turns(self) -> list[MessagesTurn]:
-        """The turns of user and assistant."""
         turns: list[MessagesTurn] = []
         after_system = False
         for message in self.messages:
@@ -302,14 +290,12 @@ class MessagesBody(RequestBody):
         return dict(found)
 
     def blocks(self, *types: str) -> Sequence[BodyBlock]:
-        """Return the blocks of these types, in order."""
         if len(types) == 1:
             return self.see(self._by_type.get(types[0], []))
         found = [block for type in types for block in self._by_type.get(type, ())]
         return self.see(sorted(found, key=lambda block: (block.i, block.j)))
 
     def types(self) -> Sequence[str]:
-        """Return the types of all blocks."""
         return self.see(list(self._by_type))
 
     @cached_property
@@ -342,20 +328,13 @@ class MessagesBody(RequestBody):
         """Return the texts or images in messages and tool results, except texts that are a whole content."""
         return self.see([item for item in self._content if item.raw.get("type") in types])
 
-    @cached_property
-    def _cache_marks(self) -> list[tuple[str, Fields]]:
-        """The `cache_control` objects with their pointers, in the provider's order: tools, system, messages, body."""
+    def cache_marks(self) -> Sequence[tuple[str, Fields]]:
+        """Return the `cache_control` objects with their pointers, in the provider's order: tools, system, messages, body."""
         holders = [*objects(self.body.get("tools"), "/tools"), *objects(self.body.get("system"), "/system")]
         holders += [(item.pointer, item.raw) for item in self._content]
         holders.append(("", self.body))
-        return [
-            (f"{pointer}/cache_control", holder["cache_control"])
-            for pointer, holder in holders
-            if isinstance(holder.get("cache_control"), dict)
-        ]
-
-    def cache_marks(self) -> Sequence[tuple[str, Fields]]:
-        return self.see(self._cache_marks)
+        marks = [(f"{pointer}/cache_control", holder.get("cache_control")) for pointer, holder in holders]
+        return self.see([(pointer, mark) for pointer, mark in marks if isinstance(mark, dict)])
 
     @cached_property
     def open_turn(self) -> MessagesTurn | None:
@@ -381,26 +360,19 @@ class MessagesBody(RequestBody):
             return True
         return any(item.paused for item in self.issued_items(self.open_turn))
 
-    # --- cross-provider rules ---
-
     def calls(self) -> Sequence[CallInBody]:
-        return [
-            CallInBody(
-                f"{block.pointer}/id" if text(block.raw, "id") else block.pointer,
-                text(block.raw, "id"),
-                text(block.raw, "name"),
-                block.raw.get("input"),
-            )
-            for block in self._by_type.get("tool_use", ())
-        ]
+        calls = []
+        for block in self._by_type.get("tool_use", ()):
+            id, name = text(block.raw, "id"), text(block.raw, "name")
+            calls.append(CallInBody(f"{block.pointer}/id" if id else block.pointer, id, name, block.raw.get("input")))
+        return calls
+
+    def accepts_call_id(self, id: str) -> bool:
+        return CALL_ID.fullmatch(id) is not None
 
     def results(self) -> Sequence[tuple[str, str]]:
-        return [
-            (f"{block.pointer}/tool_use_id", text(block.raw, "tool_use_id"))
-            for block in self._by_type.get("tool_result", ())
-        ]
-
-    # --- issued tokens ---
+        results = self._by_type.get("tool_result", ())
+        return [(f"{block.pointer}/tool_use_id", text(block.raw, "tool_use_id")) for block in results]
 
     def issued_items(self, turn: MessagesTurn) -> Iterator[IssuedItem]:
         """Yield the calls of a turn as they were issued; a turn without calls is found by its text."""
@@ -473,15 +445,12 @@ class MessagesBody(RequestBody):
             return (self.digest_after(block.raw),)
         return (self.digest_after(block.raw), *replaced.digests)
 
-    # --- size ---
-
     @cached_property
     def prompt_tokens(self) -> int:
         """The approximate number of tokens of the prompt: an image or document has a fixed size, tokens have none."""
         return self.count_tokens(self._read_messages)
 
     def count_tokens(self, messages: Any) -> int:
-        """Return the approximate number of tokens of the prompt with these messages."""
         return 3 + sum(map(_count_tokens, (self.body.get("system"), self.body.get("tools"), messages)))
 
     @cached_property
@@ -518,15 +487,12 @@ def _count_tokens(value: Any) -> int:
         return (len(value) + 3) // 4
     if isinstance(value, dict):
         if value.get("type") in ("image", "document"):
-            return _count_media_tokens(value.get("source")) + _count_tokens(value.get("title") or "")
+            source, title = value.get("source"), _count_tokens(value.get("title") or "")
+            if isinstance(source, dict) and source.get("type") in ("text", "content"):
+                return title + _count_tokens(source.get("data")) + _count_tokens(source.get("content"))
+            return title + _MEDIA_TOKENS
         return sum(1 + _count_tokens(inner) for name, inner in value.items() if name not in _OPAQUE)
     return sum(map(_count_tokens, value)) if isinstance(value, list) else 1
-
-
-def _count_media_tokens(source: Any) -> int:
-    if isinstance(source, dict) and source.get("type") in ("text", "content"):
-        return _count_tokens(source.get("data")) + _count_tokens(source.get("content"))
-    return _MEDIA_TOKENS
 
 
 def count_characters(value: Any, skipped: frozenset[str] = frozenset()) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from tenuto.rules.anthropic_body import (
+    CALL_ID,
     SERVER_CALLS,
     BodyBlock,
     ContentItem,
@@ -16,17 +17,16 @@ from tenuto.rules.anthropic_body import (
     claude,
     is_server_result,
 )
-from tenuto.rules.body import Fields, objects, text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.body import Fields, Violation, objects, text
+from tenuto.rules.book import UnverifiedText
 from tenuto.rules.images import decode_head, decoded_size, read_head
 from tenuto.rules.issued_tokens import has_content
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
-
 _COMMON = "type cache_control"
 _BLOCK_KEYS: dict[str, frozenset[str]] = {
     type: frozenset(f"{_COMMON} {keys}".split())
-    for type, keys in {
+    for types, keys in {
         "text": "text citations",
         "image": "source transformations",
         "document": "source title context citations",
@@ -36,22 +36,19 @@ _BLOCK_KEYS: dict[str, frozenset[str]] = {
         "tool_use": "id name input caller toolset_name",
         "tool_result": "tool_use_id content is_error toolset_name",
         "server_tool_use": "id name input caller",
-        "web_search_tool_result": "tool_use_id content caller",
-        "web_fetch_tool_result": "tool_use_id content caller",
-        "advisor_tool_result": "tool_use_id content",
-        "code_execution_tool_result": "tool_use_id content",
-        "bash_code_execution_tool_result": "tool_use_id content",
+        "web_search_tool_result web_fetch_tool_result": "tool_use_id content caller",
+        "advisor_tool_result tool_search_tool_result": "tool_use_id content",
+        "code_execution_tool_result bash_code_execution_tool_result": "tool_use_id content",
         "text_editor_code_execution_tool_result": "tool_use_id content",
-        "tool_search_tool_result": "tool_use_id content",
         "mcp_tool_use": "id name input server_name",
         "mcp_tool_result": "tool_use_id content is_error",
         "mcp_tool_listing": "mcp_server_name tools",
         "container_upload": "file_id",
         "compaction": "content encrypted_content signature tool_changes",
         "fallback": "from to trigger",
-        "tool_addition": "tool",
-        "tool_removal": "tool",
+        "tool_addition tool_removal": "tool",
     }.items()
+    for type in types.split()
 }
 """The fields of each block type in the SDK. cache_control on reasoning has its own rule."""
 _INNER_KEYS = {type: _BLOCK_KEYS[type] for type in ("text", "image", "document", "search_result")} | {
@@ -59,17 +56,13 @@ _INNER_KEYS = {type: _BLOCK_KEYS[type] for type in ("text", "image", "document",
     "browser_state": frozenset(f"{_COMMON} tabs state_changes".split()),
 }
 """The blocks that a tool result may have."""
-_UNTYPED = "connector_text"
-"""A documented type that the SDK does not have."""
 
 
-@anthropic(
-    "ANT-MSG-11", "A block has a known type, and only the fields of its type.",
+@anthropic("ANT-MSG-11", "A block has a known type, and only the fields of its type.",
     UnverifiedText("{path}: Input tag '{type}' found using 'type' does not match any of the expected tags"),
     "{path}.{type}.{key}: Extra inputs are not permitted",
-    remedy="Send only blocks of this dialect, and unknown ones only to the provider that sent them.",
-    source="SDK types; error texts quoted by clients", confidence="inferred", as_of="2026-11",
-)  # fmt: skip
+    remedy="Send only blocks of this dialect, and unknown ones only to the provider that sent them.", as_of="2026-11",
+    inferred="SDK types; error texts quoted by clients")  # fmt: skip
 def unknown_block(request: MessagesBody) -> Iterator[Violation]:
     inner = request.inner_blocks
     for message in request.messages:
@@ -88,7 +81,7 @@ def unknown_block(request: MessagesBody) -> Iterator[Violation]:
 def _unknown_in_block(item: ContentItem, known: dict[str, frozenset[str]]) -> Iterator[Violation]:
     type = text(item.raw, "type")
     keys = known.get(type)
-    if type == _UNTYPED:
+    if type == "connector_text":  # documented, but not in the SDK
         return
     if keys is None:
         yield Violation(item.pointer, {"path": item.path, "type": type})
@@ -100,42 +93,27 @@ def _unknown_in_block(item: ContentItem, known: dict[str, frozenset[str]]) -> It
 
 
 # --- roles and empty content ------------------------------------------------------------------------------------------
-
-
-@anthropic(
-    "ANT-MSG-07", "Two messages of one role follow each other: the server joins them.",
+anthropic("ANT-MSG-07", "Two messages of one role follow each other: the server joins them.",
     UnverifiedText('roles must alternate between "user" and "assistant", but found multiple "{role}" roles in a row'),
     severity="warned",
-    remedy="None needed; join them before checking calls and results.",
-    source="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
-def same_role_twice(request: MessagesBody) -> Iterator[Violation]:
-    for before, message in pairwise(request.see(request.messages)):
-        if message.role == before.role != "system":
-            yield Violation(f"/messages/{message.i}/role", {"role": message.role})
+    each=lambda request: [after for before, after in pairwise(request.see(request.messages))
+    if after.role == before.role],
+    at="/role", when=lambda message: message.role != "system", fields=lambda message: {"role": message.role},
+    remedy="None needed; join them before checking calls and results.", as_of="2026",
+    recorded="6 recorded requests, as crewai__agents.TestAnthropicNativeToolCalling.*; coai#209 (2024)")  # fmt: skip
+
+claude("ANT-MSG-08", "The model has a system role among the messages.",
+    "role 'system' is not supported on this model", applies=lambda request: request.traits.system_mid == "rejected",
+    each=lambda request: request.messages, at="/role", when=lambda message: message.role == "system",
+    remedy="Send it as marked text of the user, or in `system`, which changes the prefix.", as_of="2026-07",
+    source="claude-code#61412; pydantic-ai#6765")  # fmt: skip
 
 
-@claude(
-    "ANT-MSG-08", "The model has a system role among the messages.",
-    "role 'system' is not supported on this model",
-    applies=lambda request: request.is_claude and request.traits.system_mid == "rejected",
-    remedy="Send it as marked text of the user, or in `system`, which changes the prefix.",
-    source="claude-code#61412; pydantic-ai#6765", as_of="2026-07",
-)  # fmt: skip
-def system_message_refused(request: MessagesBody) -> Iterator[Violation]:
-    for message in request.messages:
-        if message.role == "system":
-            yield Violation(f"/messages/{message.i}/role")
-
-
-@claude(
-    "ANT-MSG-09", "A system message follows a user message.",
+@claude("ANT-MSG-09", "A system message follows a user message.",
     UnverifiedText("messages.{i}: a `system` message must directly follow a `user` message"),
-    applies=lambda request: request.is_claude and request.traits.system_mid in ("native", "unverified"),
-    remedy="Move it after the user message.",
-    source="pydantic-ai#6765; documentation", confidence="documented", as_of="2026-07",
-)  # fmt: skip
+    applies=lambda request: request.traits.system_mid in ("native", "unverified"),
+    remedy="Move it after the user message.", as_of="2026-07",
+    documented="pydantic-ai#6765; documentation")  # fmt: skip
 def system_message_misplaced(request: MessagesBody) -> Iterator[Violation]:
     before = ""
     for message in request.messages:
@@ -145,13 +123,10 @@ def system_message_misplaced(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"/messages/{message.i}")
 
 
-@anthropic(
-    "ANT-MSG-03", "Every message has content, except a last assistant message.",
+@anthropic("ANT-MSG-03", "Every message has content, except a last assistant message.",
     "messages.{i}: all messages must have non-empty content except for the optional final assistant message",
-    remedy="Omit empty messages.",
-    source="claude-code#6774; inspect_ai#832; langchain#35676; recorded: mirascope-ts__input.empty-call",
-    as_of="2026-03",
-)  # fmt: skip
+    remedy="Omit empty messages.", as_of="2026-03",
+    source="claude-code#6774; inspect_ai#832; langchain#35676; recorded: mirascope-ts__input.empty-call")  # fmt: skip
 def message_empty(request: MessagesBody) -> Iterator[Violation]:
     for message in request.see(request.messages):
         is_prefill = message is request.messages[-1] and message.role == "assistant"
@@ -161,39 +136,29 @@ def message_empty(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"/messages/{message.i}/content")
 
 
-@claude(
-    "ANT-CACHE-03", "An empty text block has no cache_control.",
-    "{path}.text: cache_control cannot be set for empty text blocks",
-    remedy="Omit the empty text.", source="ad4m#996; error texts quoted by clients", as_of="2026-03",
-)  # fmt: skip
-def empty_text_cached(request: MessagesBody) -> Iterator[Violation]:
-    for item in request.content("text"):
-        if item.raw.get("cache_control") is not None and item.raw.get("text") == "":
-            yield Violation(item.pointer, {"path": item.path})
+claude("ANT-CACHE-03", "An empty text block has no cache_control.",
+    "{path}.text: cache_control cannot be set for empty text blocks", each=lambda request: request.content("text"),
+    when=lambda item: item.raw.get("cache_control") is not None and item.raw.get("text") == "",
+    fields=lambda item: {"path": item.path}, remedy="Omit the empty text.", as_of="2026-03",
+    source="ad4m#996; error texts quoted by clients")  # fmt: skip
 
 
-@anthropic(
-    "ANT-MSG-01", "Text blocks are not empty.",
-    "{part}: text content blocks must be non-empty",
-    remedy="Omit the block; in a signed turn, put nothing in its place.",
-    source="claude-code#59812; mtga#68", as_of="2026-05",
-)  # fmt: skip
-def text_empty(request: MessagesBody) -> Iterator[Violation]:
-    for pointer, block in objects(request.body.get("system"), "/system"):
-        if block.get("text") == "":
-            yield Violation(f"{pointer}/text", {"part": "system"})
-    for item in request.content("text"):
-        if item.raw.get("text") == "":
-            yield Violation(f"{item.pointer}/text", {"part": "messages"})
+def _texts(request: MessagesBody) -> list[tuple[str, Fields, str]]:
+    system = [(pointer, block, "system") for pointer, block in objects(request.body.get("system"), "/system")]
+    return [*system, *((item.pointer, item.raw, "messages") for item in request.content("text"))]
 
 
-@anthropic(
-    "ANT-MSG-02", "A message is not only whitespace; a blank block next to others of an assistant is accepted.",
-    "messages: text content blocks must contain non-whitespace text",
-    remedy="Omit the message.",
-    source="home-assistant#175637; claude-code#23369; accepted, recorded: llm-anthropic__anthropic.tools-02",
-    as_of="2026-07",
-)  # fmt: skip
+anthropic("ANT-MSG-01", "Text blocks are not empty.",
+    "{part}: text content blocks must be non-empty", each=_texts, at="/text",
+    when=lambda item: item[1].get("text") == "", fields=lambda item: {"part": item[2]},
+    remedy="Omit the block; in a signed turn, put nothing in its place.", as_of="2026-05",
+    source="claude-code#59812; mtga#68")  # fmt: skip
+
+
+@anthropic("ANT-MSG-02", "A message is not only whitespace; a blank block next to others of an assistant is accepted.",
+    "messages: text content blocks must contain non-whitespace text", remedy="Omit the message.", as_of="2026-07",
+    source="home-assistant#175637; claude-code#23369; accepted, recorded: "
+    "llm-anthropic__anthropic.tools-02")  # fmt: skip
 def message_blank(request: MessagesBody) -> Iterator[Violation]:
     for message in request.messages:
         if any(block.type != "text" or block.text.strip() for block in request.see(message.blocks)):
@@ -203,28 +168,22 @@ def message_blank(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(blank.pointer if blank.plain else f"{blank.pointer}/text")
 
 
-@claude(
-    "ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, unless the provider paused the turn.",
+claude("ANT-MSG-04", "Models since 4.6 refuse a last message of the assistant, unless the provider paused the turn.",
     "This model does not support assistant message prefill. The conversation must end with a user message.",
-    applies=lambda request: request.is_claude and request.traits.prefill == "rejected",
-    remedy="End with a user message or results; for a fixed form, use structured output.",
-    source="opencode#13768; DCP#520; claude-code#52433; recorded: activeagent__docs.actions.structured_output",
-    confidence="recorded", as_of="2026-05",
-)  # fmt: skip
-def prefill_refused(request: MessagesBody) -> Iterator[Violation]:
-    request.see(request.turns)
-    if request.open_turn is not None and not request.is_paused:
-        yield Violation(f"/messages/{request.messages[-1].i}/role")
+    applies=lambda request: request.traits.prefill == "rejected",
+    each=lambda request: request.messages[-1:] if request.see(request.turns) and request.open_turn
+    and not request.is_paused else (),
+    at="/role", remedy="End with a user message or results; for a fixed form, use structured output.", as_of="2026-05",
+    recorded="opencode#13768; DCP#520; claude-code#52433; recorded: "
+    "activeagent__docs.actions.structured_output")  # fmt: skip
 
 
-@anthropic(
-    "ANT-MSG-05", "A prefill does not end with whitespace and is not combined with thinking.",
+@anthropic("ANT-MSG-05", "A prefill does not end with whitespace and is not combined with thinking.",
     "messages: final assistant content cannot end with trailing whitespace",
     UnverifiedText("messages: final assistant content cannot be prefilled when thinking is enabled"),
     applies=lambda request: request.traits.prefill != "rejected",
-    remedy="Strip the text; send no prefill with thinking.",
-    source="error texts quoted by clients; second text from memory", as_of="2025",
-)  # fmt: skip
+    remedy="Strip the text; send no prefill with thinking.", as_of="2025",
+    source="error texts quoted by clients; second text from memory")  # fmt: skip
 def prefill_invalid(request: MessagesBody) -> Iterator[Violation]:
     last = request.open_turn
     if last is None or request.is_paused:
@@ -236,27 +195,46 @@ def prefill_invalid(request: MessagesBody) -> Iterator[Violation]:
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
-
 _IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _MAX_IMAGE_BYTES, _SURE_IMAGE_BYTES = 5 * 1024 * 1024, 10 * 1024 * 1024
 _MAX_SIDE, _MAX_SIDE_OF_MANY, _MANY_IMAGES = 8000, 2000, 20
 
 
-@claude(
-    "ANT-MEDIA-04", "An image is a JPEG, PNG, GIF or WebP, and has the media type that it names.",
+class _Image(NamedTuple):
+    """An image that is sent as base64."""
+
+    pointer: str
+    path: str
+    raw: Fields
+    data: str
+
+    @property
+    def side(self) -> int:
+        """The longer side in pixels; 0 if it is not known, or if the request has the image scaled down."""
+        change = self.raw.get("transformations")
+        if isinstance(change, dict) and change.get("oversized_image") == "downsize":
+            return 0
+        return max(read_head(decode_head(self.data))[1:])
+
+
+def _images(request: MessagesBody) -> Iterator[_Image]:
+    for item in request.content("image"):
+        data = text(item.raw["source"], "data") if item.raw["source"].get("type") == "base64" else ""
+        if data:
+            yield _Image(*item, data)
+
+
+@claude("ANT-MEDIA-04", "An image is a JPEG, PNG, GIF or WebP, and has the media type that it names.",
     "{path}.image.source.base64: The image was specified using the {t} media type, but the image appears to be a "
     "{actual} image",
-    UnverifiedText(
-        "{path}.image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp'"
-    ),
-    remedy="Read the media type from the first bytes.",
-    source="error texts quoted by clients, as for a tool result of Claude Code", as_of="2026",
-)  # fmt: skip
+    UnverifiedText("{path}.image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or "
+    "'image/webp'"), remedy="Read the media type from the first bytes.", as_of="2026",
+    source="error texts quoted by clients, as for a tool result of Claude Code")  # fmt: skip
 def image_type_wrong(request: MessagesBody) -> Iterator[Violation]:
     modes = request.traits.thinking
     compared = bool(request.model and modes) and "none" not in modes  # older models accepted any name
-    for item, data in _images(request):
-        named, actual = text(item.raw["source"], "media_type"), read_head(decode_head(data)).media_type
+    for item in _images(request):
+        named, actual = text(item.raw["source"], "media_type"), read_head(decode_head(item.data)).media_type
         fields: dict[str, object] = {"path": item.path, "t": named, "actual": actual}
         if named not in _IMAGE_TYPES:
             yield Violation(f"{item.pointer}/source/media_type", fields, 1)
@@ -264,126 +242,72 @@ def image_type_wrong(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/source/media_type", fields)
 
 
-@claude(
-    "ANT-MEDIA-03", "An image has at most 5 MB; 10 MB of base64 were reported lately.",
-    "{path}.image.source.base64: image exceeds 5 MB maximum: {n} bytes > 5242880 bytes",
-    remedy="Compress the image.", source="error texts quoted by clients; oh-my-pi#10633 (10 MB)", as_of="2026-09",
-)  # fmt: skip
-def image_too_heavy(request: MessagesBody) -> Iterator[Violation]:
-    for item, data in _images(request):
-        size = decoded_size(data)
-        if size > _MAX_IMAGE_BYTES:
-            fields = {"path": item.path, "n": size}
-            yield Violation(f"{item.pointer}/source", fields, certain=size > _SURE_IMAGE_BYTES)
+claude("ANT-MEDIA-03", "An image has at most 5 MB; 10 MB of base64 were reported lately.",
+    "{path}.image.source.base64: image exceeds 5 MB maximum: {n} bytes > 5242880 bytes", each=_images, at="/source",
+    when=lambda image: decoded_size(image.data) > _MAX_IMAGE_BYTES,
+    fields=lambda image: {"path": image.path, "n": decoded_size(image.data)},
+    certain=lambda image: decoded_size(image.data) > _SURE_IMAGE_BYTES, remedy="Compress the image.", as_of="2026-09",
+    source="error texts quoted by clients; oh-my-pi#10633 (10 MB)")  # fmt: skip
 
-
-@claude(
-    "ANT-MEDIA-01", "An image is at most 8000 pixels wide and high.",
+claude("ANT-MEDIA-01", "An image is at most 8000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size: 8000 pixels",
-    remedy="Scale it down before storing it, or request that with `transformations`.",
-    source="claude-code#4778,#5147; oh-my-pi#10633", as_of="2026-09",
-)  # fmt: skip
-def image_too_large(request: MessagesBody) -> Iterator[Violation]:
-    for item, data in _images(request):
-        if _side(item.raw, data) > _MAX_SIDE:
-            yield Violation(f"{item.pointer}/source", {"path": item.path})
+    each=_images, at="/source", when=lambda image: image.side > _MAX_SIDE, fields=lambda image: {"path": image.path},
+    remedy="Scale it down before storing it, or request that with `transformations`.", as_of="2026-09",
+    source="claude-code#4778,#5147; oh-my-pi#10633")  # fmt: skip
 
-
-@claude(
-    "ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels wide and high.",
+claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels wide and high.",
     "{path}.image.source.base64.data: At least one of the image dimensions exceed max allowed size for many-image "
     "requests: 2000 pixels",
-    remedy="Scale all of them down, or remove old ones where a turn is complete.",
-    source="claude-code#49537,#9375; oh-my-pi#10633", as_of="2026-04",
-)  # fmt: skip
-def image_too_large_among_many(request: MessagesBody) -> Iterator[Violation]:
-    if len(request.content("image")) > _MANY_IMAGES:
-        for item, data in _images(request):
-            if _side(item.raw, data) > _MAX_SIDE_OF_MANY:
-                yield Violation(f"{item.pointer}/source", {"path": item.path})
-
-
-def _images(request: MessagesBody) -> Iterator[tuple[ContentItem, str]]:
-    """Yield the images that are sent as base64, with their data."""
-    for item in request.content("image"):
-        source = item.raw["source"]
-        data = text(source, "data") if source.get("type") == "base64" else ""
-        if data:
-            yield item, data
-
-
-def _side(image: Fields, data: str) -> int:
-    change = image.get("transformations")
-    if isinstance(change, dict) and change.get("oversized_image") == "downsize":
-        return 0
-    return max(read_head(decode_head(data))[1:])
+    each=lambda request: _images(request) if len(request.content("image")) > _MANY_IMAGES else (), at="/source",
+    when=lambda image: image.side > _MAX_SIDE_OF_MANY, fields=lambda image: {"path": image.path},
+    remedy="Scale all of them down, or remove old ones where a turn is complete.", as_of="2026-04",
+    source="claude-code#49537,#9375; oh-my-pi#10633")  # fmt: skip
 
 
 # --- calls and results ------------------------------------------------------------------------------------------------
 
-_CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_CALL_FIELDS = ("caller", "toolset_name")
 
-
-@anthropic(
-    "ANT-TOOL-05", "Call ids have only letters, digits, underscores and hyphens.",
+@anthropic("ANT-TOOL-05", "Call ids have only letters, digits, underscores and hyphens.",
     "messages.{i}.content.{j}.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
     "messages.{i}.content.{j}.tool_result.tool_use_id: String should match pattern '^[a-zA-Z0-9_-]+$'",
-    remedy="Map the ids of call and result the same way, to at most 64 characters.",
-    source="LibreChat agents#153; langchain#37756; bifrost#5097; litellm#31094", as_of="2026-07",
-)  # fmt: skip
+    remedy="Map the ids of call and result the same way, to at most 64 characters.", as_of="2026-07",
+    source="LibreChat agents#153; langchain#37756; bifrost#5097; litellm#31094")  # fmt: skip
 def call_id_invalid(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use", "tool_result"):
         key = "id" if block.type == "tool_use" else "tool_use_id"
-        if not _CALL_ID.fullmatch(block.raw[key]):
+        if not CALL_ID.fullmatch(block.raw[key]):
             yield Violation(f"{block.pointer}/{key}", message=int(key != "id"))
 
 
-@anthropic(
-    "ANT-TOOL-12", "The input of a call is an object.",
+anthropic("ANT-TOOL-12", "The input of a call is an object.",
     "messages.{i}.content.{j}.tool_use.input: Input should be a valid dictionary",
-    remedy="Wrap the text as a field, and return a result that says that the call failed.",
-    source="error texts quoted by clients", as_of="2026-06",
-)  # fmt: skip
-def input_not_object(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks("tool_use"):
-        if not isinstance(block.raw.get("input"), dict):
-            yield Violation(f"{block.pointer}/input")
+    each=lambda request: request.blocks("tool_use"), at="/input",
+    when=lambda block: not isinstance(block.raw.get("input"), dict),
+    remedy="Wrap the text as a field, and return a result that says that the call failed.", as_of="2026-06",
+    source="error texts quoted by clients")  # fmt: skip
 
-
-@anthropic(
-    "ANT-TOOL-13", "A result whose content is a list has a block in it.",
+anthropic("ANT-TOOL-13", "A result whose content is a list has a block in it.",
     UnverifiedText("messages.{i}.content.{j}.tool_result.content: List should have at least 1 item"),
-    remedy="Omit the content, or send a text; an empty string is accepted.",
-    source="reports of clients", as_of="2026-06",
-)  # fmt: skip
-def result_empty_list(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks("tool_result"):
-        if block.raw.get("content") == []:
-            yield Violation(f"{block.pointer}/content")
+    each=lambda request: request.blocks("tool_result"), at="/content",
+    when=lambda block: block.raw.get("content") == [],
+    remedy="Omit the content, or send a text; an empty string is accepted.", as_of="2026-06",
+    source="reports of clients")  # fmt: skip
 
-
-@anthropic(
-    "ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
+anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
     "messages.{i}.content.{j}: `tool_use` ids must be unique",
-    remedy="Map ids one to one within a request.",
-    source="cua#524; claude-code#20700,#28515; accepted across turns, recorded: pydantic-ai__tool_search.*",
-    as_of="2026-02",
-)  # fmt: skip
-def call_id_repeated(request: MessagesBody) -> Iterator[Violation]:
-    for turn in request.assistant_turns():
-        for block in _repeated(turn.calls, "id"):
-            yield Violation(f"{block.pointer}/id")
+    each=lambda request: [block for turn in request.assistant_turns() for block in _repeated(turn.calls, "id")],
+    at="/id", remedy="Map ids one to one within a request.", as_of="2026-02",
+    source="cua#524; claude-code#20700,#28515; accepted across turns, recorded: "
+    "pydantic-ai__tool_search.*")  # fmt: skip
 
 
-@anthropic(
-    "ANT-TOOL-01", "Every call has its result in the next turn.",
+@anthropic("ANT-TOOL-01", "Every call has its result in the next turn.",
     "messages.{i}: `tool_use` ids were found without `tool_result` blocks immediately after: {ids}. Each `tool_use` "
     "block must have a corresponding `tool_result` block in the next message.",
     remedy="Give every call a result, even one that says it was denied or interrupted. Put text before the calls.",
-    source="claude-code#7929; text after a call, recorded: opencode__rejects-malformed-assistant-tool-order; "
-    "joined messages accepted, recorded: pydantic-ai__tool_search.*", confidence="recorded", as_of="2026-07",
-)  # fmt: skip
+    as_of="2026-07",
+    recorded="claude-code#7929; text after a call, recorded: opencode__rejects-malformed-assistant-tool-order; joined "
+    "messages accepted, recorded: pydantic-ai__tool_search.*")  # fmt: skip
 def call_without_result(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_use"))
     for turn, after in pairwise([*request.turns, MessagesTurn("")]):
@@ -400,13 +324,11 @@ def call_without_result(request: MessagesBody) -> Iterator[Violation]:
                 yield Violation(f"{calls[0].pointer}/id", {"ids": calls[0].raw["id"]}, certain=False)
 
 
-@anthropic(
-    "ANT-TOOL-02", "Every result answers a call of the turn before it.",
+@anthropic("ANT-TOOL-02", "Every result answers a call of the turn before it.",
     "messages.{i}.content.{j}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` block "
     "must have a corresponding `tool_use` block in the previous message.",
-    remedy="Shorten conversations only where all calls are answered; omit a lone result.",
-    source="claude-code#18947; Anthropic.SDK#184", as_of="2026-02",
-)  # fmt: skip
+    remedy="Shorten conversations only where all calls are answered; omit a lone result.", as_of="2026-02",
+    source="claude-code#18947; Anthropic.SDK#184")  # fmt: skip
 def result_without_call(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_result"))
     calls: set[str] = set()
@@ -418,12 +340,9 @@ def result_without_call(request: MessagesBody) -> Iterator[Violation]:
         calls = {block.raw["id"] for block in turn.calls}
 
 
-@anthropic(
-    "ANT-TOOL-04", "A call has one result.",
+@anthropic("ANT-TOOL-04", "A call has one result.",
     "messages.{i}.content.{j}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
-    "{id}",
-    remedy="Keep the first result.", source="error texts quoted by clients", as_of="2026-11",
-)  # fmt: skip
+    "{id}", remedy="Keep the first result.", as_of="2026-11", source="error texts quoted by clients")  # fmt: skip
 def result_repeated(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_result"))
     for turn in request.turns:
@@ -431,12 +350,11 @@ def result_repeated(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(block.pointer, {"id": block.raw["tool_use_id"]})
 
 
-@anthropic(
-    "ANT-TOOL-06", "Results come first in the turn after the calls.",
+@anthropic("ANT-TOOL-06", "Results come first in the turn after the calls.",
     "messages.{i}: Did not find {n} `tool_result` block(s) at the beginning of this message. Messages following "
     "`tool_use` blocks must begin with a matching number of `tool_result` blocks.",
-    remedy="Put the results first and the text after them.", source="rivet#487; documentation", as_of="2025-03",
-)  # fmt: skip
+    remedy="Put the results first and the text after them.", as_of="2025-03",
+    source="rivet#487; documentation")  # fmt: skip
 def results_not_first(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_result"))
     for before, turn in pairwise(request.turns):
@@ -445,17 +363,12 @@ def results_not_first(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(turn.blocks[0].pointer, {"n": len(before.calls)})
 
 
-@claude(
-    "ANT-TOOL-18", "A call comes back with the `caller` and `toolset_name` that it had.",
-    severity="lost",
-    remedy="Send back every field of a call, known or not.",
-    source="SDK types", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@claude("ANT-TOOL-18", "A call comes back with the `caller` and `toolset_name` that it had.", severity="lost",
+    remedy="Send back every field of a call, known or not.", as_of="2026-11", documented="SDK types")  # fmt: skip
 def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use") if request.tokens.is_known else ():
-        issued = request.tokens.item(block.raw["id"])
-        fields = issued.fields if issued is not None and not issued.foreign else ()
-        for name in _CALL_FIELDS:
+        fields = request.issued_fields(block.raw["id"])
+        for name in ("caller", "toolset_name"):
             if name in fields and block.raw.get(name) is None:
                 yield Violation(f"{block.pointer}/{name}")
 
@@ -469,17 +382,14 @@ def _repeated(blocks: list[BodyBlock], key: str) -> Iterator[BodyBlock]:
 
 
 # --- server tools -----------------------------------------------------------------------------------------------------
-
 _SEALED = {"web_search_result": "encrypted_content", "web_search_result_location": "encrypted_index"}
 """The token that results and citations of a search always have."""
 
 
-@anthropic(
-    "ANT-SRV-01", "The result of a server tool follows its call.",
-    "messages.{i}.content.{j}: unexpected `tool_use_id` found in `{type}` blocks: {id}. Each `{type}` block must have a "
-    "corresponding `{use}` block before it.",
-    remedy="Keep both in place, or omit both.", source="claude-code#64383,#80439,#84783", as_of="2026-08",
-)  # fmt: skip
+@anthropic("ANT-SRV-01", "The result of a server tool follows its call.",
+    "messages.{i}.content.{j}: unexpected `tool_use_id` found in `{type}` blocks: {id}. Each `{type}` block must have "
+    "a corresponding `{use}` block before it.", remedy="Keep both in place, or omit both.", as_of="2026-08",
+    source="claude-code#64383,#80439,#84783")  # fmt: skip
 def server_result_without_call(request: MessagesBody) -> Iterator[Violation]:
     for blocks in _server_work(request):
         calls: set[tuple[str, str]] = set()
@@ -493,12 +403,10 @@ def server_result_without_call(request: MessagesBody) -> Iterator[Violation]:
                     yield Violation(f"{block.pointer}/tool_use_id", {"type": block.type, "use": use, "id": id})
 
 
-@anthropic(
-    "ANT-SRV-02", "A server tool that was called in a complete turn has a result.",
+@anthropic("ANT-SRV-02", "A server tool that was called in a complete turn has a result.",
     "messages.{i}: `{name}` tool use with id `{id}` was found without a corresponding `{name}_tool_result` block",
-    remedy="Omit the call, or keep its result.",
-    source="documentation; error texts quoted by clients", confidence="documented", as_of="2026",
-)  # fmt: skip
+    remedy="Omit the call, or keep its result.", as_of="2026",
+    documented="documentation; error texts quoted by clients")  # fmt: skip
 def server_call_without_result(request: MessagesBody) -> Iterator[Violation]:
     for blocks in _server_work(request)[:-1]:
         answered = {text(block.raw, "tool_use_id") for block in blocks if is_server_result(block.type)}
@@ -507,11 +415,9 @@ def server_call_without_result(request: MessagesBody) -> Iterator[Violation]:
                 yield Violation(block.pointer, {"name": block.raw["name"], "id": block.raw["id"]})
 
 
-@anthropic(
-    "ANT-SRV-03", "Advisor blocks in the conversation need the advisor tool.",
+@anthropic("ANT-SRV-03", "Advisor blocks in the conversation need the advisor tool.",
     UnverifiedText("messages.{i}.content.{j}: `advisor` blocks need the advisor tool in `tools`"),
-    remedy="Define the tool, or omit the advisor blocks.", source="reports of clients", as_of="2026-08",
-)  # fmt: skip
+    remedy="Define the tool, or omit the advisor blocks.", as_of="2026-08", source="reports of clients")  # fmt: skip
 def advisor_not_defined(request: MessagesBody) -> Iterator[Violation]:
     if any(text(tool, "type").startswith("advisor") for _, tool in request.tools()):
         return
@@ -520,12 +426,10 @@ def advisor_not_defined(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(block.pointer)
 
 
-@claude(
-    "ANT-SRV-04", "Encrypted contents, indices and outputs of server tools come back unchanged.",
+@claude("ANT-SRV-04", "Encrypted contents, indices and outputs of server tools come back unchanged.",
     UnverifiedText("messages.{i}.content.{j}: Invalid `{key}` in `{type}` block"),
-    remedy="Send tokens back unchanged; exclude them from redaction.",
-    source="inspect_ai#4603; vercel/ai#17379", as_of="2026-07",
-)  # fmt: skip
+    remedy="Send tokens back unchanged; exclude them from redaction.", as_of="2026-07",
+    source="inspect_ai#4603; vercel/ai#17379")  # fmt: skip
 def encrypted_content_invalid(request: MessagesBody) -> Iterator[Violation]:
     broken = ""
     for block, key, holder, subject in _sealed_fields(request):
@@ -549,11 +453,9 @@ def _sealed_fields(request: MessagesBody) -> Iterator[tuple[BodyBlock, str, Fiel
                 yield block, key, item, text(item, "url")
 
 
-@anthropic(
-    "ANT-SRV-05", "A conversation with code execution names its container by id.",
-    severity="lost",
-    remedy="Store the id of the container with the turn and send it.", source="litellm#36228", as_of="2026-08",
-)  # fmt: skip
+@anthropic("ANT-SRV-05", "A conversation with code execution names its container by id.", severity="lost",
+    remedy="Store the id of the container with the turn and send it.", as_of="2026-08",
+    source="litellm#36228")  # fmt: skip
 def container_missing(request: MessagesBody) -> Iterator[Violation]:
     container = request.setting("container")
     if request.is_paused and isinstance(container, dict) and container.get("id") is not None:
@@ -581,19 +483,14 @@ def _server_work(request: MessagesBody) -> list[list[BodyBlock]]:
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
-
 _LARGEST_WINDOW = 1_000_000
 _CHARACTERS_PER_TOKEN = 6
 """More than any prose has on average: a prompt that is too long by this count is too long by any."""
 
 
-@claude(
-    "ANT-MSG-10", "The prompt fits into the context window.",
-    "prompt is too long: {n} tokens > {max} maximum",
-    remedy="Shorten the conversation.",
-    source="recorded: ruby-llm__chat_real_error_scenarios_anthropic_claude-haiku-4-5", confidence="recorded",
-    as_of="2026",
-)  # fmt: skip
+@claude("ANT-MSG-10", "The prompt fits into the context window.",
+    "prompt is too long: {n} tokens > {max} maximum", remedy="Shorten the conversation.", as_of="2026",
+    recorded="recorded: ruby-llm__chat_real_error_scenarios_anthropic_claude-haiku-4-5")  # fmt: skip
 def prompt_too_long(request: MessagesBody) -> Iterator[Violation]:
     request.exercised.add(request.running)
     window = request.traits.context_window or _LARGEST_WINDOW

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
@@ -42,6 +43,20 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     """The method in the path, such as `countTokens`; empty: the ordinary one."""
 
 
+class Violation(msgspec.Struct, frozen=True):
+    """One place of a body that breaks a rule."""
+
+    pointer: str
+    """JSON pointer into the body."""
+    fields: dict[str, Any] = {}
+    """Values for the names in the rule's message, `param` and `code`; `model` and `i`, `j`, `k`, the numbers in the pointer,
+    have values already."""
+    message: int = 0
+    """The index of the message among those of the rule."""
+    certain: bool = True
+    """Whether the refusal is certain; otherwise the audit only warns."""
+
+
 class CallInBody(NamedTuple):
     """A tool call that a body sends back."""
 
@@ -61,6 +76,9 @@ class RequestBody:
     """
 
     dialect: ClassVar[Dialect]
+    conversation: ClassVar[str]
+    """The field with the messages or items."""
+    pointer: ClassVar[str] = ""
 
     def __init__(self, body: Fields, context: RequestContext) -> None:
         self.body = body
@@ -73,6 +91,11 @@ class RequestBody:
         self.headers = context.headers
         self.running = ""
         self.exercised: set[str] = set()
+
+    def violation(
+        self, pointer: str, fields: Fields | None = None, *, message: int = 0, certain: bool = True
+    ) -> Violation:
+        return Violation(pointer, fields or {}, message, certain)
 
     def see(self, selected: Sequence[T]) -> Sequence[T]:
         """Return the selection; note that the running rule had something to check."""
@@ -87,6 +110,10 @@ class RequestBody:
             self.exercised.add(self.running)
         return value
 
+    def settings(self, *names: str) -> Sequence[tuple[str, Any]]:
+        """Return the top-level values that are neither absent nor null, with their pointers."""
+        return [(f"/{name}", value) for name in names if (value := self.setting(name)) is not None]
+
     def list(self, name: str) -> Sequence[tuple[str, Fields]]:
         """Return the objects of a top-level list with their pointers."""
         return self.see(tuple(objects(self.body.get(name), f"/{name}")))
@@ -98,6 +125,21 @@ class RequestBody:
     def results(self) -> Sequence[tuple[str, str]]:
         """Return the call ids that are answered in the conversation, each with its pointer."""
         return ()
+
+    @property
+    def is_well_named(self) -> bool | None:
+        """Whether the name of the model fits the names of the provider's models; None without a name or a pattern."""
+        names = self.context.row.model_names
+        self.setting("model")
+        return bool(re.fullmatch(names, self.model)) if names and self.model else None
+
+    def issued_fields(self, id: str) -> tuple[str, ...]:
+        """Return which fields that must be sent back a call or item of this provider had."""
+        issued = self.tokens.item(id) if id else None
+        return issued.fields if issued is not None and not issued.foreign else ()
+
+    def accepts_call_id(self, id: str) -> bool:
+        return True
 
     @property
     def has_stored_history(self) -> bool:

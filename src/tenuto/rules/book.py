@@ -6,28 +6,23 @@ import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from tenuto.core.provider import Dialect
-from tenuto.rules.body import Fields, RequestBody, RequestContext
+from tenuto.rules.body import Fields, RequestBody, RequestContext, Violation
 
-B = TypeVar("B", bound=RequestBody)
 RuleDialect: TypeAlias = Dialect | Literal["cross"]
-Confidence: TypeAlias = Literal["recorded", "documented", "practice", "inferred"]
 _NAME = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"/(\d+)(?=/|$)")
 _MODULES: dict[RuleDialect, tuple[str, ...]] = {
-    "anthropic-messages": ("anthropic_request", "anthropic_compaction", "anthropic_messages", "anthropic_thinking"),
-    "openai-responses": ("responses_request", "responses_items"),
-    "openai-chat": ("chat", "chat_parameters", "chat_hosts"),
-    "gemini": ("gemini", "gemini_turns"),
-    "cross": ("handoff",),
-}
+    "anthropic-messages": ("anthropic_request", "anthropic_messages", "anthropic_thinking"),
+    "openai-responses": ("responses_request", "responses_items"), "openai-chat": ("chat", "chat_hosts"),
+    "gemini": ("gemini", "gemini_turns"), "cross": ("handoff",),
+}  # fmt: skip
 """The modules of each dialect, in the order in which the provider checks."""
 _registered: dict[RuleDialect, list[Rule]] = {}
-_bodies: dict[RuleDialect, type[RequestBody]] = {}
 
 
 class UnverifiedText(str):
@@ -36,30 +31,16 @@ class UnverifiedText(str):
     __slots__ = ()
 
 
-class Violation(msgspec.Struct, frozen=True):
-    """One place of a body that breaks a rule."""
-
-    pointer: str
-    """JSON pointer into the body."""
-    fields: dict[str, Any] = {}
-    """Values for the names in the rule's message, `param` and `code`. `i`, `j`, `k` are the numbers in the pointer."""
-    message: int = 0
-    """The index of the message among those of the rule."""
-    certain: bool = True
-    """Whether the refusal is certain; otherwise the audit only warns."""
-
-
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One condition under which a provider refuses a request or drops a part of it."""
 
     id: str
     dialect: RuleDialect
     summary: str
-    """One sentence for people."""
     messages: tuple[str, ...]
     """The provider's texts with names in braces, one per variant; `UnverifiedText` if the wording is not known."""
-    applies: Callable[[Any], bool] | None = None
-    """Whether the rule holds for the target; None: for all targets of the dialect."""
+    applies: tuple[Callable[[Any], bool], ...] = ()
+    """The conditions under which the rule holds for the target; empty: for all targets of the dialect."""
     refused_by: tuple[str, ...] = ()
     """Providers known to refuse. If given, the refusal of every other provider is not certain."""
     accepted_by: tuple[str, ...] = ()
@@ -76,23 +57,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     remedy: str
     source: str
-    confidence: Confidence = "practice"
+    confidence: Literal["recorded", "documented", "practice", "inferred"] = "practice"
     as_of: str = ""
     unchecked: str = ""
     """The reason why no request can show a violation; such a rule has no check."""
     final: bool = False
     """Whether no further rule is checked after a violation: the body has the wrong shape."""
     check: Callable[[Any], Iterable[Violation]] | None = None
-
-    def holds_for(self, request: RequestBody) -> bool:
-        """Tell whether the rule holds for the target of a request."""
-        if request.provider in self.accepted_by or (self.only and request.provider not in self.only):
-            return False
-        return self.applies is None or self.applies(request)
-
-    def is_certain_for(self, provider: str) -> bool:
-        """Tell whether there is evidence that the provider refuses."""
-        return self.certain and (not self.refused_by or provider in self.refused_by)
 
 
 class RuleFinding(msgspec.Struct, frozen=True):
@@ -118,46 +89,57 @@ class Judgement(msgspec.Struct, frozen=True):
     exercised: frozenset[str] = frozenset()
 
 
-# --- registration -----------------------------------------------------------------------------------------------------
+class Condition(NamedTuple):
+    """The check of a rule without a function: it is broken at every item for which `when` holds."""
+
+    at: str = ""
+    """The place of the violation, below the pointer of the item."""
+    each: Callable[[Any], Iterable[Any]] | None = None
+    """Selects the items: tuples that start with a pointer, or objects that have one; None: the request is the only one."""
+    when: Callable[[Any], Any] = lambda item: True
+    fields: Callable[[Any], Fields] = lambda item: {}
+    message: Callable[[Any], int] = lambda item: 0
+    certain: Callable[[Any], Any] = lambda item: True
+
+    def __call__(self, request: RequestBody) -> Iterator[Violation]:
+        for item in (request,) if self.each is None else request.see(tuple(self.each(request))):
+            if self.when(item):
+                pointer = (item[0] if isinstance(item, tuple) else item.pointer) + self.at
+                message, certain = int(self.message(item)), bool(self.certain(item))
+                yield request.violation(pointer, self.fields(item), message=message, certain=certain)
 
 
-def section(
-    dialect: RuleDialect, **defaults: Any
-) -> Callable[..., Callable[[Callable[[B], Iterable[Violation]]], Any]]:
-    """Return the decorator for the rules of a dialect, with default values of `Rule` fields.
+def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[Any], Any]]:
+    """Return the decorator for the rules of a dialect, with default values of `Rule` fields. All of `applies` must hold.
 
     `@decorator(id, summary, *messages, remedy=..., source=..., ...)` registers the function in file order and returns it.
+    `recorded`, `documented` or `inferred` instead of `source` is the source of such a confidence.
+    A rule with a plain condition needs no function: `decorator(..., at=..., when=...)` has the fields of a `Condition`.
     """
 
-    def decorator(id: str, summary: str, *messages: str, **fields: Any) -> Callable[[Any], Any]:
+    def decorator(id: str, summary: str, *messages: str, **facts: Any) -> Callable[[Any], Any]:
+        names = [name for name in Condition._fields if name in facts and not isinstance(facts[name], bool)]
+        condition = {name: facts.pop(name) for name in names}
+        for evidence in ("recorded", "documented", "inferred"):
+            if evidence in facts:
+                facts |= {"source": facts.pop(evidence), "confidence": evidence}
+
         def register(check: Any) -> Any:
-            _add(
-                Rule(id=id, dialect=dialect, summary=summary, messages=messages, check=check, **{**defaults, **fields})
-            )
+            entries = _registered.setdefault(dialect, [])
+            if any(id == other.id for other in entries):
+                raise ValueError(f"rule {id} is registered twice")
+            applies = tuple(filter(None, (defaults.get("applies"), facts.get("applies"))))
+            every = {**defaults, **facts, "applies": applies}
+            entries.append(Rule(id=id, dialect=dialect, summary=summary, messages=messages, check=check, **every))
             return check
 
-        if fields.get("unchecked"):
-            _add(Rule(id=id, dialect=dialect, summary=summary, messages=messages, **{**defaults, **fields}))
+        if condition:
+            register(Condition(**condition))
+        elif "unchecked" in facts:
+            register(None)
         return register
 
     return decorator
-
-
-def _add(entry: Rule) -> None:
-    entries = _registered.setdefault(entry.dialect, [])
-    if any(entry.id == other.id for other in entries):
-        raise ValueError(f"rule {entry.id} is registered twice")
-    entries.append(entry)
-
-
-def body_of(dialect: Dialect) -> Callable[[type[B]], type[B]]:
-    """Register the request view of a dialect."""
-
-    def register(view: type[B]) -> type[B]:
-        _bodies[dialect] = view
-        return view
-
-    return register
 
 
 @cache
@@ -170,7 +152,6 @@ def rules_of(dialect: RuleDialect) -> tuple[Rule, ...]:
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Return every rule by its id."""
     return {entry.id: entry for dialect in _MODULES for entry in rules_of(dialect)}
 
 
@@ -179,13 +160,10 @@ def rule(id: str) -> Rule:
     return all_rules()[id]
 
 
-# --- checking ---------------------------------------------------------------------------------------------------------
-
-
 def open_body(dialect: Dialect, body: Fields, context: RequestContext) -> RequestBody:
-    """Return the view of a body in its dialect."""
     rules_of(dialect)
-    return _bodies[dialect](body, context)
+    views = {view.dialect: view for view in RequestBody.__subclasses__()}
+    return views[dialect](body, context)
 
 
 def findings(request: RequestBody) -> Iterator[RuleFinding]:
@@ -204,7 +182,7 @@ def findings(request: RequestBody) -> Iterator[RuleFinding]:
 
 def refusal(request: RequestBody) -> RuleFinding | None:
     """Return the first finding of severity `refused`, certain or not: the answer of the simulator."""
-    return next((finding for finding in findings(request) if finding.rule.severity == "refused"), None)
+    return judge(request).refusal
 
 
 def judge(request: RequestBody) -> Judgement:
@@ -218,24 +196,24 @@ def judge(request: RequestBody) -> Judgement:
 
 
 def _apply(entry: Rule, request: RequestBody) -> Iterator[RuleFinding]:
-    if entry.check is None or not entry.holds_for(request):
+    provider = request.provider
+    if entry.check is None or provider in entry.accepted_by or (entry.only and provider not in entry.only):
         return
-    certain = entry.is_certain_for(request.provider)
+    if not all(applies(request) for applies in entry.applies):
+        return
+    certain = entry.certain and (not entry.refused_by or provider in entry.refused_by)
     request.running = entry.id
     for violation in entry.check(request):
         request.exercised.add(entry.id)
-        names = dict(zip("ijkmn", _NUMBER.findall(violation.pointer), strict=False)) | violation.fields
+        numbers = dict(zip("ijkmn", _NUMBER.findall(violation.pointer), strict=False))
+        names = {"model": request.model, **numbers, **violation.fields}
         template = entry.messages[violation.message] if entry.messages else ""
         yield RuleFinding(
-            rule=entry,
-            pointer=violation.pointer,
-            message=_fill(template, names),
-            certain=certain and violation.certain,
-            verbatim=not isinstance(template, UnverifiedText),
+            rule=entry, pointer=violation.pointer, message=_fill(template, names),
+            certain=certain and violation.certain, verbatim=not isinstance(template, UnverifiedText),
             param=None if entry.param is None else _fill(entry.param, names),
-            code=None if entry.code is None else _fill(entry.code, names) or None,
-            fields=violation.fields,
-        )
+            code=None if entry.code is None else _fill(entry.code, names) or None, fields=violation.fields,
+        )  # fmt: skip
         request.running = entry.id
 
 

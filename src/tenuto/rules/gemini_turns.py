@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
-from tenuto.rules.body import Fields, text
-from tenuto.rules.book import UnverifiedText, Violation
+from tenuto.rules.body import Fields, Violation, text
+from tenuto.rules.book import UnverifiedText
 from tenuto.rules.gemini import MOST_MEDIA_TOKENS, GeminiBody, Part, Run, gemini
 from tenuto.rules.issued_tokens import IssuedToken, has_content, matches
 
@@ -27,14 +27,10 @@ _MAX_MEDIA, _MAX_PDF = 100 * 2**20, 50 * 2**20
 _REASONING_AS_TEXT = re.compile(
     r"\s*(?:\[(?:reasoning|thinking|thought)s?\b|<(?:think|thinking|thought)>)", re.IGNORECASE
 )
-_SENTINELS = frozenset(
-    {
-        "skip_thought_signature_validator",
-        "context_engineering_is_the_way_to_go",
-        "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I",
-        "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
-    }
-)
+_SENTINELS = (
+    "skip_thought_signature_validator", "context_engineering_is_the_way_to_go",
+    "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
+)  # fmt: skip
 """The documented values that turn off the check of a signature, as text and as base64."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*")
 _WHOLE_NUMBER = re.compile(r"(?<=\d)\.0(?=[,\]}])")
@@ -55,18 +51,12 @@ _VERTEX_HELP = "Learn more: https://cloud.google.com/vertex-ai/generative-ai/doc
 
 
 # --- parts and roles --------------------------------------------------------------------------------------------------
-
-
-@gemini(
-    "GEM-PART-02", "A request has contents, and every content has parts.",
+@gemini("GEM-PART-02", "A request has contents, and every content has parts.",
     "* GenerateContentRequest.contents[{i}].parts: contents.parts must not be empty.",
     "* GenerateContentRequest.contents: contents is not specified",
-    UnverifiedText(
-        "Unable to submit request because it must include at least one parts field, which describes the prompt input. "
-        + _VERTEX_HELP
-    ),
-    remedy="Leave empty turns out.", source="chatwise#250; vercel/ai#3775", as_of="2025-02",
-)  # fmt: skip
+    UnverifiedText("Unable to submit request because it must include at least one parts field, which describes the "
+    f"prompt input. {_VERTEX_HELP}"),
+    remedy="Leave empty turns out.", as_of="2025-02", source="chatwise#250; vercel/ai#3775")  # fmt: skip
 def nothing_sent(request: GeminiBody) -> Iterator[Violation]:
     request.see([request.contents])
     if not request.contents:
@@ -76,26 +66,21 @@ def nothing_sent(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"/contents/{i}/parts", {"i": i}, message=2 if request.vertex else 0)
 
 
-@gemini(
-    "GEM-TURN-03", "The role of a content is `user` or `model`; Vertex AI needs one in every content.",
+@gemini("GEM-TURN-03", "The role of a content is `user` or `model`; Vertex AI needs one in every content.",
     "Please use a valid role: user, model.",
     remedy="Use `model` for the assistant, `user` for tool results, and `systemInstruction` for instructions.",
-    source="a recorded refusal; litellm#22003", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    as_of="2026", recorded="a recorded refusal; litellm#22003")  # fmt: skip
 def unknown_role(request: GeminiBody) -> Iterator[Violation]:
     for i, content in enumerate(request.see(request.contents)):
         if content.get("role", "" if request.vertex else "user") not in ("user", "model"):
             yield request.violation(f"/contents/{i}/role")
 
 
-@gemini(
-    "GEM-PART-01", "Every part has a data field; on Vertex AI a text without a signature is not empty.",
+@gemini("GEM-PART-01", "Every part has a data field; on Vertex AI a text without a signature is not empty.",
     "* GenerateContentRequest.contents[{i}].parts[{j}].data: " + _DATA_MISSING,
     "Unable to submit request because it has an empty text parameter. Add a value to the parameter and try again. "
-    + _VERTEX_HELP,
-    remedy='Leave the part out; if it has a signature, send the text "".',
-    source="CLIProxyAPI#1292; genkit#3816; FLIT#70; sketch#68; Portkey gateway#462", as_of="2026-05",
-)  # fmt: skip
+    + _VERTEX_HELP, remedy='Leave the part out; if it has a signature, send the text "".', as_of="2026-05",
+    source="CLIProxyAPI#1292; genkit#3816; FLIT#70; sketch#68; Portkey gateway#462")  # fmt: skip
 def part_without_data(request: GeminiBody) -> Iterator[Violation]:
     for part in request.see(request.parts):
         if not part.kind and "videoMetadata" not in part.fields:
@@ -104,12 +89,10 @@ def part_without_data(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(part.pointer, message=1)
 
 
-@gemini(
-    "GEM-PART-03", "Every part of the system instruction has a data field.",
+@gemini("GEM-PART-03", "Every part of the system instruction has a data field.",
     "* GenerateContentRequest.system_instruction.parts[{i}].data: " + _DATA_MISSING,
-    applies=lambda request: not request.vertex,
-    remedy="Without a system text, leave `systemInstruction` out.", source="one-api#2243", as_of="2025-04",
-)  # fmt: skip
+    applies=lambda request: not request.vertex, remedy="Without a system text, leave `systemInstruction` out.",
+    as_of="2025-04", source="one-api#2243")  # fmt: skip
 def instruction_without_data(request: GeminiBody) -> Iterator[Violation]:
     parts = (request.fields.get("systemInstruction") or {}).get("parts") or []
     for j, fields in enumerate(request.see(parts)):
@@ -117,12 +100,9 @@ def instruction_without_data(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"/systemInstruction/parts/{j}")
 
 
-@gemini(
-    "GEM-PART-05", "Reasoning is not sent back as plain text, which the model then imitates.",
-    severity="warned",
-    remedy="Leave reasoning out, or mark its part with `thought`.",
-    source="eight recorded acceptances of marked parts", confidence="recorded", as_of="2026",
-)  # fmt: skip
+@gemini("GEM-PART-05", "Reasoning is not sent back as plain text, which the model then imitates.", severity="warned",
+    remedy="Leave reasoning out, or mark its part with `thought`.", as_of="2026",
+    recorded="eight recorded acceptances of marked parts")  # fmt: skip
 def reasoning_as_text(request: GeminiBody) -> Iterator[Violation]:
     for run in request.see(request.model_runs):
         for part in run.parts:
@@ -134,8 +114,6 @@ def reasoning_as_text(request: GeminiBody) -> Iterator[Violation]:
 
 
 # --- media ------------------------------------------------------------------------------------------------------------
-
-
 def _media(request: GeminiBody) -> Iterator[tuple[str, Fields]]:
     """Yield the inline and referenced files, also those in function results, with their pointers."""
     for part in request.parts:
@@ -148,12 +126,9 @@ def _media(request: GeminiBody) -> Iterator[tuple[str, Fields]]:
                     yield f"{pointer}/{name}", fields[name]
 
 
-@gemini(
-    "GEM-MEDIA-01", "A file has a media type that the models accept.",
-    "Unsupported MIME type: {type}",
-    remedy="Find the type by the first bytes of the data; convert SVG.",
-    source="crush#995; comic-translate#399; gemini-cli#3054", as_of="2026-01",
-)  # fmt: skip
+@gemini("GEM-MEDIA-01", "A file has a media type that the models accept.",
+    "Unsupported MIME type: {type}", remedy="Find the type by the first bytes of the data; convert SVG.",
+    as_of="2026-01", source="crush#995; comic-translate#399; gemini-cli#3054")  # fmt: skip
 def unsupported_media_type(request: GeminiBody) -> Iterator[Violation]:
     for pointer, blob in request.see(list(_media(request))):
         type = text(blob, "mimeType")
@@ -162,12 +137,9 @@ def unsupported_media_type(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"{pointer}/mimeType", {"type": type}, certain=certain)
 
 
-@gemini(
-    "GEM-MEDIA-02", "Files inside the request have at most 100 MB together, a PDF at most 50 MB.",
-    UnverifiedText("Request payload size exceeds the limit: {size} bytes."),
-    remedy="Upload the file and send its URI.",
-    source="provider documentation; wording from memory", confidence="documented", as_of="2026",
-)  # fmt: skip
+@gemini("GEM-MEDIA-02", "Files inside the request have at most 100 MB together, a PDF at most 50 MB.",
+    UnverifiedText("Request payload size exceeds the limit: {size} bytes."), remedy="Upload the file and send its URI.",
+    as_of="2026", documented="provider documentation; wording from memory")  # fmt: skip
 def media_too_large(request: GeminiBody) -> Iterator[Violation]:
     if not request.may_exceed(_MAX_PDF):
         return
@@ -179,41 +151,31 @@ def media_too_large(request: GeminiBody) -> Iterator[Violation]:
         yield request.violation("/contents", {"size": _MAX_PDF}, certain=max(papers) > _MAX_PDF)
 
 
-@gemini(
-    "GEM-MEDIA-03", "Before Gemini 3, a function result contains no media.",
+gemini("GEM-MEDIA-03", "Before Gemini 3, a function result contains no media.",
     UnverifiedText("Multimodal function responses are not supported for this model."),
     applies=lambda request: request.traits.functions_alone,
-    remedy="Put the media into a user content after the result.", source="provider documentation", as_of="2026",
-)  # fmt: skip
-def media_in_result(request: GeminiBody) -> Iterator[Violation]:
-    for run in request.runs:
-        for part in request.see(run.responses):
-            if part.object("functionResponse").get("parts"):
-                yield request.violation(f"{part.pointer}/functionResponse/parts")
+    each=lambda request: [part for run in request.runs for part in request.see(run.responses)],
+    at="/functionResponse/parts", when=lambda part: part.object("functionResponse").get("parts"),
+    remedy="Put the media into a user content after the result.", as_of="2026",
+    source="provider documentation")  # fmt: skip
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------
-
-
-@gemini(
-    "GEM-TURN-01", "The model's calls follow a user turn or function results.",
+@gemini("GEM-TURN-01", "The model's calls follow a user turn or function results.",
     "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
-    remedy="Start with the user; adjacent contents of the model count as one.",
-    source="gemini-cli#26486; four recordings of adjacent contents", as_of="2026-05",
-)  # fmt: skip
+    remedy="Start with the user; adjacent contents of the model count as one.", as_of="2026-05",
+    source="gemini-cli#26486; four recordings of adjacent contents")  # fmt: skip
 def calls_first(request: GeminiBody) -> Iterator[Violation]:
     first = request.runs[0] if request.runs else None
     if any(run.calls for run in request.see(request.model_runs)) and first and first.calls:
         yield request.violation(f"/contents/{first.calls[0].content}")
 
 
-@gemini(
-    "GEM-TURN-04", "The user starts the conversation and, with models that accept no prefill, ends it.",
+@gemini("GEM-TURN-04", "The user starts the conversation and, with models that accept no prefill, ends it.",
     UnverifiedText("Please ensure that multiturn requests alternate between user and model."),
     "Please ensure that multiturn requests ends with a user role or a function response.",
-    remedy="Start and end with a user content.",
-    source="one-api#836; Portkey gateway#258; crewAI#6973", as_of="2026-08",
-)  # fmt: skip
+    remedy="Start and end with a user content.", as_of="2026-08",
+    source="one-api#836; Portkey gateway#258; crewAI#6973")  # fmt: skip
 def model_first_or_last(request: GeminiBody) -> Iterator[Violation]:
     if not request.see(request.runs):
         return
@@ -230,14 +192,12 @@ def _pairs(request: GeminiBody) -> Iterator[tuple[Run, Run]]:
     return pairwise((nothing, *request.runs, nothing))
 
 
-@gemini(
-    "GEM-TURN-02", "A model turn with n function calls is followed by n function results.",
+@gemini("GEM-TURN-02", "A model turn with n function calls is followed by n function results.",
     "Please ensure that the number of function response parts is equal to the number of function call parts of the "
-    "function call turn.",
-    remedy="Send one result for each call, directly after it, in one content or in several.",
-    source="gemini-cli#3814; gemini-cli#17208; gemini-cli#18509; ten recordings of results in several contents",
+    "function call turn.", remedy="Send one result for each call, directly after it, in one content or in several.",
     as_of="2026-02",
-)  # fmt: skip
+    source="gemini-cli#3814; gemini-cli#17208; gemini-cli#18509; ten recordings of results in several "
+    "contents")  # fmt: skip
 def result_count_differs(request: GeminiBody) -> Iterator[Violation]:
     for before, after in _pairs(request):
         request.see(before.calls or after.responses)
@@ -247,12 +207,9 @@ def result_count_differs(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"/contents/{index}/parts")
 
 
-@gemini(
-    "GEM-TURN-05", "Before Gemini 3, function results have a content of their own.",
-    severity="warned", applies=lambda request: request.traits.functions_alone,
-    remedy="Put other parts into another content.",
-    source="five recorded acceptances", confidence="recorded", as_of="2026",
-)  # fmt: skip
+@gemini("GEM-TURN-05", "Before Gemini 3, function results have a content of their own.", severity="warned",
+    applies=lambda request: request.traits.functions_alone, remedy="Put other parts into another content.",
+    as_of="2026", recorded="five recorded acceptances")  # fmt: skip
 def results_with_other_parts(request: GeminiBody) -> Iterator[Violation]:
     for i, content in enumerate(request.contents):
         results = ["functionResponse" in part for part in content.get("parts") or ()]
@@ -260,14 +217,12 @@ def results_with_other_parts(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"/contents/{i}/parts")
 
 
-@gemini(
-    "GEM-TURN-06", "A function result has the name of its call and, if any result has an id, the id of its call.",
+@gemini("GEM-TURN-06", "A function result has the name of its call and, if any result has an id, the id of its call.",
     UnverifiedText("Please ensure that the id of each function response part is the id of its function call part."),
     UnverifiedText("Please ensure that the name of each function response part is the name of its function call part."),
     applies=lambda request: request.traits.strict_turns, certain=False,
-    remedy="Repeat the id if the call has one, and the name always.",
-    source="CLIProxyAPI#5199; 74 recorded requests with ids", as_of="2026",
-)  # fmt: skip
+    remedy="Repeat the id if the call has one, and the name always.", as_of="2026",
+    source="CLIProxyAPI#5199; 74 recorded requests with ids")  # fmt: skip
 def result_of_other_call(request: GeminiBody) -> Iterator[Violation]:
     for before, after in _pairs(request):
         has_ids = any(part.object("functionResponse").get("id") for part in request.see(after.responses))
@@ -294,7 +249,6 @@ def _call_id(request: GeminiBody, call: Part) -> str:
 
 
 # --- missing signatures -----------------------------------------------------------------------------------------------
-
 _MISSING_SIGNATURE = (
     "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly, "
     "and missing thought_signature may lead to degraded model performance. Additional data, function call "
@@ -307,7 +261,7 @@ _MISSING_SIGNATURE_VERTEX = (
 )
 
 
-def _first_calls(request: GeminiBody) -> Iterator[tuple[Part, bool]]:
+def first_calls(request: GeminiBody) -> Iterator[tuple[Part, bool]]:
     """Yield the first call of each model run since the last user input, and whether an earlier one is signed."""
     start = request.turn_start
     is_signed = False
@@ -323,37 +277,31 @@ def _missing(request: GeminiBody, call: Part, pointer: str) -> Violation:
     return request.violation(pointer, fields, message=int(request.vertex), certain=certain)
 
 
-@gemini(
-    "GEM-SIG-01", "Since the last user input, the first call of the model has its signature.",
+@gemini("GEM-SIG-01", "Since the last user input, the first call of the model has its signature.",
     _MISSING_SIGNATURE,
     _MISSING_SIGNATURE_VERTEX,
     applies=lambda request: request.traits.signed_calls == "required" and request.traits.tools,
     remedy="Store each signature with its part and send both back; for calls of another provider, send the documented "
-    "placeholder and report it.",
-    source="dify#29187; obsidian-gemini#228; ironclaw#1510; cc-switch#5725; OmniRoute#2077", as_of="2026-07",
-)  # fmt: skip
+    "placeholder and report it.", as_of="2026-07",
+    source="dify#29187; obsidian-gemini#228; ironclaw#1510; cc-switch#5725; OmniRoute#2077")  # fmt: skip
 def first_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
-    for call, is_signed in request.see(list(_first_calls(request))):
+    for call, is_signed in request.see(list(first_calls(request))):
         if not call.signature and not is_signed:
             yield _missing(request, call, f"{call.pointer}/thoughtSignature")
 
 
-@gemini(
-    "GEM-SIG-03", "Each later model turn since the last user input has a signature on its first call, too.",
+@gemini("GEM-SIG-03", "Each later model turn since the last user input has a signature on its first call, too.",
     _MISSING_SIGNATURE,
     _MISSING_SIGNATURE_VERTEX,
     applies=lambda request: request.traits.signed_calls == "required" and request.traits.tools,
-    remedy="Check every turn, not only the first.",
-    source="provider documentation", confidence="documented", as_of="2026",
-)  # fmt: skip
+    remedy="Check every turn, not only the first.", as_of="2026", documented="provider documentation")  # fmt: skip
 def later_call_unsigned(request: GeminiBody) -> Iterator[Violation]:
-    for call, is_signed in request.see(list(_first_calls(request))[1:]):
+    for call, is_signed in request.see(list(first_calls(request))[1:]):
         if not call.signature and is_signed:
             yield _missing(request, call, call.pointer)
 
 
 # --- wrong signatures -------------------------------------------------------------------------------------------------
-
 _WRONG_SIGNATURE = (
     "Corrupted thought signature.",
     f"Unable to submit request because Thought signature is not valid.. {_VERTEX_HELP}",
@@ -379,13 +327,10 @@ def _is_sentinel(signature: str) -> bool:
     return signature.rstrip("=") in _SENTINELS
 
 
-@gemini(
-    "GEM-SIG-02", "A signature is sent back unchanged, on its part, once, to the issuer that gave it.",
-    *_WRONG_SIGNATURE,
-    applies=lambda request: "none" not in request.traits.thinking,
+@gemini("GEM-SIG-02", "A signature is sent back unchanged, on its part, once, to the issuer that gave it.",
+    *_WRONG_SIGNATURE, applies=lambda request: "none" not in request.traits.thinking,
     remedy="Store the origin of a signature; leave it out, or send the documented placeholder, for any other target.",
-    source="gemini-cli#13467; Antigravity#970; SillyBunny#647; 9router#301; sub2api#393", as_of="2026-07",
-)  # fmt: skip
+    as_of="2026-07", source="gemini-cli#13467; Antigravity#970; SillyBunny#647; 9router#301; sub2api#393")  # fmt: skip
 def signature_invalid(request: GeminiBody) -> Iterator[Violation]:
     reader = _SignatureReader(request)
     calls: tuple[Part, ...] = ()
@@ -395,18 +340,14 @@ def signature_invalid(request: GeminiBody) -> Iterator[Violation]:
             if run.role == "model":
                 problem = reader.find_problem(part)
             else:
-                is_copy = part.kind == "functionResponse" and _is_copied(part, calls)
+                own = {normalize_signature(call.signature) for call in calls if not _is_sentinel(call.signature)}
+                # A result may repeat the signature of a call.
+                is_copy = part.kind == "functionResponse" and normalize_signature(part.signature) in own
                 problem = "" if is_copy else "on a user part"
             if problem:
                 pointer = f"{part.pointer}/thoughtSignature"
                 yield request.violation(pointer, message=int(request.vertex), certain=problem != "other content")
         calls = run.calls
-
-
-def _is_copied(part: Part, calls: tuple[Part, ...]) -> bool:
-    """Tell whether a result repeats the signature of a call, which is accepted."""
-    signatures = {normalize_signature(call.signature) for call in calls if not _is_sentinel(call.signature)}
-    return normalize_signature(part.signature) in signatures
 
 
 class _SignatureReader:
@@ -449,12 +390,7 @@ class _SignatureReader:
 
 
 def _is_issuer(token: IssuedToken, request: GeminiBody) -> bool:
-    return (
-        not token.foreign
-        and matches(token.provider, request.provider)
-        and matches(token.account, request.account)
-        and matches(_generation(token.model), _generation(request.model))
-    )
+    return token.is_from_target(request) and matches(_generation(token.model), _generation(request.model))
 
 
 @cache
@@ -464,14 +400,10 @@ def _generation(model: str) -> str:
     return match[1] if match else ""
 
 
-@gemini(
-    "GEM-SIG-05", "A signed text is sent back unchanged; it may follow other text in its part.",
-    *_WRONG_SIGNATURE,
-    applies=lambda request: request.traits.signed_calls == "required", certain=False,
-    remedy="Start a new part after each signature, and leave signed parts unchanged.",
-    source="SillyBunny#647; recorded acceptances of joined texts, and of a text's signature on a thought",
-    as_of="2026-07",
-)  # fmt: skip
+@gemini("GEM-SIG-05", "A signed text is sent back unchanged; it may follow other text in its part.",
+    *_WRONG_SIGNATURE, applies=lambda request: request.traits.signed_calls == "required", certain=False,
+    remedy="Start a new part after each signature, and leave signed parts unchanged.", as_of="2026-07",
+    source="SillyBunny#647; recorded acceptances of joined texts, and of a text's signature on a thought")  # fmt: skip
 def signed_text_changed(request: GeminiBody) -> Iterator[Violation]:
     for run in request.model_runs:
         for part in run.parts:
@@ -488,8 +420,6 @@ def signed_text_changed(request: GeminiBody) -> Iterator[Violation]:
 
 
 # --- accepted, with a caveat ------------------------------------------------------------------------------------------
-
-
 def _is_signature_lost(request: GeminiBody, run: Run) -> bool:
     """Tell whether a model turn came with a signature and has none; if nothing is known of it, whether it has none."""
     if not run.parts or any(part.signature for part in run.parts):
@@ -505,12 +435,10 @@ def turn_text(parts: list[Fields]) -> str:
     return "\n".join(["".join(texts), *calls])
 
 
-@gemini(
-    "GEM-SIG-06", "An answer without calls keeps its signature, which is often on a last part with the text `\"\"`.",
+@gemini("GEM-SIG-06", 'An answer without calls keeps its signature, which is often on a last part with the text `""`.',
     severity="lost", applies=lambda request: request.traits.signed_calls == "required",
-    remedy="Keep a part that has a signature, even if its text is empty.",
-    source="vercel/ai#12402; pydantic-ai#3481", confidence="documented", as_of="2026",
-)  # fmt: skip
+    remedy="Keep a part that has a signature, even if its text is empty.", as_of="2026",
+    documented="vercel/ai#12402; pydantic-ai#3481")  # fmt: skip
 def answer_signature_lost(request: GeminiBody) -> Iterator[Violation]:
     if not request.tokens.is_known:
         return
@@ -519,12 +447,9 @@ def answer_signature_lost(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(run.parts[-1].pointer)
 
 
-@gemini(
-    "GEM-SIG-07", "Earlier turns keep all of their signatures or none.",
-    severity="lost", applies=lambda request: request.traits.strict_turns,
-    remedy="Drop the reasoning of all earlier turns, or of none.",
-    source="maintainers of Google's ADK", as_of="2026-09",
-)  # fmt: skip
+@gemini("GEM-SIG-07", "Earlier turns keep all of their signatures or none.", severity="lost",
+    applies=lambda request: request.traits.strict_turns, remedy="Drop the reasoning of all earlier turns, or of none.",
+    as_of="2026-09", source="maintainers of Google's ADK")  # fmt: skip
 def some_turns_unsigned(request: GeminiBody) -> Iterator[Violation]:
     start = request.turn_start
     turns: list[list[Run]] = [[]]
@@ -542,40 +467,25 @@ def some_turns_unsigned(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"/contents/{lost[0].first}")
 
 
-@gemini(
-    "GEM-SIG-08", "A signature is not one of the documented placeholders that turn off its check.",
+gemini("GEM-SIG-08", "A signature is not one of the documented placeholders that turn off its check.",
     severity="warned",
+    each=lambda request: [part for run in request.model_runs for part in run.parts if part.signature],
+    at="/thoughtSignature", when=lambda part: _is_sentinel(part.signature),
     remedy="Send a placeholder only on the first call of a turn that another provider made, and report it.",
-    source="17 recorded parts", confidence="recorded", as_of="2026",
-)  # fmt: skip
-def placeholder_signature(request: GeminiBody) -> Iterator[Violation]:
-    for run in request.model_runs:
-        for part in request.see([part for part in run.parts if part.signature]):
-            if _is_sentinel(part.signature):
-                yield request.violation(f"{part.pointer}/thoughtSignature")
+    as_of="2026", recorded="17 recorded parts")  # fmt: skip
 
-
-@gemini(
-    "GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.",
-    severity="warned", applies=lambda request: request.traits.signed_calls == "optional",
-    remedy="Send back the signatures that came.",
-    source="18 recorded parts; rowboat#694", confidence="recorded", as_of="2026",
-)  # fmt: skip
-def optional_signature_missing(request: GeminiBody) -> Iterator[Violation]:
-    for run in request.see([run for run in request.model_runs if run.calls]):
-        if _is_signature_lost(request, run):
-            yield request.violation(run.calls[0].pointer)
+gemini("GEM-SIG-09", "Gemini 2.5 accepts calls without their signatures.", severity="warned",
+    applies=lambda request: request.traits.signed_calls == "optional",
+    each=lambda request: [run.calls[0] for run in request.see([run for run in request.model_runs if run.calls])
+    if _is_signature_lost(request, run)],
+    remedy="Send back the signatures that came.", as_of="2026", recorded="18 recorded parts; rowboat#694")  # fmt: skip
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
-
-
-@gemini(
-    "GEM-PARAM-10", "The request fits into the context window.",
+@gemini("GEM-PARAM-10", "The request fits into the context window.",
     "The input token count ({count}) exceeds the maximum number of tokens allowed ({limit}).",
-    applies=lambda request: bool(request.traits.context_window),
-    remedy="Shorten the history.", source="a recorded refusal", confidence="recorded", as_of="2026",
-)  # fmt: skip
+    applies=lambda request: bool(request.traits.context_window), remedy="Shorten the history.", as_of="2026",
+    recorded="a recorded refusal")  # fmt: skip
 def request_too_long(request: GeminiBody) -> Iterator[Violation]:
     limit = request.traits.context_window or 0
     if not request.may_exceed(limit - MOST_MEDIA_TOKENS * len(request.parts)):

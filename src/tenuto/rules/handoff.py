@@ -7,16 +7,20 @@ the provider answers; these say where the fault comes from.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, ProviderMeta, Reasoning, ToolUse
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Dialect, Provider
-from tenuto.rules.body import CallInBody, Fields, RequestBody, escape, objects
-from tenuto.rules.book import Violation, section
+from tenuto.rules.anthropic_body import MessagesBody
+from tenuto.rules.body import Fields, RequestBody, Violation, escape, objects
+from tenuto.rules.book import section
+from tenuto.rules.chat import ChatBody
+from tenuto.rules.gemini import GeminiBody
+from tenuto.rules.gemini_turns import first_calls
 from tenuto.rules.issued_tokens import token_of
+from tenuto.rules.responses_request import ResponsesBody
 
 _TOKEN_KEYS = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
 _DATA_TYPES = ("redacted_thinking", "reasoning.encrypted")
@@ -25,12 +29,12 @@ _TOKEN_CHARACTERS = re.compile(r"[a-zA-Z0-9+/=_.:|-]*")
 _COMPARED = 8
 """Two tokens that share this number of characters at either end were the same once."""
 
+_CONVERSATIONS = frozenset(view.conversation for view in (MessagesBody, ResponsesBody, ChatBody, GeminiBody))
+
 cross = section("cross")
 
 
 # --- the replies ------------------------------------------------------------------------------------------------------
-
-
 def _replies(request: RequestBody, foreign: bool) -> list[AssistantMessage]:
     """Return the replies of this provider, or those of others."""
     context = request.context
@@ -42,13 +46,14 @@ def _calls(replies: Iterable[AssistantMessage]) -> dict[str, ToolUse]:
     return {block.id: block for reply in replies for block in reply.blocks if isinstance(block, ToolUse)}
 
 
-def _foreign_calls(request: RequestBody) -> list[CallInBody]:
-    """Return the calls of the body that this provider did not make, if another provider is known to have replied."""
+def _foreign_callers(request: RequestBody) -> set[str]:
+    """Return the messages with calls that this provider did not make, if another provider is known to have replied."""
     if not any(request.context.foreign):
-        return []
+        return set()
     own = _calls(_replies(request, foreign=False))
     names = {call.name for call in own.values()}
-    return [call for call in request.calls() if (call.id not in own if call.id else call.name not in names)]
+    calls = [call for call in request.calls() if (call.id not in own if call.id else call.name not in names)]
+    return {"/".join(call.pointer.split("/")[:3]) for call in calls}
 
 
 def _issued_tokens(replies: Iterable[AssistantMessage]) -> set[str]:
@@ -81,7 +86,7 @@ def _token_keys(fields: Fields) -> Iterable[str]:
 
 def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
     """Yield the pointers of these tokens in the conversation."""
-    pending = list(reversed(list(objects(_conversation(request), f"/{_FACTS[request.dialect].conversation}"))))
+    pending = list(reversed(list(objects(request.body.get(request.conversation), f"/{request.conversation}"))))
     while pending:
         pointer, part = pending.pop()
         yield from (
@@ -94,143 +99,74 @@ def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
                 pending += objects(inner, f"{pointer}/{escape(key)}")
 
 
-def _conversation(request: RequestBody) -> Any:
-    return request.body.get(_FACTS[request.dialect].conversation)
-
-
 # --- content of another provider --------------------------------------------------------------------------------------
-
-
-def _is_nine_or_short(row: Provider, id: str) -> bool:
-    if row.chat.call_id == "nine":
-        return re.fullmatch("[a-zA-Z0-9]{9}", id) is not None
-    return len(id) <= row.chat.call_id_max
-
-
-class _DialectFacts(NamedTuple):
-    conversation: str
-    """The field with the messages or items."""
-    accepts_call_id: Callable[[Provider, str], bool]
-    has_reasoning_field: bool = False
-    """Whether an assistant message has a field for reasoning."""
-    signs_calls: bool = False
-
-
-_FACTS: dict[Dialect, _DialectFacts] = {
-    "anthropic-messages": _DialectFacts("messages", lambda row, id: re.fullmatch("[a-zA-Z0-9_-]+", id) is not None),
-    "openai-responses": _DialectFacts("input", lambda row, id: len(id) <= (row.responses.call_id_max or len(id))),
-    "openai-chat": _DialectFacts("messages", _is_nine_or_short, has_reasoning_field=True),
-    "gemini": _DialectFacts("contents", lambda row, id: True, signs_calls=True),
-}
-
-
-@cross(
-    "XP-01", "Call ids of another provider have characters or a length that this provider does not accept.",
+@cross("XP-01", "Call ids of another provider have characters or a length that this provider does not accept.",
     remedy="Map the ids of calls and results in the same way for each request; leave the stored history unchanged.",
-    source="opencodex#1767", as_of="2026-08",
-)  # fmt: skip
+    as_of="2026-08", source="opencodex#1767")  # fmt: skip
 def foreign_call_id(request: RequestBody) -> Iterator[Violation]:
     theirs = _calls(_replies(request, foreign=True))
     if theirs:
-        accepts, row = _FACTS[request.dialect].accepts_call_id, request.context.row
         for pointer, id in (*((call.pointer, call.id) for call in request.calls()), *request.results()):
-            if id in theirs and not accepts(row, id):
+            if id in theirs and not request.accepts_call_id(id):
                 yield Violation(pointer)
 
 
-@cross(
-    "XP-02",
+@cross("XP-02",
     "A reasoning token goes only to its issuer: the same provider, platform, endpoint, account and set of models.",
-    remedy="Leave the token out and report the loss; the same dialect does not mean the same issuer.",
-    source="oh-my-pi#6379,#12006; openclaw#91205", as_of="2026-09",
-)  # fmt: skip
+    remedy="Leave the token out and report the loss; the same dialect does not mean the same issuer.", as_of="2026-09",
+    source="oh-my-pi#6379,#12006; openclaw#91205")  # fmt: skip
 def foreign_token(request: RequestBody) -> Iterator[Violation]:
     theirs = _issued_tokens(_replies(request, foreign=True))
     if theirs:
         theirs -= _issued_tokens(_replies(request, foreign=False))
-        if not theirs.isdisjoint(_sent_tokens(_conversation(request))):
+        if not theirs.isdisjoint(_sent_tokens(request.body.get(request.conversation))):
             yield from map(Violation, _pointers(request, theirs))
 
 
-def _wants_reasoning(request: RequestBody) -> bool:
-    switches, traits = request.context.row.chat, request.traits
-    wanted = switches.empty_reasoning and (traits.passback or switches.passback) != "never"
-    return (
-        _FACTS[request.dialect].has_reasoning_field and wanted and bool(request.model) and traits.thinking != ("none",)
-    )
+def wants_reasoning(request: RequestBody) -> bool:
+    if not isinstance(request, ChatBody) or not request.model or request.traits.thinking == ("none",):
+        return False
+    return request.switches.empty_reasoning and (request.traits.passback or request.switches.passback) != "never"
 
 
-@cross(
-    "XP-03",
+@cross("XP-03",
     "DeepSeek and Kimi need `reasoning_content` on assistant messages with calls, also on those of another provider.",
-    applies=_wants_reasoning,
-    remedy="Give each of these messages an empty `reasoning_content`.", source="hermes#34519", as_of="2026-07",
-)  # fmt: skip
-def foreign_call_without_reasoning(request: RequestBody) -> Iterator[Violation]:
-    toggle = request.body.get("thinking")
-    if isinstance(toggle, dict) and toggle.get("type") == "disabled":
-        return
-    foreign = {"/".join(call.pointer.split("/")[:3]) for call in _foreign_calls(request)}
-    for pointer, message in objects(request.body.get("messages"), "/messages"):
-        if pointer in foreign and message.get(request.context.row.chat.reasoning_field) is None:
-            yield Violation(pointer)
-
-
-@cross(
-    "XP-04",
-    "Gemini 3 needs a signature on the first call of each step of the current turn, also on calls of another provider.",
-    applies=lambda request: _FACTS[request.dialect].signs_calls and "budget" not in request.traits.thinking,
-    remedy="Set the documented placeholder on the first call of each step, and report the loss.",
-    source="17 recorded parts", confidence="recorded", as_of="2026",
-)  # fmt: skip
-def foreign_call_without_signature(request: RequestBody) -> Iterator[Violation]:
-    foreign = {"/".join(call.pointer.split("/")[:3]) for call in _foreign_calls(request)}
-    if not foreign or not request.model or "level" not in request.traits.thinking:
-        return
-    contents = [
-        (pointer, content.get("role") == "model", [part for _, part in objects(content.get("parts"), "")])
-        for pointer, content in objects(request.body.get("contents"), "/contents")
-    ]
-    prompts = [index for index, (_, is_model, parts) in enumerate(contents) if not is_model and _is_prompt(parts)]
-    step_has_call = False
-    for pointer, is_model, parts in contents[max(prompts, default=-1) + 1 :]:
-        if not is_model:
-            step_has_call = False
-            continue
-        first = next((part for part in parts if isinstance(part.get("functionCall"), dict)), None)
-        if first is not None and not step_has_call:
-            step_has_call = True
-            if pointer in foreign and not first.get("thoughtSignature"):
+    applies=wants_reasoning, remedy="Give each of these messages an empty `reasoning_content`.", as_of="2026-07",
+    source="hermes#34519")  # fmt: skip
+def foreign_call_without_reasoning(request: ChatBody) -> Iterator[Violation]:
+    if request.requested_thinking is not False:
+        foreign = _foreign_callers(request)
+        for pointer, message in request.messages("assistant"):
+            if pointer in foreign and message.get(request.switches.reasoning_field) is None:
                 yield Violation(pointer)
 
 
-def _is_prompt(parts: list[Fields]) -> bool:
-    return any("text" in part for part in parts) and not any("functionResponse" in part for part in parts)
+@cross("XP-04",
+    "Gemini 3 needs a signature on the first call of each step of the current turn, also on calls of another provider.",
+    applies=lambda request: isinstance(request, GeminiBody) and request.traits.signed_calls == "required",
+    remedy="Set the documented placeholder on the first call of each step, and report the loss.", as_of="2026",
+    recorded="17 recorded parts")  # fmt: skip
+def foreign_call_without_signature(request: GeminiBody) -> Iterator[Violation]:
+    foreign = _foreign_callers(request) if request.model else ()
+    for call, _ in first_calls(request):
+        if f"/contents/{call.content}" in foreign and not call.signature:
+            yield Violation(f"/contents/{call.content}")
 
 
-@cross(
-    "XP-05", "A body that was written for one provider is sent to another one.",
-    remedy="Write the request again for each provider that is tried.",
-    source="pydantic-ai#4882; hermes#33795", as_of="2026-06",
-)  # fmt: skip
-def body_of_another_dialect(request: RequestBody) -> Iterator[Violation]:
-    fields = {facts.conversation for facts in _FACTS.values()}
-    if _FACTS[request.dialect].conversation not in request.body and not fields.isdisjoint(request.body):
-        yield Violation("")
+cross("XP-05", "A body that was written for one provider is sent to another one.",
+    when=lambda request: request.conversation not in request.body and not _CONVERSATIONS.isdisjoint(request.body),
+    remedy="Write the request again for each provider that is tried.", as_of="2026-06",
+    source="pydantic-ai#4882; hermes#33795")  # fmt: skip
 
 
 # --- an altered or shortened history ----------------------------------------------------------------------------------
-
-
-@cross(
-    "XP-06", "A filter for secrets changed a token; the provider refuses it from then on.",
-    remedy="Exclude tokens from such filters.", source="openclaw#102244,#90093", as_of="2026-07",
-)  # fmt: skip
+@cross("XP-06", "A filter for secrets changed a token; the provider refuses it from then on.",
+    remedy="Exclude tokens from such filters.", as_of="2026-07", source="openclaw#102244,#90093")  # fmt: skip
 def redacted_token(request: RequestBody) -> Iterator[Violation]:
     issued = _issued_tokens(request.context.replies)
     if not issued:
         return
-    unknown = set(_sent_tokens(_conversation(request))) - issued
+    unknown = set(_sent_tokens(request.body.get(request.conversation))) - issued
     odd = {token for token in unknown if not _TOKEN_CHARACTERS.fullmatch(token)}
     if odd:
         ends = {token[:_COMPARED] for token in issued} | {token[-_COMPARED:] for token in issued}
@@ -238,11 +174,10 @@ def redacted_token(request: RequestBody) -> Iterator[Violation]:
         yield from map(Violation, _pointers(request, similar))
 
 
-@cross(
-    "XP-07", "An interrupted turn is sent back as it is: with open calls, half of the arguments, or unsigned thinking.",
-    remedy="Mark the turn as incomplete, then leave it out or complete it.",
-    source="pydantic-ai#5532,#7597", as_of="2026-07",
-)  # fmt: skip
+@cross("XP-07",
+    "An interrupted turn is sent back as it is: with open calls, half of the arguments, or unsigned thinking.",
+    remedy="Mark the turn as incomplete, then leave it out or complete it.", as_of="2026-07",
+    source="pydantic-ai#5532,#7597")  # fmt: skip
 def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
     interrupted = [reply for reply in request.context.replies if reply.incomplete]
     if not interrupted:
@@ -261,10 +196,8 @@ def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
                 yield Violation(place)
 
 
-@cross(
-    "XP-08", "The history was cut between a call and its result.",
-    remedy="Cut a history only between complete turns.", source="openclaw#90108; pi#8667", as_of="2026-09",
-)  # fmt: skip
+@cross("XP-08", "The history was cut between a call and its result.",
+    remedy="Cut a history only between complete turns.", as_of="2026-09", source="openclaw#90108; pi#8667")  # fmt: skip
 def result_without_call(request: RequestBody) -> Iterator[Violation]:
     if request.has_stored_history:
         return
@@ -272,11 +205,10 @@ def result_without_call(request: RequestBody) -> Iterator[Violation]:
     yield from (Violation(pointer) for pointer, id in request.results() if id in issued and id not in sent)
 
 
-@cross(
-    "XP-09",
-    "Arguments were serialized again, with other whitespace or another order. Prompt caches and bound tokens do not match.",
-    severity="warned", remedy="Keep the text as it was received.", source="unsloth#10845; dspy#10216", as_of="2026-07",
-)  # fmt: skip
+@cross("XP-09",
+    "Arguments were serialized again, with other whitespace or another order. Prompt caches and bound tokens do not "
+    "match.", severity="warned", remedy="Keep the text as it was received.", as_of="2026-07",
+    source="unsloth#10845; dspy#10216")  # fmt: skip
 def arguments_rewritten(request: RequestBody) -> Iterator[Violation]:
     issued = _calls(request.context.replies)
     for call in request.calls() if issued else ():

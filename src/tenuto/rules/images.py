@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import partial
 from typing import NamedTuple
 
 _HEAD_CHARACTERS = 256 * 1024
 """The number of base64 characters to decode: the size is near the start."""
 _NO_SIZE = frozenset((0xC4, 0xC8, 0xCC))
 """JPEG markers in the range of frame headers that are none."""
+
+_big = partial(int.from_bytes, byteorder="big")
+_little = partial(int.from_bytes, byteorder="little")
 
 
 class ImageHead(NamedTuple):
@@ -44,14 +48,6 @@ def read_head(data: bytes) -> ImageHead:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return ImageHead("image/webp", *_webp_size(data[12:16], data[20:]))
     return ImageHead()
-
-
-def _big(data: bytes) -> int:
-    return int.from_bytes(data, "big")
-
-
-def _little(data: bytes) -> int:
-    return int.from_bytes(data, "little")
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int]:

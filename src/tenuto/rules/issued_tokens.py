@@ -69,6 +69,11 @@ class IssuedToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     compacted: CompactedMessages | None = None
     """The messages that a compaction stands for, as far as they are known."""
 
+    def is_from_target(self, request: RequestBody) -> bool:
+        """Tell whether the target of a request issued the token: the same provider, platform and account."""
+        pairs = ((self.provider, request.provider), (self.platform, request.context.platform))
+        return not self.foreign and all(matches(*pair) for pair in (*pairs, (self.account, request.account)))
+
 
 class IssuedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An output item or a tool call, found by its id."""

@@ -31,15 +31,7 @@ _SWITCH_GROUPS = {field.name for field in msgspec.structs.fields(Provider) if is
 _NAVIGATION = {
     *dir(builtins),
     *_SWITCH_GROUPS,
-    "body",
-    "context",
-    "dialect",
-    "get",
-    "known",
-    "model",
-    "row",
-    "switches",
-    "traits",
+    *("body", "context", "dialect", "get", "known", "model", "row", "switches", "traits"),
 }
 """Names in a condition that lead to a trait or switch, but are none."""
 
@@ -64,17 +56,19 @@ def _row(rule: Rule) -> str:
     certain = "no" if not rule.certain else "partly" if rule.refused_by else "yes"
     severity = f"{rule.severity}, unchecked" if rule.unchecked else rule.severity
     cells = [rule.summary, severity, _audience(rule), certain if rule.severity == "refused" else ""]
-    return (
-        " | ".join([f'| <a id="{rule.id.lower()}"></a>{rule.id}', *(cell.replace("|", "\\|") for cell in cells)]) + " |"
-    )
+    escaped = [cell.replace("|", "\\|") for cell in cells]
+    return " | ".join([f'| <a id="{rule.id.lower()}"></a>{rule.id}', *escaped]) + " |"
 
 
 def _audience(rule: Rule) -> str:
     """Return the targets for which a rule holds, as far as the fields of the rule tell."""
     parts = [", ".join(rule.only)] if rule.only else []
-    if rule.applies is not None:
-        is_lambda = rule.applies.__name__ == "<lambda>"
-        used = rule.applies.__code__.co_names if is_lambda else (rule.applies.__name__.strip("_"),)
+    if rule.applies:
+        used = [
+            name
+            for applies in rule.applies
+            for name in (applies.__code__.co_names if applies.__name__ == "<lambda>" else [applies.__name__.strip("_")])
+        ]
         names = dict.fromkeys(name for name in used if name.islower() and name[0] != "_" and name not in _NAVIGATION)
         parts.append("by " + ", ".join(f"`{name}`" for name in names) if names else "some models")
     if rule.refused_by:

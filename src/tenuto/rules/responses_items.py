@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
-from tenuto.rules.body import objects, text
-from tenuto.rules.book import UnverifiedText, Violation
-from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, matches
+from tenuto.rules.body import Violation, objects, text
+from tenuto.rules.book import UnverifiedText
+from tenuto.rules.issued_tokens import IssuedItem, matches
 from tenuto.rules.responses_request import (
     CALLS,
     LOCAL_HOSTS,
@@ -16,6 +17,7 @@ from tenuto.rules.responses_request import (
     Item,
     ResponsesBody,
     item_texts,
+    openai,
     responses,
 )
 from tenuto.rules.shapes import openai_type, quote_names
@@ -24,28 +26,20 @@ _OUTPUTS = {output: call for call, output in CALLS.items()}
 _OTHER_OUTPUTS = ("computer_call_output", "local_shell_call_output", "shell_call_output", "apply_patch_call_output")
 
 # --- the shape of items -----------------------------------------------------------------------------------------------
+responses("OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
+    UnverifiedText("Missing required parameter: 'input'."), refused_by=OPENAI_HOSTS, param="input",
+    code="missing_required_parameter", at="/input",
+    when=lambda request: request.setting("input") in (None, []) and not request.continues_stored
+    and not request.body.get("prompt"),
+    remedy="Send an empty user message.", as_of="2026",
+    source="protocols B.1; an empty list after a stored response is accepted (recorded)")  # fmt: skip
 
 
-@responses(
-    "OAR-ITEM-09", "There is an input, unless the request continues a stored response.",
-    UnverifiedText("Missing required parameter: 'input'."),
-    refused_by=OPENAI_HOSTS, param="input", code="missing_required_parameter",
-    remedy="Send an empty user message.",
-    source="protocols B.1; an empty list after a stored response is accepted (recorded)", as_of="2026",
-)  # fmt: skip
-def no_input(request: ResponsesBody) -> Iterator[Violation]:
-    if request.setting("input") in (None, []) and not request.continues_stored and not request.body.get("prompt"):
-        yield Violation("/input")
-
-
-@responses(
-    "OAR-ITEM-10", "`compaction_trigger` is the last item; models before GPT-6 accept no `configuration_update`.",
+@openai("OAR-ITEM-10", "`compaction_trigger` is the last item; models before GPT-6 accept no `configuration_update`.",
     UnverifiedText("Invalid value: '{type}'."),
-    UnverifiedText("Item of type '{type}' is not supported with this model."),
-    only=OPENAI_HOSTS, param="input[{i}]", code="invalid_value",
-    remedy="Send the items that compaction returned unchanged.",
-    source="protocols B.2, B.5", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    UnverifiedText("Item of type '{type}' is not supported with this model."), param="input[{i}]", code="invalid_value",
+    remedy="Send the items that compaction returned unchanged.", as_of="2026-11",
+    documented="protocols B.2, B.5")  # fmt: skip
 def misplaced_special_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("compaction_trigger"):
         if request.item_after(item) is not None:
@@ -55,43 +49,29 @@ def misplaced_special_item(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(item.pointer, {"type": item.kind}, message=1)
 
 
-@responses(
-    "OAR-REAS-06", "A reasoning item has a `summary`.",
-    "Missing required parameter: 'input[{i}].summary'.",
-    only=(*OPENAI_HOSTS, "meta"), param="input[{i}].summary", code="missing_required_parameter",
-    remedy="Always send `summary`, at least an empty list.",
-    source="Operit#797; WaLiAPI#61; Agora#141", as_of="2026-09",
-)  # fmt: skip
-def reasoning_without_summary(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if "summary" not in item.fields:
-            yield Violation(f"{item.pointer}/summary")
+responses("OAR-REAS-06", "A reasoning item has a `summary`.",
+    "Missing required parameter: 'input[{i}].summary'.", only=(*OPENAI_HOSTS, "meta"), param="input[{i}].summary",
+    code="missing_required_parameter", each=lambda request: request.items("reasoning"), at="/summary",
+    when=lambda item: "summary" not in item.fields, remedy="Always send `summary`, at least an empty list.",
+    as_of="2026-09", source="Operit#797; WaLiAPI#61; Agora#141")  # fmt: skip
 
-
-@responses(
-    "OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
+openai("OAR-REAS-07", "A reasoning item has no `status`; only responses have it.",
     "Unknown parameter: 'input[{i}].status'.",
-    applies=lambda request: not request.context.row.responses.reasoning_status, only=OPENAI_HOSTS,
-    param="input[{i}].status", code="unknown_parameter",
-    remedy="Leave `status` out of reasoning items.", source="jcode#1028; litellm#13420; LiveAgent#334", as_of="2026-08",
-)  # fmt: skip
-def reasoning_with_status(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if "status" in item.fields:
-            yield Violation(f"{item.pointer}/status", certain=item.fields["status"] is not None)
-
+    applies=lambda request: not request.context.row.responses.reasoning_status, param="input[{i}].status",
+    code="unknown_parameter", each=lambda request: request.items("reasoning"), at="/status",
+    when=lambda item: "status" in item.fields, certain=lambda item: item.fields["status"] is not None,
+    remedy="Leave `status` out of reasoning items.", as_of="2026-08",
+    source="jcode#1028; litellm#13420; LiveAgent#334")  # fmt: skip
 
 _ASSISTANT_PARTS = ("output_text", "refusal")
 _INPUT_PARTS = ("input_text", "input_image", "input_file")
 
 
-@responses(
-    "OAR-ITEM-05", "An assistant message has output parts, every other message has input parts.",
-    UnverifiedText("Invalid value: '{type}'. Supported values are: {allowed}."),
-    only=OPENAI_HOSTS, certain=False, param="input[{i}].content[{j}]", code="invalid_value",
-    remedy="Use `output_text` and `refusal` for the assistant, `input_*` for all others.",
-    source="common in threads, not seen again", confidence="inferred", as_of="2026",
-)  # fmt: skip
+@openai("OAR-ITEM-05", "An assistant message has output parts, every other message has input parts.",
+    UnverifiedText("Invalid value: '{type}'. Supported values are: {allowed}."), certain=False,
+    param="input[{i}].content[{j}]", code="invalid_value",
+    remedy="Use `output_text` and `refusal` for the assistant, `input_*` for all others.", as_of="2026",
+    inferred="common in threads, not seen again")  # fmt: skip
 def part_of_another_role(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("message"):
         allowed = _ASSISTANT_PARTS if item.role == "assistant" else _INPUT_PARTS
@@ -101,48 +81,33 @@ def part_of_another_role(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{pointer}/type", {"type": kind, "allowed": quote_names(allowed)})
 
 
-@responses(
-    "OAR-ITEM-06", "The arguments of a function call are text.",
+responses("OAR-ITEM-06", "The arguments of a function call are text.",
     UnverifiedText("Invalid type for 'input[{i}].arguments': expected a string, but got {got} instead."),
     refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input[{i}].arguments", code="invalid_type",
-    remedy="Send the exact text that the model wrote.", source="P21, P56", as_of="2026-05",
-)  # fmt: skip
-def arguments_not_text(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("function_call"):
-        if not isinstance(item.fields.get("arguments"), str):
-            yield Violation(f"{item.pointer}/arguments", {"got": openai_type(item.fields.get("arguments"))})
-
+    each=lambda request: request.items("function_call"), at="/arguments",
+    when=lambda item: not isinstance(item.fields.get("arguments"), str),
+    fields=lambda item: {"got": openai_type(item.fields.get("arguments"))},
+    remedy="Send the exact text that the model wrote.", as_of="2026-05", source="P21, P56")  # fmt: skip
 
 # --- ids --------------------------------------------------------------------------------------------------------------
-
 _PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 _SERVER_PREFIXES = {"web_search_call": "ws_", "code_interpreter_call": "ci_", "image_generation_call": "ig_"}
 _ANTHROPIC_IDS = ("toolu_", "srvtoolu_")
 
-
-@responses(
-    "OAR-REAS-08", "The id of an item is not empty.",
-    "Invalid 'input[{i}].id': ''. Expected an ID that contains letters, numbers, underscores, or dashes, but this value "
-    "contained additional characters.",
-    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value",
-    remedy="Remove the key instead of sending an empty id.",
-    source="langchainjs#11044; opencode#25065", as_of="2026-04",
-)  # fmt: skip
-def empty_id(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items():
-        if item.fields.get("id") == "":
-            yield Violation(f"{item.pointer}/id")
+openai("OAR-REAS-08", "The id of an item is not empty.",
+    "Invalid 'input[{i}].id': ''. Expected an ID that contains letters, numbers, underscores, or dashes, but this "
+    "value contained additional characters.", param="input[{i}].id", code="invalid_value",
+    each=lambda request: request.items(), at="/id", when=lambda item: item.fields.get("id") == "",
+    remedy="Remove the key instead of sending an empty id.", as_of="2026-04",
+    source="langchainjs#11044; opencode#25065")  # fmt: skip
 
 
-@responses(
-    "OAR-ITEM-03", "Call ids and item ids have at most 64 characters.",
-    "Invalid 'input[{i}].{key}': string too long. Expected a string with maximum length 64, but got a string with length "
-    "{n} instead.",
-    applies=lambda request: request.context.row.responses.call_id_max > 0, refused_by=OPENAI_HOSTS,
-    accepted_by=LOCAL_HOSTS, param="input[{i}].{key}", code="string_above_max_length",
+@responses("OAR-ITEM-03", "Call ids and item ids have at most 64 characters.",
+    "Invalid 'input[{i}].{key}': string too long. Expected a string with maximum length 64, but got a string with "
+    "length {n} instead.", applies=lambda request: request.context.row.responses.call_id_max > 0,
+    refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input[{i}].{key}", code="string_above_max_length",
     remedy="Shorten the id of the call and of its output in the same way; even an id of this provider can be too long.",
-    source="ungate#26; fastllm#45; dsh-plugin-subscriptions#29", as_of="2026-08",
-)  # fmt: skip
+    as_of="2026-08", source="ungate#26; fastllm#45; dsh-plugin-subscriptions#29")  # fmt: skip
 def id_too_long(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         for key, id in (("call_id", item.call_id), ("id", item.id)):
@@ -150,26 +115,18 @@ def id_too_long(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{item.pointer}/{key}", {"key": key, "n": len(id)})
 
 
-@responses(
-    "OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
-    "Invalid 'input[{i}].id': '{id}'. Expected an ID that begins with '{prefix}'.",
-    only=OPENAI_HOSTS, param="input[{i}].id", code="invalid_value",
-    remedy="Leave out ids of another provider.",
-    source="codex#33176; sub2api#3981; free-claude-code#1826", as_of="2026-09",
-)  # fmt: skip
-def wrong_id_prefix(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items(*_PREFIXES):
-        if item.id and not item.id.startswith(_PREFIXES[item.kind]):
-            yield Violation(f"{item.pointer}/id", {"id": item.id, "prefix": _PREFIXES[item.kind]})
+openai("OAR-ITEM-02", "The id of an item starts with the prefix of its type: `msg`, `rs`, `fc`, `ctc`.",
+    "Invalid 'input[{i}].id': '{id}'. Expected an ID that begins with '{prefix}'.", param="input[{i}].id",
+    code="invalid_value", each=lambda request: request.items(*_PREFIXES), at="/id",
+    when=lambda item: item.id and not item.id.startswith(_PREFIXES[item.kind]),
+    fields=lambda item: {"id": item.id, "prefix": _PREFIXES[item.kind]}, remedy="Leave out ids of another provider.",
+    as_of="2026-09", source="codex#33176; sub2api#3981; free-claude-code#1826")  # fmt: skip
 
 
-@responses(
-    "OAR-ITEM-01", "An item id occurs once, in the input and the stored responses before it.",
-    "Duplicate item found with id {id}. Remove duplicate items from your input and try again.",
-    only=OPENAI_HOSTS, param="input",
-    remedy="Send each item once, and never invent ids.",
-    source="continue#10200; pi#5149,#5151; vercel/ai#7883", as_of="2026-05",
-)  # fmt: skip
+@openai("OAR-ITEM-01", "An item id occurs once, in the input and the stored responses before it.",
+    "Duplicate item found with id {id}. Remove duplicate items from your input and try again.", param="input",
+    remedy="Send each item once, and never invent ids.", as_of="2026-05",
+    source="continue#10200; pi#5149,#5151; vercel/ai#7883")  # fmt: skip
 def duplicate_id(request: ResponsesBody) -> Iterator[Violation]:
     seen = {text(item, "id") for item in request.chain}
     # Without access to the storage, the replies of the transcript are what the response before it holds.
@@ -181,17 +138,13 @@ def duplicate_id(request: ResponsesBody) -> Iterator[Violation]:
         seen.add(item.id)
 
 
-@responses(
-    "OAR-ITEM-04", "References and items of server tools have ids that this provider issued.",
-    "Item with id '{id}' not found.",
-    only=OPENAI_HOSTS, certain=False, status=404, param="input",
-    remedy="Refer only to items that this provider stored.", source="mastra#15729", as_of="2026-04",
-)  # fmt: skip
+@openai("OAR-ITEM-04", "References and items of server tools have ids that this provider issued.",
+    "Item with id '{id}' not found.", certain=False, status=404, param="input",
+    remedy="Refer only to items that this provider stored.", as_of="2026-04", source="mastra#15729")  # fmt: skip
 def reference_to_foreign_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
-        if not item.id or not (
-            item.kind == "item_reference" or (item.kind.endswith("_call") and item.kind not in CALLS)
-        ):
+        is_server_call = item.kind.endswith("_call") and item.kind not in CALLS
+        if not item.id or not (item.kind == "item_reference" or is_server_call):
             continue
         issued = request.tokens.item(item.id)
         foreign = item.id.startswith(_ANTHROPIC_IDS) or (issued is not None and issued.foreign)
@@ -201,14 +154,11 @@ def reference_to_foreign_item(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/id", {"id": item.id})
 
 
-@responses(
-    "OAR-REAS-04", "A reasoning item without encrypted content, or a reference, has an id that is stored.",
-    "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with `store` set to "
-    "true, or remove this item from your input.",
-    only=(*OPENAI_HOSTS, "xai"), status=404, param="input",
-    remedy="Without storage, send back only reasoning with its encrypted content.",
-    source="vercel/ai#7543; openai-agents#919; opencode#7724", as_of="2026-06",
-)  # fmt: skip
+@responses("OAR-REAS-04", "A reasoning item without encrypted content, or a reference, has an id that is stored.",
+    "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with `store` set "
+    "to true, or remove this item from your input.", only=(*OPENAI_HOSTS, "xai"), status=404, param="input",
+    remedy="Without storage, send back only reasoning with its encrypted content.", as_of="2026-06",
+    source="vercel/ai#7543; openai-agents#919; opencode#7724")  # fmt: skip
 def item_not_stored(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning", "item_reference"):
         if not item.id or (item.kind == "reasoning" and item.fields.get("encrypted_content")):
@@ -228,51 +178,33 @@ def _is_surely_not_stored(request: ResponsesBody, item: Item) -> bool:
     return request.body.get("store") is False and (item.kind == "reasoning" or issued is not None)
 
 
-@responses(
-    "OAR-ITEM-07", "An assistant message keeps its `phase`.",
-    severity="lost", only=OPENAI_HOSTS,
-    remedy="Send the item as it was received.", source="protocols B.2", confidence="documented", as_of="2026-11",
-)  # fmt: skip
-def phase_dropped(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("message"):
-        issued = request.tokens.item(item.id) if item.id and not item.fields.get("phase") else None
-        if issued is not None and not issued.foreign and "phase" in issued.fields:
-            yield Violation(f"{item.pointer}/phase")
+openai("OAR-ITEM-07", "An assistant message keeps its `phase`.", severity="lost",
+    each=lambda request: [item for item in request.items("message") if "phase" in request.issued_fields(item.id)],
+    at="/phase", when=lambda item: not item.fields.get("phase"), remedy="Send the item as it was received.",
+    as_of="2026-11", documented="protocols B.2")  # fmt: skip
 
 
 # --- calls and outputs ------------------------------------------------------------------------------------------------
-
-
-@responses(
-    "OAR-TOOL-08", "The type of an output is that of its call.",
-    UnverifiedText("No tool call found for {kind} output with call_id {call_id}."),
-    only=OPENAI_HOSTS, certain=False, param="input",
-    remedy="Choose the type of the output by the type of the call.", source="free-claude-code#1826", as_of="2026-09",
-)  # fmt: skip
+@openai("OAR-TOOL-08", "The type of an output is that of its call.",
+    UnverifiedText("No tool call found for {kind} output with call_id {call_id}."), certain=False, param="input",
+    remedy="Choose the type of the output by the type of the call.", as_of="2026-09",
+    source="free-claude-code#1826")  # fmt: skip
 def output_of_another_type(request: ResponsesBody) -> Iterator[Violation]:
-    calls = _call_kinds(request)
+    calls = {text(item, "call_id"): text(item, "type") for item in request.chain}
+    calls |= {item.call_id: item.kind for item in request.items(*CALLS)}
     for item in request.items(*_OUTPUTS, *_OTHER_OUTPUTS):
-        kind = calls.get(item.call_id)
-        if kind is not None and item.kind != CALLS[kind]:
+        kind = calls.get(item.call_id) if item.call_id else None
+        if kind in CALLS and item.kind != CALLS[kind]:
             name = item.kind.removesuffix("_output").replace("_", " ")
             yield Violation(f"{item.pointer}/type", {"kind": name, "call_id": item.call_id})
 
 
-def _call_kinds(request: ResponsesBody) -> dict[str, str]:
-    """Return the type of each function and custom call, stored ones included, by its call id."""
-    stored = {text(item, "call_id"): text(item, "type") for item in request.chain}
-    new = {item.call_id: item.kind for item in request.items(*CALLS)}
-    return {id: kind for id, kind in (stored | new).items() if id and kind in CALLS}
-
-
-@responses(
-    "OAR-TOOL-02", "Every tool output answers an earlier call: in the input, referenced, or stored.",
-    "No tool call found for function call output with call_id {call_id}.",
-    refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input",
-    remedy="Send the call before its output, or refer to a response that has it.",
-    source="vscode#320060; continue#10092; cursor-byok#307; calls by item_reference accepted (64 recorded)",
-    as_of="2026-08",
-)  # fmt: skip
+@responses("OAR-TOOL-02", "Every tool output answers an earlier call: in the input, referenced, or stored.",
+    "No tool call found for function call output with call_id {call_id}.", refused_by=OPENAI_HOSTS,
+    accepted_by=LOCAL_HOSTS, param="input",
+    remedy="Send the call before its output, or refer to a response that has it.", as_of="2026-08",
+    source="vscode#320060; continue#10092; cursor-byok#307; calls by item_reference accepted (64 "
+    "recorded)")  # fmt: skip
 def output_without_call(request: ResponsesBody) -> Iterator[Violation]:
     stored_is_known = request.context.stored is not None
     from_transcript = request.continues_stored and not stored_is_known
@@ -292,13 +224,11 @@ def output_without_call(request: ResponsesBody) -> Iterator[Violation]:
                 yield Violation(f"{item.pointer}/call_id", {"call_id": item.call_id})
 
 
-@responses(
-    "OAR-TOOL-01", "Every function or custom call has an output, in the input or in the stored responses before it.",
-    "No tool output found for function call {call_id}.",
-    refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS, param="input",
-    remedy="Answer every call; only calls marked `async` may wait.",
-    source="GhidrAssist#78; trae-agent#245", as_of="2026-03",
-)  # fmt: skip
+@responses("OAR-TOOL-01",
+    "Every function or custom call has an output, in the input or in the stored responses before it.",
+    "No tool output found for function call {call_id}.", refused_by=OPENAI_HOSTS, accepted_by=LOCAL_HOSTS,
+    param="input", remedy="Answer every call; only calls marked `async` may wait.", as_of="2026-03",
+    source="GhidrAssist#78; trae-agent#245")  # fmt: skip
 def call_without_output(request: ResponsesBody) -> Iterator[Violation]:
     answered = {item.call_id for item in request.all_items if item.kind.endswith("_output")}
     for item in request.items(*CALLS):
@@ -323,12 +253,10 @@ def _open_stored_calls(request: ResponsesBody) -> list[str]:
     return [id for id, item in issued.items() if item.kind in CALLS and "async" not in item.fields]
 
 
-@responses(
-    "OAR-TOOL-07", "The output of a tool with an `output_schema` is JSON.",
-    UnverifiedText("Invalid 'input[{i}].output': expected valid JSON for a tool with an output schema."),
-    only=OPENAI_HOSTS, certain=False, param="input[{i}].output", code="invalid_value",
-    remedy="Encode the result of the tool as JSON.", source="protocols B.2", as_of="2026-08",
-)  # fmt: skip
+@openai("OAR-TOOL-07", "The output of a tool with an `output_schema` is JSON.",
+    UnverifiedText("Invalid 'input[{i}].output': expected valid JSON for a tool with an output schema."), certain=False,
+    param="input[{i}].output", code="invalid_value", remedy="Encode the result of the tool as JSON.", as_of="2026-08",
+    source="protocols B.2")  # fmt: skip
 def output_not_json(request: ResponsesBody) -> Iterator[Violation]:
     typed = {tool.name for tool in request.tools if isinstance(tool.fields.get("output_schema"), dict)}
     if not typed:
@@ -341,27 +269,22 @@ def output_not_json(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/output")
 
 
-@responses(
-    "OAR-ITEM-08", "A call of a tool in a namespace names the namespace.",
-    UnverifiedText("Missing required parameter: 'input[{i}].namespace'."),
-    only=OPENAI_HOSTS, param="input[{i}].namespace", code="missing_required_parameter",
-    remedy="Send the item as it was received.", source="protocols B.2", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@openai("OAR-ITEM-08", "A call of a tool in a namespace names the namespace.",
+    UnverifiedText("Missing required parameter: 'input[{i}].namespace'."), param="input[{i}].namespace",
+    code="missing_required_parameter", remedy="Send the item as it was received.", as_of="2026-11",
+    documented="protocols B.2")  # fmt: skip
 def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
     in_namespace = {tool.name for tool in request.tools if tool.namespace}
     plain = {tool.name for tool in request.tools if not tool.namespace}
     for item in request.items(*CALLS):
         if item.fields.get("namespace") is not None:
             continue
-        issued = request.tokens.item(item.call_id) if item.call_id else None
-        had = issued is not None and not issued.foreign and "namespace" in issued.fields
+        had = "namespace" in request.issued_fields(item.call_id)
         if had or text(item.fields, "name") in in_namespace - plain:
             yield Violation(f"{item.pointer}/namespace")
 
 
 # --- reasoning and the items after it ---------------------------------------------------------------------------------
-
-
 def _item_id(request: ResponsesBody, item: Item) -> str:
     """Return the id of an item; for reasoning without an id the one that its encrypted content was issued with."""
     if item.id or not item.blob:
@@ -370,7 +293,17 @@ def _item_id(request: ResponsesBody, item: Item) -> str:
     return token.id if token is not None else ""
 
 
-def _without_reasoning(request: ResponsesBody) -> Iterator[tuple[Item, IssuedItem]]:
+class _LoneItem(NamedTuple):
+    pointer: str
+    kind: str
+    id: str
+    reasoning: str
+    """The id of the reasoning item that it came after."""
+    is_directly_after: bool
+    """Whether that came directly before it. That items further on need it, too, is not certain."""
+
+
+def _without_reasoning(request: ResponsesBody) -> Iterator[_LoneItem]:
     """Yield the items whose id says that they came after a reasoning item which the input does not have."""
     if request.continues_stored and request.context.stored is None:
         return  # the stored response may have it
@@ -382,53 +315,34 @@ def _without_reasoning(request: ResponsesBody) -> Iterator[tuple[Item, IssuedIte
         is_own = issued is not None and not issued.foreign and item.kind != "compaction"  # which may stand alone
         needed = issued.after_reasoning if issued is not None and is_own else ""
         if issued is not None and needed and needed not in seen:
-            yield item, issued
+            reasoning = request.tokens.item(needed)
+            is_directly_after = reasoning is None or reasoning.index == issued.index - 1
+            yield _LoneItem(item.pointer, item.kind, item.id, needed, is_directly_after)
         seen.add(_item_id(request, item))
 
 
-def _is_directly_after(request: ResponsesBody, issued: IssuedItem) -> bool:
-    """Whether the reasoning came directly before the item. That items further on need it, too, is not certain."""
-    reasoning = request.tokens.item(issued.after_reasoning)
-    return reasoning is None or reasoning.index == issued.index - 1
+openai("OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
+    "Item '{id}' of type '{type}' was provided without its required 'reasoning' item: '{reasoning}'.", param="input",
+    each=lambda request: [item for item in _without_reasoning(request) if item.kind != "message"], at="/id",
+    fields=lambda item: {"id": item.id, "type": item.kind, "reasoning": item.reasoning},
+    certain=lambda item: item.is_directly_after,
+    remedy="Send both, or leave the id out of the call; its call_id is enough.", as_of="2026-07",
+    source="cline#12242; continue#10018,#10880; rig#751; id-less calls accepted in 88 recorded requests")  # fmt: skip
+
+openai("OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
+    "Item '{id}' of type 'message' was provided without its required 'reasoning' item: '{reasoning}'.", param="input",
+    each=lambda request: [item for item in _without_reasoning(request) if item.kind == "message"], at="/id",
+    fields=lambda item: {"id": item.id, "reasoning": item.reasoning}, certain=lambda item: item.is_directly_after,
+    remedy="Send both in their order, or leave the id out of the message.", as_of="2026-03",
+    source="continue#11466,#11994")  # fmt: skip
 
 
-@responses(
-    "OAR-REAS-01", "A call with its item id needs the reasoning item that it came after.",
-    "Item '{id}' of type '{type}' was provided without its required 'reasoning' item: '{reasoning}'.",
-    only=OPENAI_HOSTS, param="input",
-    remedy="Send both, or leave the id out of the call; its call_id is enough.",
-    source="cline#12242; continue#10018,#10880; rig#751; id-less calls accepted in 88 recorded requests",
-    as_of="2026-07",
-)  # fmt: skip
-def call_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
-    for item, issued in _without_reasoning(request):
-        if item.kind != "message":
-            fields = {"id": item.id, "type": item.kind, "reasoning": issued.after_reasoning}
-            yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
-
-
-@responses(
-    "OAR-REAS-02", "An assistant message with its item id needs the reasoning item that it came after.",
-    "Item '{id}' of type 'message' was provided without its required 'reasoning' item: '{reasoning}'.",
-    only=OPENAI_HOSTS, param="input",
-    remedy="Send both in their order, or leave the id out of the message.",
-    source="continue#11466,#11994", as_of="2026-03",
-)  # fmt: skip
-def message_without_reasoning(request: ResponsesBody) -> Iterator[Violation]:
-    for item, issued in _without_reasoning(request):
-        if item.kind == "message":
-            fields = {"id": item.id, "reasoning": issued.after_reasoning}
-            yield Violation(f"{item.pointer}/id", fields, certain=_is_directly_after(request, issued))
-
-
-@responses(
-    "OAR-REAS-03", "A reasoning item with an id is followed by the item that followed it in its response.",
-    "Item '{id}' of type 'reasoning' was provided without its required following item.",
-    only=OPENAI_HOSTS, param="input",
+@openai("OAR-REAS-03", "A reasoning item with an id is followed by the item that followed it in its response.",
+    "Item '{id}' of type 'reasoning' was provided without its required following item.", param="input",
     remedy="Leave out the reasoning of an interrupted turn; keep consecutive reasoning items as they were received.",
-    source="continue#8933; openai-agents#1611; inspect_ai#1990; id-less items after it accepted if it has its encrypted "
-    "content (recorded)", as_of="2026-02",
-)  # fmt: skip
+    as_of="2026-02",
+    source="continue#8933; openai-agents#1611; inspect_ai#1990; id-less items after it accepted if it has its "
+    "encrypted content (recorded)")  # fmt: skip
 def reasoning_without_next_item(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items("reasoning"):
         if not item.id:
@@ -452,97 +366,57 @@ def _is_next(request: ResponsesBody, reasoning: IssuedItem, after: Item) -> bool
 
 
 # --- encrypted content ------------------------------------------------------------------------------------------------
-
-
-def _is_valid(request: ResponsesBody, item: Item, token: IssuedToken | None) -> bool:
-    """Whether encrypted content was issued to this account, by this provider, with this item."""
-    return (
-        token is not None
-        and not token.foreign
-        and token.kind == item.kind
-        and matches(token.provider, request.provider)
-        and matches(token.account, request.account)
-        and matches(token.id, item.id)
-    )
-
-
 def _invalid_blobs(request: ResponsesBody) -> Iterator[Item]:
-    if request.tokens.is_known:
-        for item in request.items("reasoning", "compaction"):
-            if item.blob and not _is_valid(request, item, request.tokens.find(item.blob)):
-                yield item
+    """Yield the items whose encrypted content was not issued with them, to this account, by this provider."""
+    for item in request.items("reasoning", "compaction") if request.tokens.is_known else ():
+        token = request.tokens.find(item.blob) if item.blob else None
+        is_own = token is not None and token.kind == item.kind and matches(token.id, item.id)
+        if item.blob and not (token is not None and is_own and token.is_from_target(request)):
+            yield item
 
 
-@responses(
-    "OAR-REAS-05",
-    "Encrypted content is exactly as it was issued, to this organization and on this route. The summary may be emptied.",
-    "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
-    "The encrypted content {first}...{last} could not be verified.",
-    only=OPENAI_HOSTS, code="invalid_encrypted_content",
+openai("OAR-REAS-05",
+    "Encrypted content is exactly as it was issued, to this organization and on this route. The summary may be "
+    "emptied.",
+    "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be decrypted or "
+    "parsed.",
+    "The encrypted content {first}...{last} could not be verified.", code="invalid_encrypted_content",
+    each=_invalid_blobs, at="/encrypted_content",
+    fields=lambda item: {"id": item.id, "first": item.blob[:4], "last": item.blob[-4:]},
+    message=lambda item: not item.id,
     remedy="Leave out the named item (all reasoning if none is named) and the ids that depend on it, then retry.",
-    source="codex#8119,#8145; new-api#4662; experiential#965; sub2api#3138", as_of="2026-09",
-)  # fmt: skip
-def encrypted_content_invalid(request: ResponsesBody) -> Iterator[Violation]:
-    for item in _invalid_blobs(request):
-        fields = {"id": item.id, "first": item.blob[:4], "last": item.blob[-4:]}
-        yield Violation(f"{item.pointer}/encrypted_content", fields, message=0 if item.id else 1)
+    as_of="2026-09", source="codex#8119,#8145; new-api#4662; experiential#965; sub2api#3138")  # fmt: skip
 
-
-responses(
-    "OAR-REAS-10",
+openai("OAR-REAS-10",
     "Encrypted content is taken from the event that finished the item, not from the one that started it.",
-    only=OPENAI_HOSTS, code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
-    remedy="Store the item of `response.output_item.done` or of the finished response.",
-    source="protocols B.3; pitfalls 42", confidence="inferred", as_of="2026-08",
-)  # fmt: skip
+    code="invalid_encrypted_content", unchecked="reported as OAR-REAS-05",
+    remedy="Store the item of `response.output_item.done` or of the finished response.", as_of="2026-08",
+    inferred="protocols B.3; pitfalls 42")  # fmt: skip
+
+responses("OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
+    "Could not decode the compaction blob. Ensure it is unmodified from the compact response.", only=("xai",),
+    code="invalid-argument", each=lambda request: request.items("reasoning"),
+    when=lambda item: item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None),
+    remedy="Send `summary`, at least an empty list, and leave out fields that are null.", as_of="2026-08",
+    source="grok2api#688,#689,#1025")  # fmt: skip
+
+responses("OAR-XAI-01", "Encrypted content is exactly as it was issued.",
+    "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a "
+    "previous response.", only=("xai",), code="invalid-argument", each=_invalid_blobs, at="/encrypted_content",
+    remedy="Remove `encrypted_content`, keep the summary, and retry.", as_of="2026-08",
+    source="opencodex#2229; openclaw#97926")  # fmt: skip
+
+responses("OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.", severity="warned",
+    only=(*OPENAI_HOSTS, "xai"), each=lambda request: request.items("reasoning"),
+    when=lambda item: item.blob and item.fields.get("id") is None, remedy="Nothing to do.", as_of="2026",
+    recorded="C/openai-responses/openai/ruby-llm__chat_basic_chat_functionality_openai_gpt-5-nano_*; Azure and xAI, "
+    "too")  # fmt: skip
 
 
-@responses(
-    "OAR-XAI-02", "A reasoning item with encrypted content has a `summary`, and no `content` that is null.",
-    "Could not decode the compaction blob. Ensure it is unmodified from the compact response.",
-    only=("xai",), code="invalid-argument",
-    remedy="Send `summary`, at least an empty list, and leave out fields that are null.",
-    source="grok2api#688,#689,#1025", as_of="2026-08",
-)  # fmt: skip
-def incomplete_reasoning_item(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None):
-            yield Violation(item.pointer)
-
-
-@responses(
-    "OAR-XAI-01", "Encrypted content is exactly as it was issued.",
-    "Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a previous "
-    "response.",
-    only=("xai",), code="invalid-argument",
-    remedy="Remove `encrypted_content`, keep the summary, and retry.",
-    source="opencodex#2229; openclaw#97926", as_of="2026-08",
-)  # fmt: skip
-def encrypted_content_not_decrypted(request: ResponsesBody) -> Iterator[Violation]:
-    for item in _invalid_blobs(request):
-        yield Violation(f"{item.pointer}/encrypted_content")
-
-
-@responses(
-    "OAR-REAS-09", "A reasoning item with encrypted content and without an id is accepted.",
-    severity="warned", only=(*OPENAI_HOSTS, "xai"),
-    remedy="Nothing to do.",
-    source="C/openai-responses/openai/ruby-llm__chat_basic_chat_functionality_openai_gpt-5-nano_*; Azure and xAI, too",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
-def reasoning_without_id(request: ResponsesBody) -> Iterator[Violation]:
-    for item in request.items("reasoning"):
-        if item.blob and item.fields.get("id") is None:
-            yield Violation(item.pointer)
-
-
-@responses(
-    "OAR-REAS-11",
+@openai("OAR-REAS-11",
     "Reasoning of earlier turns is ignored if `reasoning.context` is `current_turn`, the default before GPT-5.6.",
-    severity="warned", only=OPENAI_HOSTS,
-    remedy="Harmless: it only makes the request longer.",
-    source="protocols B.1", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    severity="warned", remedy="Harmless: it only makes the request longer.", as_of="2026-11",
+    documented="protocols B.1")  # fmt: skip
 def reasoning_of_earlier_turns(request: ResponsesBody) -> Iterator[Violation]:
     context = text(request.reasoning, "context")
     if context in ("", "auto"):
@@ -552,14 +426,11 @@ def reasoning_of_earlier_turns(request: ResponsesBody) -> Iterator[Violation]:
         yield from (Violation(item.pointer) for item in request.items("reasoning") if item.index < last)
 
 
-@responses(
-    "OAR-DS-01",
+@responses("OAR-DS-01",
     "The calls of a turn come after its messages and reasoning: an assistant item closes the calls before it.",
     UnverifiedText("No tool output found for tool call {call_id}."),
-    applies=lambda request: request.context.row.responses.calls_last,
-    remedy="Move the calls to the end of their turn.",
-    source="pydantic-ai#7448 (verified live); protocols B.4.8", confidence="recorded", as_of="2026-08",
-)  # fmt: skip
+    applies=lambda request: request.context.row.responses.calls_last, remedy="Move the calls to the end of their turn.",
+    as_of="2026-08", recorded="pydantic-ai#7448 (verified live); protocols B.4.8")  # fmt: skip
 def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
     calls: list[Item] = []
     for item in request.items():
@@ -572,17 +443,11 @@ def call_before_assistant_item(request: ResponsesBody) -> Iterator[Violation]:
 
 
 # --- length -----------------------------------------------------------------------------------------------------------
-
-
-@responses(
-    "OAR-PARAM-09", "The input fits into the context window of the model.",
+@openai("OAR-PARAM-09", "The input fits into the context window of the model.",
     "Your input exceeds the context window of this model. Please adjust your input and try again.",
-    applies=lambda request: bool(request.traits.context_window), only=OPENAI_HOSTS, param="input",
-    code="context_length_exceeded",
-    remedy="Compact the conversation.",
-    source="C/openai-responses/openai/ruby-llm__chat_real_error_scenarios_openai_gpt-5-nano_handles_context_length_*",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
+    applies=lambda request: bool(request.traits.context_window), param="input", code="context_length_exceeded",
+    remedy="Compact the conversation.", as_of="2026",
+    recorded="C/openai-responses/openai/ruby-llm__chat_real_error_scenarios_openai_gpt-5-nano_handles_context_length_*")  # fmt: skip
 def input_too_long(request: ResponsesBody) -> Iterator[Violation]:
     window = request.traits.context_window or 0
     request.setting("input")

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.rules.body import CallInBody, Fields, RequestBody, escape, objects, text
-from tenuto.rules.book import UnverifiedText, Violation, body_of, section
+from tenuto.rules.body import CallInBody, Fields, RequestBody, Violation, escape, objects, text
+from tenuto.rules.book import UnverifiedText, section
 from tenuto.rules.issued_tokens import CompactedMessages, StoredReply
-from tenuto.rules.schemas import open_objects
+from tenuto.rules.schemas import NOT_CLOSED, NOT_REQUIRED, open_objects
 from tenuto.rules.shapes import (
     OPENAI_MISSING,
     OPENAI_WRONG_TYPE,
@@ -34,6 +34,7 @@ IMAGE_TOKENS = 700
 _MEDIA = ("input_image", "input_file")
 
 responses = section("openai-responses", type="invalid_request_error")
+openai = section("openai-responses", type="invalid_request_error", only=OPENAI_HOSTS)
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -63,11 +64,9 @@ class ToolInBody(msgspec.Struct, frozen=True):
     name: str
 
 
-@body_of("openai-responses")
 class ResponsesBody(RequestBody):
-    """The body of a request to Responses."""
-
     dialect = "openai-responses"
+    conversation = "input"
 
     @cached_property
     def all_items(self) -> tuple[Item, ...]:
@@ -94,17 +93,14 @@ class ResponsesBody(RequestBody):
     @cached_property
     def tools(self) -> tuple[ToolInBody, ...]:
         """The tools of the request and of `additional_tools` items, those in a namespace after their namespace."""
+        items = self._by_kind.get("additional_tools", ())
         lists = [("/tools", self.body.get("tools"))]
-        lists += [
-            (f"{item.pointer}/tools", item.fields.get("tools")) for item in self._by_kind.get("additional_tools", ())
-        ]
+        lists += [(f"{item.pointer}/tools", item.fields.get("tools")) for item in items]
         return tuple(tool for pointer, value in lists for tool in _tools(pointer, value))
 
     def client_tools(self) -> Sequence[ToolInBody]:
-        """Return the function and custom tools."""
-        return self.see(
-            [tool for tool in self.tools if tool.fields.get("type") in ("function", "custom") and tool.name]
-        )
+        client_types = ("function", "custom")
+        return self.see([tool for tool in self.tools if tool.fields.get("type") in client_types and tool.name])
 
     @property
     def reasoning(self) -> Fields:
@@ -119,8 +115,6 @@ class ResponsesBody(RequestBody):
     def includes(self, name: str) -> bool:
         value = self.setting("include")
         return isinstance(value, list) and name in value
-
-    # --- stored replies ---
 
     @property
     def continues_stored(self) -> bool:
@@ -188,26 +182,20 @@ class ResponsesBody(RequestBody):
         tools = jsonio.encode(self.body["tools"]).decode() if self.body.get("tools") else ""
         return sum(len(part) // 4 + 1 for part in [*texts, tools] if part) + media * IMAGE_TOKENS + 6
 
-    # --- for the cross-provider rules ---
-
     def calls(self) -> Sequence[CallInBody]:
-        return [
-            CallInBody(
-                f"{item.pointer}/call_id",
-                item.call_id,
-                text(item.fields, "name"),
-                item.fields.get("arguments" if item.kind == "function_call" else "input"),
-            )
-            for item in self.all_items
-            if item.call_id and item.kind.endswith("_call")
-        ]
+        calls = []
+        for item in self.all_items:
+            if item.call_id and item.kind.endswith("_call"):
+                args = item.fields.get("arguments" if item.kind == "function_call" else "input")
+                calls.append(CallInBody(f"{item.pointer}/call_id", item.call_id, text(item.fields, "name"), args))
+        return calls
+
+    def accepts_call_id(self, id: str) -> bool:
+        return len(id) <= (self.context.row.responses.call_id_max or len(id))
 
     def results(self) -> Sequence[tuple[str, str]]:
-        return [
-            (f"{item.pointer}/call_id", item.call_id)
-            for item in self.all_items
-            if item.call_id and item.kind.endswith("_output")
-        ]
+        outputs = [item for item in self.all_items if item.call_id and item.kind.endswith("_output")]
+        return [(f"{item.pointer}/call_id", item.call_id) for item in outputs]
 
 
 def _item(pointer: str, fields: Fields) -> Item:
@@ -215,15 +203,10 @@ def _item(pointer: str, fields: Fields) -> Item:
     if not isinstance(kind, str):
         kind = "message" if kind is None and role else ""
     return Item(
-        index=int(pointer.rpartition("/")[2]),
-        pointer=pointer,
-        fields=fields,
-        kind=kind,
-        role=role if kind == "message" else "",
-        id=text(fields, "id"),
-        call_id=text(fields, "call_id"),
+        index=int(pointer.rpartition("/")[2]), pointer=pointer, fields=fields, kind=kind,
+        role=role if kind == "message" else "", id=text(fields, "id"), call_id=text(fields, "call_id"),
         blob=text(fields, "encrypted_content"),
-    )
+    )  # fmt: skip
 
 
 def _tools(pointer: str, value: Any) -> Iterator[ToolInBody]:
@@ -263,17 +246,14 @@ def item_texts(item: Fields) -> list[str]:
 
 
 # --- shape ------------------------------------------------------------------------------------------------------------
-
-_ITEM_TYPES = frozenset(
-    {
-        "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
-        "item_reference", "file_search_call", "computer_call", "computer_call_output", "web_search_call",
-        "tool_search_call", "tool_search_output", "additional_tools", "configuration_update", "compaction",
-        "compaction_trigger", "image_generation_call", "code_interpreter_call", "local_shell_call",
-        "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
-        "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "program", "program_output",
-    }
-)  # fmt: skip
+_ITEM_TYPES = frozenset((
+    "message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output",
+    "item_reference", "file_search_call", "computer_call", "computer_call_output", "web_search_call",
+    "tool_search_call", "tool_search_output", "additional_tools", "configuration_update", "compaction",
+    "compaction_trigger", "image_generation_call", "code_interpreter_call", "local_shell_call",
+    "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
+    "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "program", "program_output",
+))  # fmt: skip
 _PART_TYPES = ("input_text", "input_image", "input_file", "input_audio", "output_text", "refusal")
 _ROLES = ("assistant", "system", "developer", "user")
 _SHAPES = shapes({
@@ -285,29 +265,23 @@ _SHAPES = shapes({
     "Item.message": "role! content!:Part*|s id",
     "Item.function_call": "call_id! name! arguments!:a id",
     "Item.custom_tool_call": "call_id! name! input!:a id",
-    "Item.function_call_output": "call_id! output!:a id",
-    "Item.custom_tool_call_output": "call_id! output!:a id",
+    "Item.function_call_output Item.custom_tool_call_output": "call_id! output!:a id",
     "Item.item_reference": "id!",
     "Item.additional_tools": "tools:Tool* id",
-    "Part": "type!",
+    "Part Tool": "type!",
     "Edit": "",
-    "Tool": "type!",
-    "Tool.function": "name!",
-    "Tool.custom": "name!",
+    "Tool.function Tool.custom": "name!",
     "Tool.namespace": "name! tools:Tool*",
 })  # fmt: skip
 
 
-@responses(
-    "OAR-SHAPE", "The body has the JSON types and required fields of a Responses request.",
-    UnverifiedText(OPENAI_MISSING),
-    UnverifiedText(OPENAI_WRONG_TYPE),
+@responses("OAR-SHAPE", "The body has the JSON types and required fields of a Responses request.",
+    OPENAI_MISSING,
+    OPENAI_WRONG_TYPE,
     UnverifiedText("Invalid '{field}': integer below minimum value. Expected a value >= 1, but got {value} instead."),
-    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
-    param="{field}", code="{code}", final=True,
-    remedy="Write the body as the API reference describes it.",
-    source="OpenAI API reference; wording of the types seen in traffic", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."), param="{field}", code="{code}",
+    final=True, remedy="Write the body as the API reference describes it.", as_of="2026-11",
+    documented="OpenAI API reference; wording of the types seen in traffic")  # fmt: skip
 def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
     request.see(list(request.body))
     yield from map(openai_violation, wrong_values(request.body, "Request", _SHAPES))
@@ -321,13 +295,10 @@ def wrong_shape(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"{item.pointer}/role", {**fields, "field": f"input[{item.index}].role"}, 3)
 
 
-@responses(
-    "OAR-ITEM-11", "Items and the parts of messages have types that the API knows.",
-    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."),
-    only=OPENAI_HOSTS, final=True, param="{param}", code="invalid_value",
-    remedy="Use the item and part types of this API; text is `input_text` or `output_text`.",
-    source="OpenAI API reference", confidence="documented", as_of="2026-11",
-)  # fmt: skip
+@openai("OAR-ITEM-11", "Items and the parts of messages have types that the API knows.",
+    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."), final=True, param="{param}",
+    code="invalid_value", remedy="Use the item and part types of this API; text is `input_text` or `output_text`.",
+    as_of="2026-11", documented="OpenAI API reference")  # fmt: skip
 def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items():
         if item.kind not in _ITEM_TYPES:
@@ -336,101 +307,62 @@ def unknown_type(request: ResponsesBody) -> Iterator[Violation]:
         elif item.kind == "message":
             for pointer, part in objects(item.fields.get("content"), f"{item.pointer}/content"):
                 if part.get("type") not in _PART_TYPES:
-                    allowed = quote_names(_PART_TYPES)
-                    yield Violation(
-                        f"{pointer}/type",
-                        {"value": part.get("type"), "allowed": allowed, "param": openai_path(pointer)},
-                    )
+                    allowed, param = quote_names(_PART_TYPES), openai_path(pointer)
+                    yield Violation(f"{pointer}/type", {"value": part.get("type"), "allowed": allowed, "param": param})
 
 
 # --- parameters -------------------------------------------------------------------------------------------------------
-
-_PARAMETERS = frozenset(
-    {
-        "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
-        "max_tool_calls", "reasoning", "text", "include", "store", "previous_response_id", "conversation", "background",
-        "stream", "stream_options", "truncation", "temperature", "top_p", "top_logprobs", "metadata", "client_metadata",
-        "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
-        "prompt", "context_management", "moderation", "access_programs", "image", "user",
-    }
-)  # fmt: skip
+_PARAMETERS = frozenset((
+    "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "max_output_tokens",
+    "max_tool_calls", "reasoning", "text", "include", "store", "previous_response_id", "conversation", "background",
+    "stream", "stream_options", "truncation", "temperature", "top_p", "top_logprobs", "metadata", "client_metadata",
+    "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention",
+    "prompt", "context_management", "moderation", "access_programs", "image", "user",
+))  # fmt: skip
 """The fields of the API reference, and `client_metadata`, which Codex sends."""
-_COMPACT_PARAMETERS = frozenset(
-    {
-        "model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options",
-        "prompt_cache_retention", "service_tier", "image",
-    }
-)  # fmt: skip
+_COMPACT_PARAMETERS = frozenset((
+    "model", "input", "instructions", "previous_response_id", "prompt_cache_key", "prompt_cache_options",
+    "prompt_cache_retention", "service_tier", "image",
+))  # fmt: skip
 """The fields of `/responses/compact`."""
 _NOT_A_RESPONSE = ("chatcmpl-", "cmpl-", "gen-", "msg_", "rs_", "fc_", "ctc_", "call_", "conv_", "toolu_", "srvtoolu_")
 """Prefixes of ids of other providers, or of items."""
 _LOGPROBS = "message.output_text.logprobs"
 
+responses("OAR-PARAM-08", "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
+    "The requested model '{model}' does not exist.", only=("openai",), param="model", code="model_not_found",
+    at="/model",
+    when=lambda request: request.is_well_named is False and request.context.platform in request.context.row.base_url,
+    remedy="Use a model of the provider's list.", as_of="2026",
+    recorded="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion")  # fmt: skip
 
-@responses(
-    "OAR-PARAM-08", "The model name fits the provider's naming pattern. This endpoint answers with 400, not 404.",
-    "The requested model '{model}' does not exist.",
-    only=("openai",), param="model", code="model_not_found",
-    remedy="Use a model of the provider's list.",
-    source="C/openai-responses/openai/pydantic-ai__model_name_suggestions.inferred_model_name_suggestion",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
-def unknown_model(request: ResponsesBody) -> Iterator[Violation]:
-    row = request.context.row
-    request.setting("model")
-    # A custom server at another URL may serve any model.
-    if request.model and request.context.platform in row.base_url and not re.fullmatch(row.model_names, request.model):
-        yield Violation("/model", {"model": request.model})
-
-
-@responses(
-    "OAR-PARAM-13",
+responses("OAR-PARAM-13",
     "The model name fits the provider's naming pattern, but the catalog can only guess what the model accepts.",
-    severity="warned", only=("openai",),
-    remedy="Check the name against the provider's list of models.",
-    source="decision: an unknown name that fits is played by the simulator", confidence="inferred", as_of="2026-11",
-)  # fmt: skip
-def guessed_model(request: ResponsesBody) -> Iterator[Violation]:
-    is_guessed = not request.traits.known or request.traits.confidence == "low"
-    if is_guessed and re.fullmatch(request.context.row.model_names, request.model):
-        yield Violation("/model", {"model": request.model})
+    severity="warned", only=("openai",), at="/model",
+    when=lambda request: request.is_well_named and (not request.traits.known or request.traits.confidence == "low"),
+    remedy="Check the name against the provider's list of models.", as_of="2026-11",
+    inferred="decision: an unknown name that fits is played by the simulator")  # fmt: skip
 
+openai("OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
+    UnverifiedText("Unknown parameter: '{name}'."), param="{name}", code="unknown_parameter",
+    each=lambda request: [
+        (f"/{escape(name)}", name) for name in request.see([*request.body])
+        if name not in (_COMPACT_PARAMETERS if request.context.method == "compact" else _PARAMETERS)
+    ],
+    fields=lambda item: {"name": item[1]}, remedy="Write the request in this dialect.", as_of="2026",
+    source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs")  # fmt: skip
 
-@responses(
-    "OAR-PARAM-10", "Every field of the body is one of this endpoint, not of Chat Completions.",
-    UnverifiedText("Unknown parameter: '{name}'."),
-    only=OPENAI_HOSTS, param="{name}", code="unknown_parameter",
-    remedy="Write the request in this dialect.",
-    source="jcode#1028 (same code); openai-python 3.51 ResponseCreateParams; codex-rs/core/src/client.rs", as_of="2026",
-)  # fmt: skip
-def unknown_parameter(request: ResponsesBody) -> Iterator[Violation]:
-    known = _COMPACT_PARAMETERS if request.context.method == "compact" else _PARAMETERS
-    for name in request.see(list(request.body)):
-        if name not in known:
-            yield Violation(f"/{escape(name)}", {"name": name})
-
-
-@responses(
-    "OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
+_MOST = {"temperature": 2, "top_p": 1}
+_LIMIT_CODES = ("decimal_below_min_value", "decimal_above_max_value")
+responses("OAR-PARAM-03", "`temperature` is between 0 and 2, `top_p` between 0 and 1.",
     "Invalid '{name}': decimal below minimum value. Expected a value >= 0, but got {value} instead.",
-    UnverifiedText(
-        "Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} instead."
-    ),
-    refused_by=OPENAI_HOSTS, param="{name}", code="{code}",
-    remedy="Keep the value in its range.",
-    source="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error",
-    confidence="recorded", as_of="2026",
-)  # fmt: skip
-def sampling_out_of_range(request: ResponsesBody) -> Iterator[Violation]:
-    for name, most in (("temperature", 2), ("top_p", 1)):
-        value = request.setting(name)
-        if not isinstance(value, int | float) or 0 <= value <= most:
-            continue
-        fields = {"name": name, "value": number(value), "most": most}
-        if value < 0:
-            yield Violation(f"/{name}", fields | {"code": "decimal_below_min_value"})
-        else:
-            yield Violation(f"/{name}", fields | {"code": "decimal_above_max_value"}, message=1)
+    UnverifiedText("Invalid '{name}': decimal above maximum value. Expected a value <= {most}, but got {value} "
+    "instead."), refused_by=OPENAI_HOSTS, param="{name}", code="{code}", each=lambda request: request.settings(*_MOST),
+    when=lambda item: not 0 <= item[1] <= _MOST[item[0][1:]],
+    fields=lambda item: {"name": item[0][1:], "value": number(item[1]),
+    "most": _MOST[item[0][1:]], "code": _LIMIT_CODES[item[1] > 0]},
+    message=lambda item: item[1] > 0, remedy="Keep the value in its range.", as_of="2026",
+    recorded="C/openai-responses/openai/pydantic-ai__openai_responses.openai_responses_model_http_error")  # fmt: skip
 
 
 def number(value: float) -> str:
@@ -438,38 +370,29 @@ def number(value: float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@responses(
-    "OAR-PARAM-12", "`max_output_tokens` is at least 16.",
+openai("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got {value} instead.",
-    only=OPENAI_HOSTS, param="max_output_tokens", code="integer_below_min_value",
-    remedy="Send 16 or more, or leave the limit out.",
-    source="pi#6265; hindsight#58; inspect_evals#694", as_of="2026-07",
-)  # fmt: skip
-def too_few_output_tokens(request: ResponsesBody) -> Iterator[Violation]:
-    value = request.setting("max_output_tokens")
-    if isinstance(value, int) and value < 16:
-        yield Violation("/max_output_tokens", {"value": value})
+    param="max_output_tokens", code="integer_below_min_value",
+    each=lambda request: request.settings("max_output_tokens"),
+    when=lambda item: isinstance(item[1], int) and item[1] < 16, fields=lambda item: {"value": item[1]},
+    remedy="Send 16 or more, or leave the limit out.", as_of="2026-07",
+    source="pi#6265; hindsight#58; inspect_evals#694")  # fmt: skip
 
 
 def _reasons(request: ResponsesBody) -> bool:
     return request.traits.thinking != ("none",)
 
 
-@responses(
-    "OAR-PARAM-02", "The reasoning effort is one that the model has.",
+responses("OAR-PARAM-02", "The reasoning effort is one that the model has.",
     "Unsupported value: '{effort}' is not supported with the '{model}' model. Supported values are: {allowed}.",
     applies=lambda request: bool(request.traits.efforts) and _reasons(request), refused_by=OPENAI_HOSTS,
-    param="reasoning.effort", code="unsupported_value",
-    remedy="Use an effort of the model; see `tenuto models`.",
-    source="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols B.1",
-    confidence="recorded", as_of="2026-09",
-)  # fmt: skip
-def unsupported_effort(request: ResponsesBody) -> Iterator[Violation]:
-    efforts, effort = request.traits.efforts or (), text(request.reasoning, "effort")
-    if effort and effort not in efforts:
-        fields = {"effort": effort, "model": request.model, "allowed": quote_names(efforts)}
-        # A guess at the efforts of a model is not certain.
-        yield Violation("/reasoning/effort", fields, certain=request.traits.confidence != "low")
+    param="reasoning.effort", code="unsupported_value", at="/reasoning/effort",
+    when=lambda request: text(request.reasoning, "effort") not in ("", *request.traits.efforts),
+    fields=lambda request: {"effort": request.reasoning["effort"], "allowed": quote_names(request.traits.efforts)},
+    certain=lambda request: request.traits.confidence != "low",
+    remedy="Use an effort of the model; see `tenuto models`.", as_of="2026-09",
+    recorded="C/openai-responses/openai/mirascope-ts__input.text-encoded-thoughts.openai_responses; protocols "
+    "B.1")  # fmt: skip
 
 
 def _rejects_sampling(request: ResponsesBody) -> bool:
@@ -479,16 +402,13 @@ def _rejects_sampling(request: ResponsesBody) -> bool:
     return request.effort != "none" and not (not request.effort and traits.thinking_default == "no")
 
 
-@responses(
-    "OAR-PARAM-01",
+@openai("OAR-PARAM-01",
     "Models that reason accept no sampling parameters and no log probabilities, unless the effort is `none`.",
     "Unsupported parameter: '{name}' is not supported with this model.",
-    applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), only=OPENAI_HOSTS,
-    param="{name}",
-    remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).",
-    source="C/openai-responses/openai/vercel-ai__reasoning-model-temperature-error (recorded:false); incidentfox#111",
-    as_of="2026",
-)  # fmt: skip
+    applies=lambda request: request.traits.sampling in ("rejected", "only_without_reasoning"), param="{name}",
+    remedy="Leave them out, or set the effort to `none` (GPT-5.1 and later).", as_of="2026",
+    source="C/openai-responses/openai/vercel-ai__reasoning-model-temperature-error (recorded:false); "
+    "incidentfox#111")  # fmt: skip
 def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
     rejected = _rejects_sampling(request)
     for name in ("temperature", "top_p", "top_logprobs"):
@@ -498,14 +418,11 @@ def sampling_of_reasoning_model(request: ResponsesBody) -> Iterator[Violation]:
         yield Violation("/include", {"name": "include"})
 
 
-@responses(
-    "OAR-REAS-12", "Models that do not reason accept no reasoning options.",
+@openai("OAR-REAS-12", "Models that do not reason accept no reasoning options.",
     "Encrypted content is not supported with this model.",
-    UnverifiedText("Unsupported parameter: '{name}' is not supported with this model."),
-    only=OPENAI_HOSTS, param="{name}", code="unsupported_parameter",
-    remedy="Set reasoning options only for models that reason.",
-    source="cairn#127; second text from memory", as_of="2026-08",
-)  # fmt: skip
+    UnverifiedText("Unsupported parameter: '{name}' is not supported with this model."), param="{name}",
+    code="unsupported_parameter", remedy="Set reasoning options only for models that reason.", as_of="2026-08",
+    source="cairn#127; second text from memory")  # fmt: skip
 def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
     reasons = _reasons(request)
     if request.includes("reasoning.encrypted_content") and not reasons:
@@ -515,15 +432,10 @@ def reasoning_not_supported(request: ResponsesBody) -> Iterator[Violation]:
             yield Violation(f"/reasoning/{key}", {"name": f"reasoning.{key}"}, message=1)
 
 
-@responses(
-    "OAR-PARAM-04", "JSON mode needs the word JSON in a message.",
-    UnverifiedText(
-        "Response input messages must contain the word 'json' in some form to use 'text.format' of type 'json_object'."
-    ),
-    only=OPENAI_HOSTS, param="input",
-    remedy="Use a `json_schema` format, or ask for JSON in a message.",
-    source="protocols B.1; text from memory", as_of="2026",
-)  # fmt: skip
+@openai("OAR-PARAM-04", "JSON mode needs the word JSON in a message.",
+    UnverifiedText("Response input messages must contain the word 'json' in some form to use 'text.format' of type "
+    "'json_object'."), param="input", remedy="Use a `json_schema` format, or ask for JSON in a message.", as_of="2026",
+    source="protocols B.1; text from memory")  # fmt: skip
 def json_mode_without_the_word(request: ResponsesBody) -> Iterator[Violation]:
     if _text_format(request).get("type") != "json_object":
         return
@@ -543,24 +455,18 @@ def _text_format(request: ResponsesBody) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-@responses(
-    "OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
+openai("OAR-PARAM-05", "A request continues a previous response or a conversation, not both.",
     UnverifiedText("Mutually exclusive parameters: 'previous_response_id' and 'conversation'."),
-    only=OPENAI_HOSTS, param="previous_response_id", code="mutually_exclusive_parameters",
-    remedy="Send one of them.", source="protocols B.1", confidence="documented", as_of="2026-11",
-)  # fmt: skip
-def two_histories(request: ResponsesBody) -> Iterator[Violation]:
-    previous, conversation = request.setting("previous_response_id"), request.setting("conversation")
-    if previous is not None and conversation is not None:
-        yield Violation("/previous_response_id", certain=bool(previous and conversation))
+    param="previous_response_id", code="mutually_exclusive_parameters", at="/previous_response_id",
+    when=lambda request: len(request.settings("previous_response_id", "conversation")) == 2,
+    certain=lambda request: request.body["previous_response_id"] and request.body["conversation"],
+    remedy="Send one of them.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
 
-@responses(
-    "OAR-PARAM-06", "The previous response is stored.",
-    "Previous response with id '{id}' not found.",
-    only=(*OPENAI_HOSTS, "xai"), param="previous_response_id", code="previous_response_not_found",
-    remedy="Send the whole conversation.", source="bifrost#2441; protocols B.4.1; P27", as_of="2026-03",
-)  # fmt: skip
+@responses("OAR-PARAM-06", "The previous response is stored.",
+    "Previous response with id '{id}' not found.", only=(*OPENAI_HOSTS, "xai"), param="previous_response_id",
+    code="previous_response_not_found", remedy="Send the whole conversation.", as_of="2026-03",
+    source="bifrost#2441; protocols B.4.1; P27")  # fmt: skip
 def previous_response_unknown(request: ResponsesBody) -> Iterator[Violation]:
     id = request.setting("previous_response_id")
     if id is None:
@@ -574,94 +480,51 @@ def previous_response_unknown(request: ResponsesBody) -> Iterator[Violation]:
         yield Violation("/previous_response_id", {"id": id}, certain=bool(id))
 
 
-responses(
-    "OAR-PARAM-07", "Organizations with zero data retention cannot continue a stored response.",
-    "Previous response cannot be used for this organization due to Zero Data Retention.",
-    param="previous_response_id", unchecked="a request does not show whether its organization has zero data retention",
-    remedy="Send `store: false` and the whole conversation.", source="oh-my-pi#2341; vscode#317158", as_of="2026-06",
-)  # fmt: skip
+responses("OAR-PARAM-07", "Organizations with zero data retention cannot continue a stored response.",
+    "Previous response cannot be used for this organization due to Zero Data Retention.", param="previous_response_id",
+    unchecked="a request does not show whether its organization has zero data retention",
+    remedy="Send `store: false` and the whole conversation.", as_of="2026-06",
+    source="oh-my-pi#2341; vscode#317158")  # fmt: skip
 
-
-@responses(
-    "OAR-PARAM-11", "Instructions are not carried over from the previous response.",
-    severity="lost", only=OPENAI_HOSTS,
-    remedy="Send the instructions with every request.",
-    source="protocols B.1", confidence="documented", as_of="2026-11",
-)  # fmt: skip
-def instructions_not_repeated(request: ResponsesBody) -> Iterator[Violation]:
-    before = request.previous.request.get("instructions") if request.previous is not None else None
-    if before and not request.setting("instructions"):
-        yield Violation("/instructions")
-
+openai("OAR-PARAM-11", "Instructions are not carried over from the previous response.", severity="lost",
+    at="/instructions",
+    when=lambda request: request.previous and request.previous.request.get("instructions")
+    and not request.setting("instructions"),
+    remedy="Send the instructions with every request.", as_of="2026-11", documented="protocols B.1")  # fmt: skip
 
 # --- tools ------------------------------------------------------------------------------------------------------------
-
 _TOOL_NAME = re.compile("[a-zA-Z0-9_-]+")
 
+openai("OAR-TOOL-06", "A request has at most 128 tools.",
+    "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} "
+    "instead.", param="tools", code="array_above_max_length", at="/tools",
+    when=lambda request: len(request.list("tools")) > 128, fields=lambda request: {"n": len(request.list("tools"))},
+    remedy="Send fewer tools, or use tool_search.", as_of="2025-11",
+    source="Tools4AI#16; opencode#4909; claude-code-router#686")  # fmt: skip
 
-@responses(
-    "OAR-TOOL-06", "A request has at most 128 tools.",
-    "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length {n} instead.",
-    only=OPENAI_HOSTS, param="tools", code="array_above_max_length",
-    remedy="Send fewer tools, or use tool_search.",
-    source="Tools4AI#16; opencode#4909; claude-code-router#686", as_of="2025-11",
-)  # fmt: skip
-def too_many_tools(request: ResponsesBody) -> Iterator[Violation]:
-    tools = request.list("tools")
-    if len(tools) > 128:
-        yield Violation("/tools", {"n": len(tools)})
+openai("OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
+    UnverifiedText("Invalid '{param}': string does not match pattern. Expected a string that matches the pattern "
+    "'^[a-zA-Z0-9_-]+$'."),
+    UnverifiedText("Invalid '{param}': string too long. Expected a string with maximum length 64, but got a string "
+    "with length {n} instead."), param="{param}", code="invalid_value", each=lambda request: request.client_tools(),
+    at="/name", when=lambda tool: len(tool.name) > 64 or not _TOOL_NAME.fullmatch(tool.name),
+    fields=lambda tool: {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)},
+    message=lambda tool: _TOOL_NAME.fullmatch(tool.name) is not None, remedy="Map tool names to valid ones and back.",
+    as_of="2026-11", documented="protocols F")  # fmt: skip
 
-
-@responses(
-    "OAR-TOOL-04", "Tool names have letters, digits, `_` and `-`, and at most 64 characters.",
-    UnverifiedText(
-        "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
-    ),
-    UnverifiedText(
-        "Invalid '{param}': string too long. Expected a string with maximum length 64, but got a string with length {n} "
-        "instead."
-    ),
-    only=OPENAI_HOSTS, param="{param}", code="invalid_value",
-    remedy="Map tool names to valid ones and back.", source="protocols F", confidence="documented", as_of="2026-11",
-)  # fmt: skip
-def invalid_tool_name(request: ResponsesBody) -> Iterator[Violation]:
-    for tool in request.client_tools():
-        fields = {"param": openai_path(f"{tool.pointer}/name"), "n": len(tool.name)}
-        if not _TOOL_NAME.fullmatch(tool.name):
-            yield Violation(f"{tool.pointer}/name", fields)
-        elif len(tool.name) > 64:
-            yield Violation(f"{tool.pointer}/name", fields, message=1)
+openai("OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
+    "Deferred tools require tools.tool_search", certain=False, param="tools",
+    each=lambda request: () if any(tool.fields.get("type") == "tool_search" for tool in request.tools)
+    else request.tools,
+    at="/defer_loading", when=lambda tool: tool.fields.get("defer_loading") is True, remedy="Add the tool_search tool.",
+    as_of="2026-08", source="protocols B.2")  # fmt: skip
 
 
-@responses(
-    "OAR-TOOL-03", "A tool with `defer_loading` needs the tool_search tool.",
-    "Deferred tools require tools.tool_search",
-    only=OPENAI_HOSTS, certain=False, param="tools",
-    remedy="Add the tool_search tool.", source="protocols B.2", as_of="2026-08",
-)  # fmt: skip
-def deferred_tool_without_search(request: ResponsesBody) -> Iterator[Violation]:
-    deferred = [tool for tool in request.tools if tool.fields.get("defer_loading") is True]
-    searchable = any(tool.fields.get("type") == "tool_search" for tool in request.tools)
-    for tool in request.see(deferred):
-        if not searchable:
-            yield Violation(f"{tool.pointer}/defer_loading")
-
-
-_NOT_CLOSED = "In context=({path}), 'additionalProperties' is required to be supplied and to be false."
-_NOT_REQUIRED = (
-    "In context=({path}), 'required' is required to be supplied and to be an array including every key in properties. "
-    "Missing '{key}'."
-)
-
-
-@responses(
-    "OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
-    f"Invalid schema for function '{{name}}': {_NOT_CLOSED}",
-    f"Invalid schema for function '{{name}}': {_NOT_REQUIRED}",
-    only=OPENAI_HOSTS, param="{param}", code="invalid_function_parameters",
-    remedy="Rewrite the schema, or send `strict: false`.",
-    source="openai-agents#1023; opencode#13737; laravel/ai#506", as_of="2026-08",
-)  # fmt: skip
+@openai("OAR-TOOL-05", "Every object of a strict schema forbids other properties and requires its own.",
+    f"Invalid schema for function '{{name}}': {NOT_CLOSED}",
+    f"Invalid schema for function '{{name}}': {NOT_REQUIRED}", param="{param}", code="invalid_function_parameters",
+    remedy="Rewrite the schema, or send `strict: false`.", as_of="2026-08",
+    source="openai-agents#1023; opencode#13737; laravel/ai#506")  # fmt: skip
 def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
     for tool in request.client_tools():
         if tool.fields.get("type") == "function" and tool.fields.get("strict") is True:
@@ -669,14 +532,11 @@ def open_schema_of_strict_tool(request: ResponsesBody) -> Iterator[Violation]:
             yield from _open_schema(pointer, tool.name, tool.fields.get("parameters"))
 
 
-@responses(
-    "OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
-    f"Invalid schema for response_format '{{name}}': {_NOT_CLOSED}",
-    f"Invalid schema for response_format '{{name}}': {_NOT_REQUIRED}",
-    only=OPENAI_HOSTS, param="text.format.schema", code="invalid_json_schema",
-    remedy="Rewrite the schema, or send `strict: false`.",
-    source="adk-python#4039; xsai#202 (both Chat Completions)", as_of="2026-08",
-)  # fmt: skip
+@openai("OAR-PARAM-14", "Every object of a strict response format forbids other properties and requires its own.",
+    f"Invalid schema for response_format '{{name}}': {NOT_CLOSED}",
+    f"Invalid schema for response_format '{{name}}': {NOT_REQUIRED}", param="text.format.schema",
+    code="invalid_json_schema", remedy="Rewrite the schema, or send `strict: false`.", as_of="2026-08",
+    source="adk-python#4039; xsai#202 (both Chat Completions)")  # fmt: skip
 def open_schema_of_strict_format(request: ResponsesBody) -> Iterator[Violation]:
     options = _text_format(request)
     if options.get("type") == "json_schema" and options.get("strict") is True:

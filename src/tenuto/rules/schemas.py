@@ -13,6 +13,12 @@ LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 """Keywords with a list of schemas."""
 SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 """Keywords with one schema."""
+NOT_CLOSED = "In context=({path}), 'additionalProperties' is required to be supplied and to be false."
+NOT_REQUIRED = (
+    "In context=({path}), 'required' is required to be supplied and to be an array including every key in properties. "
+    "Missing '{key}'."
+)
+"""What OpenAI says of the two kinds of `open_objects`."""
 
 
 def walk_schema(schema: Any, pointer: str) -> Iterator[tuple[str, Fields]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from tenuto.rules.body import Fields
-from tenuto.rules.book import Violation
+from tenuto.rules.body import Fields, Violation
+from tenuto.rules.book import UnverifiedText
 
 _TYPES: dict[str, tuple[type, ...]] = {"s": (str,), "i": (int,), "n": (int, float), "b": (bool,), "o": (dict,), "a": ()}
 _OPENAI_NAMES = {"s": "a string", "i": "an integer", "n": "a decimal", "b": "a boolean"}
 _Place: TypeAlias = tuple[Any, ...]
-"""The place around an object, and the steps from there: keys, indices, and in brackets tags."""
+"""The steps to a value: keys, indices, and in brackets tags."""
 
 
 class _Field(NamedTuple):
@@ -37,22 +37,22 @@ class MistypedValue(NamedTuple):
     path: str
     """The place in dots, with the tags of the objects around it: `messages.0.content.1.tool_use.id`."""
     kinds: tuple[str, ...]
-    """The accepted types."""
     value: Any
     is_missing: bool = False
 
 
 def shapes(table: Mapping[str, str]) -> Shapes:
-    """Read a table: the fields of each kind of object, separated by spaces.
+    """Read a table: the fields of kinds of objects, separated by spaces.
 
     `name`: a string. `name:i`, `:n`, `:b`, `:o`, `:a`: an integer, number, boolean, object, anything. `:Kind`: an object of
     the table, `:Kind*` a list of them, `:s|Kind*` one of several. `!` after the name: required. The fields of
     `Kind.tag` are those of an object whose `type` is the tag; `Kind=tag` names the tag of an object without a type.
     """
     objects: dict[str, _Object] = {}
-    for head, fields in table.items():
-        kind, _, tag = head.partition("=")
-        objects[kind] = _Object(tuple(map(_read_field, fields.split())), tag)
+    for heads, fields in table.items():
+        for head in heads.split():
+            kind, _, tag = head.partition("=")
+            objects[kind] = _Object(tuple(map(_read_field, fields.split())), tag)
     return objects
 
 
@@ -69,12 +69,12 @@ def wrong_values(body: Fields, kind: str, table: Shapes) -> Iterator[MistypedVal
     for value, kind, outside in pending:  # the list grows during the loop
         tag = value.get("type") or table[kind].default_tag
         tagged = table.get(f"{kind}.{tag}")
-        place = outside if tagged is None else (outside, (tag,))
+        place = outside if tagged is None else (*outside, (tag,))
         for name, kinds, by_type, is_required in (tagged or table[kind]).fields:
             item = value.get(name)
             if item is None:
                 if is_required and (by_type or name not in value):
-                    yield MistypedValue(*_written((place, name)), kinds, item, is_missing=True)
+                    yield MistypedValue(*_written(*place, name), kinds, item, is_missing=True)
             elif by_type:
                 found = by_type.get(type(item), "")
                 if found[-1:] == "*":
@@ -82,29 +82,24 @@ def wrong_values(body: Fields, kind: str, table: Shapes) -> Iterator[MistypedVal
                     types = _TYPES.get(inner, (dict,))
                     for index, part in enumerate(item):
                         if types and type(part) not in types:
-                            yield MistypedValue(*_written((place, name, index)), (inner,), part)
+                            yield MistypedValue(*_written(*place, name, index), (inner,), part)
                         elif inner in table:
-                            pending.append((part, inner, (place, name, index)))
+                            pending.append((part, inner, (*place, name, index)))
                 elif found in table:
-                    pending.append((item, found, (place, name)))
+                    pending.append((item, found, (*place, name)))
                 elif not found and not ("i" in kinds and isinstance(item, float) and item.is_integer()):
-                    yield MistypedValue(*_written((place, name)), kinds, item)
+                    yield MistypedValue(*_written(*place, name), kinds, item)
 
 
-def _written(place: _Place) -> tuple[str, str]:
+def _written(*steps: Any) -> tuple[str, str]:
     """Return the pointer of a place, and the path with tags."""
-    steps: list[Any] = []
-    while place:
-        place, *further = place
-        steps = [*further, *steps]
     pointer = "".join(f"/{step}" for step in steps if not isinstance(step, tuple))
     return pointer, ".".join(str(step[0] if isinstance(step, tuple) else step) for step in steps)
 
 
 # --- the words of OpenAI ----------------------------------------------------------------------------------------------
-
-OPENAI_MISSING = "Missing required parameter: '{field}'."
-OPENAI_WRONG_TYPE = "Invalid type for '{field}': expected {wanted}, but got {got} instead."
+OPENAI_MISSING = UnverifiedText("Missing required parameter: '{field}'.")
+OPENAI_WRONG_TYPE = UnverifiedText("Invalid type for '{field}': expected {wanted}, but got {got} instead.")
 
 
 def openai_violation(wrong: MistypedValue) -> Violation:
@@ -128,7 +123,6 @@ def _kind_name(kind: str) -> str:
 
 
 def openai_type(value: Any) -> str:
-    """Name the JSON type of a value."""
     if value is None:
         return "null"
     if isinstance(value, list):

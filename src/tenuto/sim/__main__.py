@@ -7,7 +7,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -25,16 +25,22 @@ examples:
   python -m tenuto.sim --rules > docs/rules.md     print the rules
 
 A script is JSON, one list of steps for each reply of a conversation:
-  {"turns": [[{"do": "think", "text": "hm"}, {"do": "call", "name": "weather", "args": {"city": "Oslo"}}],
-             [{"do": "say", "text": "12 degrees"}]], "then": "default"}
+  {"turns": [[{"do": "call", "name": "weather", "args": {"city": "Oslo"}}], [{"do": "say", "text": "12 degrees"}]],
+   "when": "Weather", "then": "default"}
 
-"when" selects conversations by a user text or the system text. "then" says what follows the last reply: "error" [default],
-"default" or "repeat". The default reply repeats the text, and calls no tool unless the request forces it to.
-
-Models name a provider: sim/anthropic, sim/anthropic/claude-opus-4-6; other clients omit sim/.
-GET /_sim/log returns the exchanges, POST /_sim/script sets a script, GET /_sim/rules lists the rules that had something
-to check. TENUTO_SIM_SEED, TENUTO_SIM_PACE and TENUTO_SIM_SCRIPT are the defaults of the options.
+TENUTO_SIM_SEED, TENUTO_SIM_PACE and TENUTO_SIM_SCRIPT are the defaults of the options. `tenuto sim --help` says more.
 """
+
+
+_ANNOUNCEMENT = """\
+tenuto.sim is listening at {url}
+
+export TENUTO_SIM_URL={url}
+export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=none
+export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=none
+export GOOGLE_GEMINI_BASE_URL={url} GEMINI_API_KEY=none
+
+Press Ctrl-C to stop."""
 
 
 class ServerOptions(NamedTuple):
@@ -56,7 +62,7 @@ class UsageError(Exception):
 
 def serve(options: ServerOptions) -> None:
     """Print the URL and serve until Ctrl-C or SIGTERM. Raise `UsageError`."""
-    with suppress(KeyboardInterrupt):  # platforms without signal handlers in the loop
+    with suppress(KeyboardInterrupt):
         asyncio.run(_serve(options))
 
 
@@ -64,15 +70,16 @@ async def _serve(options: ServerOptions) -> None:
     server = make_simulator(options)
     if not options.quiet:
         server.on_exchange = lambda record: _print(sys.stderr, record.summary())
-    try:
-        await server.__aenter__()
-    except OSError as exc:
-        raise UsageError(f"port {options.port} cannot be used: {exc.strerror or exc}") from None
-    try:
-        _announce(server.base_url)
-        await _wait_for_signal()
-    finally:
-        await server.__aexit__(None, None, None)
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(server)
+        except OSError as exc:
+            raise UsageError(f"port {options.port} cannot be used: {exc.strerror or exc}") from None
+        stop = asyncio.Event()
+        with suppress(NotImplementedError):  # on Windows; Ctrl-C cancels this task
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        _print(sys.stdout, _ANNOUNCEMENT.format(url=server.base_url))
+        await stop.wait()
 
 
 def make_simulator(options: ServerOptions) -> Simulator:
@@ -98,35 +105,11 @@ def _script(path: str) -> tuple[Script, ...]:
         raise UsageError(f"{path}: {exc}") from None
 
 
-def _announce(url: str) -> None:
-    lines = [
-        f"tenuto.sim is listening at {url}",
-        "",
-        f"export TENUTO_SIM_URL={url}",
-        f"export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=none",
-        f"export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=none",
-        f"export GOOGLE_GEMINI_BASE_URL={url} GEMINI_API_KEY=none",
-        "",
-        "Press Ctrl-C to stop.",
-    ]
-    _print(sys.stdout, "\n".join(lines))
-
-
 def _print(stream: TextIO | None, text: str) -> None:
     if stream is not None:
         with suppress(OSError, ValueError):  # the output is closed: continue to serve
             stream.write(f"{text}\n")
             stream.flush()
-
-
-async def _wait_for_signal() -> None:
-    """Wait for Ctrl-C or SIGTERM."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    with suppress(NotImplementedError):  # on Windows; there, Ctrl-C ends the loop
-        for name in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(name, stop.set)
-    await stop.wait()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -137,11 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         sys.stdout.buffer.write(rules_page().encode())  # the same bytes on every platform
         return 0
-    pace = options.pace or settings.getenv("TENUTO_SIM_PACE")
-    seed = options.seed or settings.getenv("TENUTO_SIM_SEED")
-    script = options.script or settings.getenv("TENUTO_SIM_SCRIPT")
     try:
-        serve(ServerOptions(options.port, seed, pace, options.burst, script, options.quiet))
+        serve(ServerOptions(options.port, options.seed, options.pace, options.burst, options.script, options.quiet))
     except UsageError as exc:
         sys.stderr.write(f"tenuto.sim: {exc}\n")
         return 2
@@ -156,10 +136,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--port", type=int, default=0, metavar="N", help="port on 127.0.0.1 [default: a free one]")
-    parser.add_argument("--seed", metavar="S", help="seed of all random choices [default: tenuto]")
-    parser.add_argument("--pace", metavar="TIME", help="pause after each frame of a stream: 20ms, 0.02s")
+    for name, metavar, help in (
+        ("seed", "S", "seed of all random choices [default: tenuto]"),
+        ("pace", "TIME", "pause after each frame of a stream: 20ms, 0.02s"),
+        ("script", "FILE", "script of replies, as JSON"),
+    ):
+        default = settings.getenv(f"TENUTO_SIM_{name.upper()}")
+        parser.add_argument(f"--{name}", default=default, metavar=metavar, help=help)
     parser.add_argument("--burst", type=int, default=16, metavar="N", help="frames per write [default: 16]")
-    parser.add_argument("--script", metavar="FILE", help="script of replies, as JSON")
     parser.add_argument("--quiet", action="store_true", help="do not print requests to stderr")
     parser.add_argument("--rules", action="store_true", help="print the rules as a Markdown page")
     return parser

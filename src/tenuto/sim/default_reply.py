@@ -14,6 +14,13 @@ from tenuto.sim.script import CallTool, Say, Think, Turn
 DefaultTools: TypeAlias = Literal["each", "none"]
 """Which tools the default reply calls: each one, or none that the request does not force."""
 THINKING = "I am a simulator: I repeat what I read."
+GREETING = """\
+**This is tenuto's simulator, not a model**, because no API key is set. It calls each tool once and repeats what it reads. \
+Everything else is real: the session is stored, and you can resume it, audit it and hand it to another provider.
+
+For replies of a model, run `tenuto keys set anthropic` or set `ANTHROPIC_API_KEY`; `tenuto providers` lists the others. \
+The simulator read:"""
+"""The first text of a session without a key; what the default reply repeats follows it."""
 _NO_TEXT = "(no text)"
 _HELP = "script the reply: Simulator.script(...), --script FILE or POST /_sim/script"
 _MAX_NESTING = 32
@@ -51,7 +58,8 @@ def default_reply(request: TurnRequest, tools: DefaultTools = "each", greeting: 
     if calls := _calls(request, latest, tools):
         return (*thinking, *calls)
     if request.schema is not None:
-        return (*thinking, Say(_to_json(_instance(request.schema, "the answer"))))
+        value = _instance(request.schema, "the answer")
+        return (*thinking, Say(jsonio.encode(value).decode("utf-8", "replace")))
     results = [result for message in latest for result in message.results]
     prompt = next((texts[-1] for message in latest if (texts := message.texts) and message.role == "user"), "")
     echo = "\n".join(result or _NO_TEXT for result in results) or prompt or _NO_TEXT
@@ -73,19 +81,14 @@ def _calls(request: TurnRequest, latest: Sequence[PastMessage], tools: DefaultTo
     offered, choice = request.tools, request.tool_choice
     if choice not in ("auto", "none"):
         offered = tuple(tool for tool in offered if tool.name == choice) or offered
-        count = len(offered) if tools == "each" else 1
     elif choice == "none" or tools == "none" or any(message.calls or message.role == "assistant" for message in latest):
         return []
-    else:
-        count = len(offered)
-    return [CallTool(tool.name, _arguments(tool)) for tool in offered[: count if request.parallel else 1]]
 
+    def arguments(tool: OfferedTool) -> dict[str, Any] | str:
+        return "" if tool.is_custom else _instance(tool.schema, f"the arguments of {tool.name}")
 
-def _arguments(tool: OfferedTool) -> dict[str, Any] | str:
-    if tool.is_custom:
-        return ""
-    arguments: dict[str, Any] = _instance(tool.schema, f"the arguments of {tool.name}")
-    return arguments
+    count = len(offered) if request.parallel and tools == "each" else 1
+    return [CallTool(tool.name, arguments(tool)) for tool in offered[:count]]
 
 
 def _instance(schema: dict[str, Any], purpose: str) -> Any:
@@ -93,10 +96,6 @@ def _instance(schema: dict[str, Any], purpose: str) -> Any:
         return smallest_instance(schema if _type(schema) else {**schema, "type": "object"})
     except NoInstance as exc:
         raise InvalidRequest(f"the simulator cannot build {purpose}: {exc}; {_HELP}") from None
-
-
-def _to_json(value: Any) -> str:
-    return jsonio.encode(value).decode("utf-8", "replace")
 
 
 class NoInstance(Exception):
@@ -157,7 +156,10 @@ class _InstanceBuilder:
                 names = schema.get("required", ())
                 return {name: self.build(properties.get(name, others), nesting - 1) for name in names}
             case "array":
-                return self._array(schema, nesting)
+                items, prefix = schema.get("items"), schema.get("prefixItems", [])
+                count = _required_length(schema, "minItems")
+                parts = [prefix[index] if index < len(prefix) else items for index in range(count)]
+                return [self.build(part, nesting - 1) for part in parts]
             case "string":
                 return _string(schema)
             case "integer" | "number":
@@ -175,12 +177,6 @@ class _InstanceBuilder:
             except NoInstance as exc:
                 errors.append(exc)
         raise next((error for error in errors if isinstance(error, _TooDeep)), errors[0])
-
-    def _array(self, schema: dict[str, Any], nesting: int) -> list[Any]:
-        items, prefix = schema.get("items"), schema.get("prefixItems", [])
-        count = _required_length(schema, "minItems")
-        parts = [prefix[index] if index < len(prefix) else items for index in range(count)]
-        return [self.build(part, nesting - 1) for part in parts]
 
 
 def _type(schema: dict[str, Any]) -> str:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from tenuto.core import jsonio
 from tenuto.core.provider import Dialect, Target
-from tenuto.rules.issued_tokens import IssuedItem, StoredReply
-from tenuto.sim import models_list
+from tenuto.rules.issued_tokens import IssuedItem
 from tenuto.sim.providers import SimulatedProvider
-from tenuto.sim.script import Fault, Turn
+from tenuto.sim.script import Compact, Disconnect, Fault, Turn
 from tenuto.sim.tokens import TokenSealer
 
 _MODULES: dict[Dialect, str] = {
-    "anthropic-messages": "tenuto.sim.anthropic_writer",
-    "openai-responses": "tenuto.sim.responses_writer",
-    "openai-chat": "tenuto.sim.chat_writer",
-    "gemini": "tenuto.sim.gemini_writer",
+    "anthropic-messages": "tenuto.sim.anthropic",
+    "openai-responses": "tenuto.sim.responses",
+    "openai-chat": "tenuto.sim.chat",
+    "gemini": "tenuto.sim.gemini",
 }
+
+
+_P = TypeVar("_P")
+_encode = msgspec.json.Encoder().encode
 
 
 class InvalidRequest(Exception):
@@ -50,12 +54,9 @@ class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
     digest: str
     """The digest of everything but the options of streaming."""
-    sealer: TokenSealer
     method: str = ""
     """The method in the path, such as `streamGenerateContent`, or `count_tokens`."""
     stream: bool = False
-    stored: Callable[[str], StoredReply | None] = lambda id: None
-    """Find a stored reply by its id, or by the id of an item in it."""
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +83,6 @@ class PastMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text blocks, joined."""
         return "".join(self.texts)
 
 
@@ -119,7 +119,7 @@ class SimDialect(msgspec.Struct, frozen=True, kw_only=True):
     """Read a body that no rule refuses."""
     write: Callable[[Any, Turn, Any], list[bytes | Fault]]
     """Write a turn: one body, or the frames of a stream, with faults at their positions."""
-    count: Callable[[TurnRequest], dict[str, Any]]
+    count: Callable[[Any], dict[str, Any]]
     """Answer a request for the number of tokens."""
     read_id: Callable[[TokenSealer, str], IssuedItem | None] = lambda sealer, id: None
     """Return the item or tool call that an id was issued for; None if this simulator did not issue it."""
@@ -129,10 +129,6 @@ class SimDialect(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a request asks for a stream with `stream` in its body; otherwise with its path."""
     array_without_sse: bool = False
     """Whether a stream is one JSON array unless the query has `alt=sse`."""
-    listed_dialects: tuple[Dialect, ...] = get_args(Dialect)
-    """The dialects whose models the list shows."""
-    model_entry: Callable[[str], dict[str, Any]] = models_list.openai_entry
-    model_list: Callable[[list[dict[str, Any]]], dict[str, Any]] = models_list.openai_list
 
 
 @cache
@@ -140,3 +136,57 @@ def load_dialect(name: Dialect) -> SimDialect:
     """Return a dialect; import it on first use."""
     dialect: SimDialect = importlib.import_module(_MODULES[name]).DIALECT
     return dialect
+
+
+# --- parts of a reply --------------------------------------------------------------------------------------------------
+
+
+def encode_piece(value: Any) -> bytes:
+    """Write JSON without the checks of `jsonio.encode`: a stream has a thousand pieces."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return jsonio.encode(value)
+
+
+def cut_pieces(pieces: Iterable[_P], size: int) -> list[_P]:
+    """Return the pieces of a text up to a number of characters; faults between them stay."""
+    kept: list[Any] = []
+    for piece in pieces:
+        if not isinstance(piece, str):
+            kept.append(piece)
+            continue
+        if size > 0:
+            kept.append(piece[:size])
+        size -= len(piece)
+    return kept
+
+
+def cut_text(text: str | list[str], size: int) -> str | list[str]:
+    """Return the first characters of a text, in its pieces."""
+    return text[:size] if isinstance(text, str) else cut_pieces(text, size)
+
+
+def find_stop(before: str, text: str, stops: Iterable[str], start: int = 0) -> int | None:
+    """Return the offset in both texts, from `start` on, of a stop sequence that ends in the second; None if none does."""
+    whole = before + text
+    offsets = [whole.find(stop, max(start, len(before) - len(stop) + 1)) for stop in stops if stop]
+    return min((offset for offset in offsets if offset >= 0), default=None)
+
+
+def add_faults(body: bytes, steps: Iterable[object]) -> list[bytes | Fault]:
+    """Return a body after the delays among the steps; only half of it if one of them is a disconnect."""
+    faults: list[bytes | Fault] = [step for step in steps if isinstance(step, Fault)]
+    delays = [fault for fault in faults if not isinstance(fault, Disconnect)]
+    cut = [fault for fault in faults if isinstance(fault, Disconnect)][:1]
+    return [*delays, body[: len(body) // 2], *cut] if cut else [*delays, body]
+
+
+def summary_of(step: Compact, request: TurnRequest) -> str:
+    """Return the text of the step, or a list of what the user wrote."""
+    if step.text:
+        return step.text
+    start = request.summary or "The user wrote:"
+    messages = (" ".join(message.text.split())[:80] for message in request.messages if message.role == "user")
+    lines = dict.fromkeys(f"- {text}" for text in messages if text and text not in start)
+    return "\n".join([start, *lines])

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import math
 import re
-import sys
+import struct
 from array import array
 from collections import Counter
 from functools import lru_cache
@@ -36,7 +36,6 @@ _API = "https://platform.openai.com/docs/api-reference"
 
 
 def default_dimensions(model: str) -> int:
-    """Return the length of a model's vectors."""
     name = model.rpartition("/")[2]
     if name.startswith(("text-embedding-3-small", "text-embedding-ada")):
         return 1536
@@ -67,11 +66,31 @@ def _numbers(feature: str, model: str, dimensions: int) -> list[int]:
     return array("b", digest).tolist()
 
 
-def openai_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
-    """Answer a request to `/v1/embeddings`. Raise `InvalidRequest` as the provider would refuse."""
+def embeddings_reply(body: dict[str, Any], verb: str, model: str) -> dict[str, Any]:
+    """Answer `/v1/embeddings`, or a verb of Google. Raise `InvalidRequest` as the provider would refuse."""
+    if not verb:
+        return _openai_reply(body, model)
+    if verb == "predict":
+        results = [_embed_content(content, model, "PredictRequest") for content in _instances(body)]
+        statistics = [{"token_count": size, "truncated": False} for _, size in results]
+        values = [{"values": values, "statistics": one} for (values, _), one in zip(results, statistics, strict=True)]
+        return {"predictions": [{"embeddings": one} for one in values]}
+    config = body.get("embedContentConfig")  # Vertex AI has the options in an object of their own
+    body = {**config, **body} if isinstance(config, dict) else body
+    if verb == "embedContent":
+        results = [_embed_content(body, model, "EmbedContentRequest")]
+    else:
+        paths = enumerate(_batch(body, model))
+        results = [_embed_content(one, model, f"BatchEmbedContentsRequest.requests[{index}]") for index, one in paths]
+    size, vectors = sum(size for _, size in results), [{"values": values} for values, _ in results]
+    usage = {"promptTokenCount": size, "promptTokenDetails": [{"modality": "TEXT", "tokenCount": size}]}
+    found = {"embedding": vectors[0]} if verb == "embedContent" else {"embeddings": vectors}
+    return {**found, "usageMetadata": usage}
+
+
+def _openai_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
     texts, sizes = _read_inputs(body.get("input"))
-    longest = max(sizes)
-    if longest > _MAX_TOKENS:
+    if (longest := max(sizes)) > _MAX_TOKENS:
         raise InvalidRequest(
             f"This model's maximum context length is {_MAX_TOKENS} tokens, however you requested {longest} tokens "
             f"({longest} in your prompt; 0 for the completion). Please reduce your prompt; or completion length."
@@ -83,17 +102,10 @@ def openai_reply(body: dict[str, Any], model: str) -> dict[str, Any]:
         raise InvalidRequest(message, "encoding_format", code="invalid_value")
     vectors: list[Any] = [embed(text, dimensions, model) for text in texts]
     if form == "base64":
-        vectors = [_pack(vector) for vector in vectors]
+        vectors = [base64.b64encode(struct.pack(f"<{dimensions}f", *vector)).decode() for vector in vectors]
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     return {"object": "list", "data": data, "model": model, "usage": usage}
-
-
-def _pack(vector: list[float]) -> str:
-    floats = array("f", vector)
-    if sys.byteorder != "little":
-        floats.byteswap()
-    return base64.b64encode(floats.tobytes()).decode("ascii")
 
 
 def _read_inputs(value: object) -> tuple[list[str], list[int]]:
@@ -124,22 +136,13 @@ def _openai_dimensions(body: dict[str, Any], model: str) -> int:
     return requested
 
 
-def gemini_reply(body: dict[str, Any], method: str, model: str) -> dict[str, Any]:
-    """Answer `embedContent`, `batchEmbedContents`, or `predict` of Vertex AI. Raise `InvalidRequest` as the provider."""
-    if isinstance(config := body.get("embedContentConfig"), dict):  # Vertex AI
-        body = {**config, **body}
-    if method == "embedContent":
-        values, size = _embed_content(body, model, "EmbedContentRequest")
-        return {"embedding": {"values": values}, "usageMetadata": _gemini_usage(size)}
-    if method == "predict":
-        return _predict(body, model)
+def _batch(body: dict[str, Any], model: str) -> list[dict[str, Any]]:
     requests = body.get("requests")
     if not isinstance(requests, list) or not requests:
         raise InvalidRequest("* BatchEmbedContentsRequest.requests: requests is not specified\n", "requests")
     if len(requests) > _GEMINI_BATCH:
         message = f"* BatchEmbedContentsRequest.requests: at most {_GEMINI_BATCH} requests can be in one batch\n"
         raise InvalidRequest(message, "requests")
-    results = []
     for index, request in enumerate(requests):
         path = f"requests[{index}]"
         if not isinstance(request, dict):
@@ -147,12 +150,10 @@ def gemini_reply(body: dict[str, Any], method: str, model: str) -> dict[str, Any
         if str(request.get("model", "")).rpartition("/")[2] != model.rpartition("/")[2]:
             message = f"* BatchEmbedContentsRequest.{path}.model: unexpected model name format\n"
             raise InvalidRequest(message, f"{path}.model")
-        results.append(_embed_content(request, model, f"BatchEmbedContentsRequest.{path}"))
-    embeddings = [{"values": values} for values, _ in results]
-    return {"embeddings": embeddings, "usageMetadata": _gemini_usage(sum(size for _, size in results))}
+    return requests
 
 
-def _predict(body: dict[str, Any], model: str) -> dict[str, Any]:
+def _instances(body: dict[str, Any]) -> list[dict[str, Any]]:
     instances, parameters = body.get("instances"), body.get("parameters")
     if not isinstance(instances, list) or not instances:
         raise InvalidRequest("Empty instances.", "instances")
@@ -162,15 +163,7 @@ def _predict(body: dict[str, Any], model: str) -> dict[str, Any]:
         raise InvalidRequest(message, "instances")
     dimensions = parameters.get("outputDimensionality") if isinstance(parameters, dict) else None
     options = {} if dimensions is None else {"outputDimensionality": dimensions}
-    predictions = []
-    for text in texts:
-        values, count = _embed_content({"content": {"parts": [{"text": text}]}, **options}, model, "PredictRequest")
-        predictions.append({"embeddings": {"values": values, "statistics": {"token_count": count, "truncated": False}}})
-    return {"predictions": predictions}
-
-
-def _gemini_usage(size: int) -> dict[str, Any]:
-    return {"promptTokenCount": size, "promptTokenDetails": [{"modality": "TEXT", "tokenCount": size}]}
+    return [{"content": {"parts": [{"text": text}]}, **options} for text in texts]
 
 
 def _embed_content(body: dict[str, Any], model: str, path: str) -> tuple[list[float], int]:

@@ -15,9 +15,10 @@ from tenuto.core.provider import Dialect
 from tenuto.rules.body import RequestContext
 from tenuto.rules.book import Judgement, RuleFinding, judge, open_body
 from tenuto.rules.issued_tokens import content_digest
-from tenuto.sim import errors, models_list, providers
+from tenuto.sim import errors, providers
 from tenuto.sim.default_reply import default_reply
 from tenuto.sim.dialects import InvalidRequest, ParsedRequest, SimDialect, TurnRequest, load_dialect
+from tenuto.sim.embeddings import embeddings_reply
 from tenuto.sim.errors import ApiError
 from tenuto.sim.log import ExchangeLog, ExchangeRecord, RefusedRequest
 from tenuto.sim.routes import HELP, Route, route
@@ -63,8 +64,8 @@ class RawRequest(msgspec.Struct, frozen=True):
         """The API key, from any of the headers or the query; empty if there is none."""
         kind, _, token = self.headers.get("authorization", "").partition(" ")
         bearer = token.strip() if kind.lower() == "bearer" else ""
-        named = (self.headers.get(name, "") for name in ("x-api-key", "x-goog-api-key", "api-key"))
-        return next((key for key in (*named, bearer, self.query.get("key", "")) if key), "")
+        named = [self.headers.get(name, "") for name in ("x-api-key", "x-goog-api-key", "api-key")]
+        return next(filter(None, (*named, bearer, self.query.get("key", ""))), "")
 
 
 class RawResponse(msgspec.Struct, frozen=True):
@@ -88,18 +89,10 @@ class _Refusal(Exception):
     """The request gets an error: the error for the client and the entry for the log."""
 
     def __init__(
-        self,
-        error: ApiError,
-        refused: RefusedRequest | None = None,
-        *,
-        before: tuple[Fault, ...] = (),
-        headers: dict[str, str] | None = None,
+        self, error: ApiError, refused: RefusedRequest | None, before: tuple[Fault, ...] = (), rule: str = ""
     ) -> None:
         super().__init__(error.message)
-        self.error = error
-        self.refused = refused
-        self.before = before
-        self.headers = headers or {}
+        self.error, self.refused, self.before, self.rule = error, refused, before, rule
 
 
 class _RequestContext:
@@ -150,7 +143,11 @@ class _RequestContext:
     def _digest(self) -> str:
         content = self.raw.body or b""
         if isinstance(self.body, dict):
-            content = _canonical({name: value for name, value in self.body.items() if name not in _STREAM_OPTIONS})
+            body = {name: value for name, value in self.body.items() if name not in _STREAM_OPTIONS}
+            try:
+                content = msgspec.json.encode(body, order="sorted")
+            except (UnicodeEncodeError, ValueError):
+                content = jsonio.encode(body)
         operation = f"{self.route.dialect} {self.route.kind}"
         return content_digest(operation, f"{self.provider.name}/{self.model}", content, self.account)
 
@@ -186,19 +183,17 @@ class SimEngine:
         if raw.method == "HEAD" and raw.path == "/":  # clients test with it whether there is a server
             return RawResponse(200, {}, [b""])
         context = _RequestContext(raw, target, self._dialects(target.dialect))
-        status, data = 500, b""
-        refused: RefusedRequest | None = _INTERNAL_ERROR
+        response, refused = RawResponse(500, {}, []), _INTERNAL_ERROR
         try:
             try:
                 self._check_access(context)
                 response, refused = self._dispatch(context), None
             except _Refusal as exc:
                 response, refused = _error_response(context, exc), exc.refused
-            status = response.status
-            data = b"".join(without_faults(response.pieces))
             return response
         finally:  # an internal error is logged, too
-            self._log.add(context.record(status, data, refused))
+            data = b"".join(without_faults(response.pieces))
+            self._log.add(context.record(response.status, data, refused))
 
     def _check_access(self, context: _RequestContext) -> None:
         """Refuse foreign pages, unknown paths, wrong keys and bodies that are not JSON."""
@@ -228,16 +223,17 @@ class SimEngine:
                 case "turn":
                     return self._reply(context)
                 case "count":
-                    return _document(context, dialect.count(self._turn_request(context)))
+                    document = dialect.count(self._turn_request(context))
                 case "embed":
-                    return _document(context, _embeddings(context))
+                    document = embeddings_reply(context.body, context.route.verb, context.requested_model)
                 case "list":
-                    ids = models_list.list_ids(dialect.listed_dialects, context.provider if context.named else None)
-                    return _document(context, dialect.model_list([dialect.model_entry(id) for id in ids]))
+                    ids = providers.list_ids(context.route.dialect, context.provider if context.named else None)
+                    document = providers.model_list(context.route.dialect, ids)
                 case _:
-                    if not models_list.has_model(context.requested_model, dialect.listed_dialects):
+                    if not providers.has_model(context.requested_model, context.route.dialect):
                         raise _refuse(404, f"model not found: {context.requested_model}")
-                    return _document(context, dialect.model_entry(context.requested_model))
+                    document = providers.model_entry(context.route.dialect, context.requested_model)
+            return RawResponse(200, {**_JSON, **_id_headers(context)}, [jsonio.encode(document)])
         except InvalidRequest as exc:
             param = exc.param if exc.param and not exc.param.startswith("/") else None  # a pointer is for the log only
             error = ApiError(status=exc.status, message=str(exc), param=param, code=exc.code)
@@ -259,8 +255,8 @@ class SimEngine:
         headers = {**context.raw.headers, "x-sim-alt": context.raw.query.get("alt", "")}
         request = ParsedRequest(
             provider=provider, target=target, model=context.model, requested_model=context.requested_model,
-            account=context.account, headers=headers, body=context.body, digest=context.digest, sealer=self._sealer,
-            method=context.route.verb, stream=context.stream, stored=stored,
+            account=context.account, headers=headers, body=context.body, digest=context.digest,
+            method=context.route.verb, stream=context.stream,
         )  # fmt: skip
         tokens = SealedTokens(self._sealer, dialect.read_id, dialect.prefix_digests)
         rule_context = RequestContext(
@@ -284,9 +280,8 @@ class SimEngine:
             return (Compact(),)
         if scripted is None:
             return self._default(request)
-        turn = scripted
-        if depends_on_attempt(scripted):
-            turn = steps_for_attempt(scripted, self._log.count_attempt(context.digest))
+        attempts = self._log.count_attempt(context.digest) if depends_on_attempt(scripted) else 0
+        turn = steps_for_attempt(scripted, attempts)
         if scripted and not turn:
             raise _script_exhausted("the script denies this request and has no answer after that")
         for index, step in enumerate(turn):
@@ -295,29 +290,30 @@ class SimEngine:
                 is_compaction = request.compaction == "alone" and step.status == 529
                 code = "compaction_unavailable" if is_compaction else None
                 error = ApiError(status=step.status, message=step.message, retry_after=retry_after, code=code)
-                before = tuple(fault for fault in turn[:index] if isinstance(fault, Stall | SlowStream))
-                raise _Refusal(error, before=before)
+                raise _Refusal(
+                    error, None, tuple(step for step in turn[:index] if isinstance(step, Stall | SlowStream))
+                )
         return turn
 
     def _control(self, raw: RawRequest, target: Route) -> RawResponse:
-        """Answer a request to the simulator itself."""
-        if target.kind == "rules":
-            return RawResponse(200, _JSON, [jsonio.encode({"exercised": sorted(self._log.exercised_rules)})])
+        status, document = 200, dict[str, Any]()
         if raw.method == "DELETE":
             (self._log if target.kind == "log" else self._scripts).clear()
-            return RawResponse(200, _JSON, [b"{}"])
-        if target.kind == "log":
-            exchanges = [record.to_dict() for record in self._log.records]
-            return RawResponse(200, _JSON, [jsonio.encode({"exchanges": exchanges})])
-        try:
-            scripts = load(raw.body or b"")
-        except ValueError as exc:
-            return RawResponse(400, _JSON, [jsonio.encode({"error": {"message": str(exc)}})])
-        self._scripts.put(scripts)
-        return RawResponse(200, _JSON, [jsonio.encode({"scripts": len(scripts)})])
+        elif target.kind == "rules":
+            document = {"exercised": sorted(self._log.exercised_rules)}
+        elif target.kind == "log":
+            document = {"exchanges": [record.to_dict() for record in self._log.records]}
+        else:
+            try:
+                scripts = load(raw.body or b"")
+                self._scripts.put(scripts)
+                document = {"scripts": len(scripts)}
+            except ValueError as exc:
+                status, document = 400, {"error": {"message": str(exc)}}
+        return RawResponse(status, _JSON, [jsonio.encode(document)])
 
 
-_INTERNAL_ERROR = RefusedRequest(
+_INTERNAL_ERROR: RefusedRequest | None = RefusedRequest(
     message="internal error of the simulator", remedy="see the log of aiohttp.server; report it"
 )
 
@@ -328,27 +324,8 @@ def _is_local(raw: RawRequest) -> bool:
     return "origin" not in raw.headers and (host is None or _LOCAL_HOST.fullmatch(host) is not None)
 
 
-def _embeddings(context: _RequestContext) -> dict[str, Any]:
-    from tenuto.sim.embeddings import gemini_reply, openai_reply
-
-    if not context.route.verb:
-        return openai_reply(context.body, context.requested_model)
-    return gemini_reply(context.body, context.route.verb, context.requested_model)
-
-
-def _canonical(body: dict[str, Any]) -> bytes:
-    try:
-        return msgspec.json.encode(body, order="sorted")
-    except (UnicodeEncodeError, ValueError):
-        return jsonio.encode(body)
-
-
 def _id_headers(context: _RequestContext) -> dict[str, str]:
     return errors.headers(context.provider, ApiError(status=200, request_id=context.id))
-
-
-def _document(context: _RequestContext, content: dict[str, Any]) -> RawResponse:
-    return RawResponse(200, {**_JSON, **_id_headers(context)}, [jsonio.encode(content)])
 
 
 def _refuse(status: int, message: str) -> _Refusal:
@@ -364,7 +341,7 @@ def _refuse_by_rule(finding: RuleFinding) -> _Refusal:
     refused = RefusedRequest(message=finding.message, rule=rule.id, pointer=finding.pointer, remedy=rule.remedy)
     wording = "verbatim" if finding.verbatim else "unverified"
     header = f"{rule.id}; words={wording}; pointer={finding.pointer}".encode("ascii", "backslashreplace").decode()
-    return _Refusal(error, refused, headers={"x-tenuto-rule": header})
+    return _Refusal(error, refused, rule=header)
 
 
 def _script_exhausted(message: str) -> _Refusal:
@@ -372,8 +349,8 @@ def _script_exhausted(message: str) -> _Refusal:
 
 
 def _error_response(context: _RequestContext, refusal: _Refusal) -> RawResponse:
-    """Write an error in the form of the provider."""
     error = msgspec.structs.replace(refusal.error, status=refusal.error.status or 400, request_id=context.id)
     body = errors.error_body(context.provider, error)
-    headers = {**_JSON, **errors.headers(context.provider, error), **refusal.headers}
+    rule = {"x-tenuto-rule": refusal.rule} if refusal.rule else {}
+    headers = {**_JSON, **errors.headers(context.provider, error), **rule}
     return RawResponse(error.status, headers, [*refusal.before, jsonio.encode([body] if context.is_array else body)])

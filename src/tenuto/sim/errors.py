@@ -67,7 +67,6 @@ def form_of(provider: SimulatedProvider) -> ErrorForm:
 
 
 def request_id(provider: SimulatedProvider, seed: str) -> str:
-    """Return the id of a request in the provider's form."""
     return form_of(provider).request_id(hashlib.blake2b(seed.encode(), digest_size=16).hexdigest())
 
 
@@ -118,6 +117,19 @@ def _filled(provider: SimulatedProvider, error: ApiError) -> tuple[ApiError, Def
     return msgspec.structs.replace(error, message=message, type=type, code=code), default
 
 
+def _fields(*names: str, **fixed: str) -> Callable[[ApiError, DefaultError], dict[str, Any]]:
+    """Return a body: an object `error` with these fields; those with a `?` are left out if they are empty."""
+
+    def body(error: ApiError, default: DefaultError) -> dict[str, Any]:
+        values = {"message": error.message, "type": error.type, "param": error.param, "code": error.code}
+        fields = {
+            name.rstrip("?"): values[name.rstrip("?")] for name in names if values[name.rstrip("?")] or "?" not in name
+        }
+        return {"error": {**fixed, **fields, **error.extra}}
+
+    return body
+
+
 def _openai(error: ApiError, default: DefaultError) -> dict[str, Any]:
     fields = {"message": error.message, "type": error.type or None, "param": error.param, "code": error.code}
     return {"error": {**fields, **error.extra}}
@@ -148,13 +160,7 @@ def _azure(error: ApiError, default: DefaultError) -> dict[str, Any]:
     return _openai(error, default)
 
 
-def _typed(error: ApiError, default: DefaultError) -> dict[str, Any]:
-    return {"error": {"message": error.message, "type": error.type, **error.extra}}
-
-
-def _groq(error: ApiError, default: DefaultError) -> dict[str, Any]:
-    code = {"code": error.code} if error.code else {}
-    return {"error": {"message": error.message, "type": error.type, **code, **error.extra}}
+_groq = _fields("message", "type", "code?")
 
 
 def _groq_event(error: ApiError, default: DefaultError) -> bytes:
@@ -181,10 +187,6 @@ def _mistral(error: ApiError, default: DefaultError) -> dict[str, Any]:
     return {**body, "code": error.code}
 
 
-def _xai(error: ApiError, default: DefaultError) -> dict[str, Any]:
-    return {"code": error.code or "", "error": error.message}
-
-
 def _openrouter(error: ApiError, default: DefaultError) -> dict[str, Any]:
     """The upstream's error is in `metadata`."""
     metadata = error.extra.get("metadata")
@@ -199,17 +201,9 @@ def _openrouter(error: ApiError, default: DefaultError) -> dict[str, Any]:
     return {"error": {**fields, "metadata": metadata}, "user_id": "user_2simulated0000000000000000"}
 
 
-def _perplexity(error: ApiError, default: DefaultError) -> dict[str, Any]:
-    return {"error": {"message": error.message, "type": error.type, **error.extra, "code": error.status}}
-
-
 def _cohere(error: ApiError, default: DefaultError) -> dict[str, Any]:
     body = {"id": error.request_id or "00000000-0000-4000-a000-000000000000", "message": error.message}
     return {**body, "error_type": error.code} if error.code else body
-
-
-def _zai(error: ApiError, default: DefaultError) -> dict[str, Any]:
-    return {"error": {"code": error.code or "", "message": error.message}}
 
 
 def _alibaba(error: ApiError, default: DefaultError) -> dict[str, Any]:
@@ -220,11 +214,6 @@ def _alibaba(error: ApiError, default: DefaultError) -> dict[str, Any]:
 def _minimax(error: ApiError, default: DefaultError) -> dict[str, Any]:
     fields = {"type": default.type, "message": error.message, "http_code": str(error.status)}
     return {"type": "error", "error": fields, "request_id": error.request_id}
-
-
-def _fireworks(error: ApiError, default: DefaultError) -> dict[str, Any]:
-    code = {"code": error.code} if error.code else {}
-    return {"error": {"object": "error", "type": error.type, **code, "message": error.message}}
 
 
 def _google(error: ApiError, default: DefaultError) -> dict[str, Any]:
@@ -270,7 +259,7 @@ _FORMS: dict[str, ErrorForm] = {
         body=_azure, id_header="apim-request-id", retry_headers=_MILLISECONDS, rate_limit_headers=_SPENT,
     ),
     "deepseek": ErrorForm(body=_openai, request_id=lambda digits: digits, id_header="x-ds-trace-id"),
-    "moonshot": ErrorForm(body=_typed),
+    "moonshot": ErrorForm(body=_fields("message", "type")),
     "mistral": ErrorForm(
         body=_mistral, stream_event=_common_event, request_id=lambda digits: digits, id_header="mistral-correlation-id",
     ),
@@ -278,15 +267,19 @@ _FORMS: dict[str, ErrorForm] = {
         body=_groq, stream_event=_groq_event, request_id=lambda digits: f"req_01{digits[:24]}",
         rate_limit_headers=_SPENT,
     ),
-    "xai": ErrorForm(body=_xai, stream_event=_common_event),
+    "xai": ErrorForm(
+        body=lambda error, _: {"code": error.code or "", "error": error.message}, stream_event=_common_event,
+    ),
     "openrouter": ErrorForm(body=_openrouter),
-    "perplexity": ErrorForm(body=_perplexity, id_header=""),
+    "perplexity": ErrorForm(
+        body=lambda error, _: {"error": {"message": error.message, "type": error.type, "code": error.status}}, id_header="",
+    ),
     "cohere": ErrorForm(body=_cohere, stream_event=_common_event),
     "ollama": ErrorForm(body=_openai, id_header=""),
-    "zai": ErrorForm(body=_zai),
+    "zai": ErrorForm(body=lambda error, _: {"error": {"code": error.code or "", "message": error.message}}),
     "alibaba": ErrorForm(body=_alibaba),
     "minimax": ErrorForm(body=_minimax),
-    "fireworks": ErrorForm(body=_fireworks),
+    "fireworks": ErrorForm(body=_fields("type", "code?", "message", object="error")),
     "google": ErrorForm(
         body=_google, id_header="", retry_headers=(),
         bad_key=ApiError(status=400, message="API key not valid. Please pass a valid API key.", code="API_KEY_INVALID"),
@@ -465,7 +458,6 @@ DEFAULT_ERRORS: dict[str, dict[int, DefaultError]] = {
         504: DefaultError("server_error", "", "timeout (1001)"),
     },
     "fireworks": {
-        400: DefaultError(_INVALID, "", "Invalid request."),
         401: DefaultError("error", "UNAUTHORIZED", "The API key you provided is invalid."),
         402: DefaultError("error", "PAYMENT_REQUIRED", "Account suspended: reached spending limit."),
         403: DefaultError("error", "FORBIDDEN", "unauthorized"),

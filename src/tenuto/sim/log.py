@@ -75,20 +75,17 @@ class ExchangeRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Return the exchange as one line."""
         reason = [self.rule or self.refused.message.partition("\n")[0]] if self.refused else []
         parts = [self.method, self.path, self.provider or "-", self.model or "-", str(self.status), *reason]
-        return " ".join(_printable(part[:_MAX_LINE]) for part in parts)
+        return " ".join(map(_printable, parts))
 
     def explain(self) -> str:
         """Return the exchange in a few lines, with the meaning of the broken rule."""
         target = "/".join(part for part in (self.provider, self.model) if part)
-        head = _printable(f"{self.method} {self.path} ({target}) got {self.status}"[:_MAX_LINE])
-        if self.refused is None or not self.rule:
-            return f"{head}\n   {self.refused}" if self.refused else head
-        parts = {
-            "rule": f"{self.rule}: {all_rules()[self.rule].summary}",
-            "pointer": self.refused.pointer,
-            "message": self.refused.message,
-            "remedy": self.refused.remedy,
-        }
+        head = _printable(f"{self.method} {self.path} ({target}) got {self.status}")
+        refused = self.refused
+        if refused is None or not self.rule:
+            return f"{head}\n   {refused}" if refused else head
+        parts = {"rule": f"{self.rule}: {all_rules()[self.rule].summary}", "pointer": refused.pointer}
+        parts |= {"message": refused.message, "remedy": refused.remedy}
         return "\n   ".join([head, *(f"{name}: {part}" for name, part in parts.items() if part)])
 
     def to_dict(self) -> dict[str, Any]:
@@ -110,7 +107,7 @@ class ExchangeLog:
     def __init__(self, on_exchange: Callable[[ExchangeRecord], None] | None = None) -> None:
         self._lock = threading.Lock()
         self._records: deque[ExchangeRecord] = deque()
-        self._refusals: deque[ExchangeRecord] = deque(maxlen=MAX_REFUSALS)
+        self._dropped: deque[ExchangeRecord] = deque(maxlen=MAX_REFUSALS)
         self._exercised: set[str] = set()
         self._attempts: dict[str, int] = {}  # the request that was counted last is the last key
         self._stored: dict[tuple[str, str], tuple[ExchangeRecord, StoredReply | None]] = {}
@@ -124,8 +121,6 @@ class ExchangeLog:
             self._size += record.size + len(record.data)
             if record.judgement is not None:
                 self._exercised.update(record.judgement.exercised)
-            if record.refused is not None:
-                self._refusals.append(record)
             for id in _ids(stored):
                 self._stored[record.account, id] = (record, stored)
             while len(self._records) > MAX_RECORDS or (self._size > MAX_BYTES and len(self._records) > 1):
@@ -138,11 +133,8 @@ class ExchangeLog:
         for id in _ids(_stored_reply(oldest)):
             if self._stored.get((oldest.account, id), (None,))[0] is oldest:
                 del self._stored[oldest.account, id]
-        if oldest.refused is None:
-            return
-        for index, record in enumerate(self._refusals):
-            if record is oldest:
-                self._refusals[index] = msgspec.structs.replace(oldest, body=None, data=b"", judgement=None)
+        if oldest.refused is not None:
+            self._dropped.append(msgspec.structs.replace(oldest, body=None, data=b"", judgement=None))
 
     def count_attempt(self, digest: str) -> int:
         """Count a request; return how often it was made before."""
@@ -155,7 +147,7 @@ class ExchangeLog:
 
     def clear(self) -> None:
         with self._lock:
-            for part in (self._records, self._refusals, self._exercised, self._attempts, self._stored):
+            for part in (self._records, self._dropped, self._exercised, self._attempts, self._stored):
                 part.clear()
             self._size = 0
 
@@ -168,7 +160,7 @@ class ExchangeLog:
     @property
     def refusals(self) -> list[ExchangeRecord]:
         with self._lock:
-            return list(self._refusals)
+            return [*self._dropped, *(record for record in self._records if record.refused)]
 
     @property
     def exercised_rules(self) -> set[str]:
@@ -184,8 +176,8 @@ class ExchangeLog:
 
 
 def _printable(text: str) -> str:
-    """Replace line breaks and control characters."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+    """Return the start of a text without line breaks and control characters."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text[:_MAX_LINE])
 
 
 def _stored_reply(record: ExchangeRecord) -> StoredReply | None:
@@ -200,15 +192,10 @@ def _stored_reply(record: ExchangeRecord) -> StoredReply | None:
     except jsonio.JsonError:
         return None
     response = document.get("response") if record.stream and isinstance(document, dict) else document
-    if not isinstance(response, dict) or response.get("object") != "response":
-        return None
-    return StoredReply(record.body, response)
+    if isinstance(response, dict) and response.get("object") == "response":
+        return StoredReply(record.body, response)
+    return None
 
 
 def _ids(stored: StoredReply | None) -> set[str]:
-    """Return the ids of a response and of its items."""
-    if stored is None:
-        return set()
-    output = stored.response.get("output")
-    items = [item.get("id") for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    return {id for id in (stored.response.get("id"), *items) if isinstance(id, str)}
+    return {stored.response["id"], *(item["id"] for item in stored.response["output"])} if stored else set()

@@ -1,14 +1,15 @@
-"""The providers that can be imitated: the rows of the catalog, in each dialect that they have."""
+"""The providers that can be imitated: the rows of the catalog, in each dialect that they have; and lists of their models."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any, get_args
 
 import msgspec
 
 from tenuto.catalog import PROVIDERS, build_target, find_provider, is_known_provider, resolve
-from tenuto.catalog.models import model_hosts, model_owners
+from tenuto.catalog.models import model_hosts, model_owners, model_rows
 from tenuto.catalog.providers import provider_or_default
 from tenuto.core.provider import Dialect, Provider, Target
 
@@ -106,7 +107,6 @@ def exists(provider: SimulatedProvider, model: str) -> bool:
 
 @cache
 def target(provider: SimulatedProvider, model: str) -> Target:
-    """Return the catalog's target of a simulated model."""
     if provider.name not in find_provider("sim").plays:
         return build_target(imitated_row(provider), model, provider.dialect)
     name = f"sim/{provider.name}/{model}" if model else f"sim/{provider.name}"
@@ -118,7 +118,52 @@ def imitated_row(provider: SimulatedProvider) -> Provider:
 
 
 def all_providers() -> list[SimulatedProvider]:
-    """Return every provider in each of its dialects."""
     pairs = [(name, dialect) for dialect in _DEFAULTS for name in dict.fromkeys((*_DEFAULTS.values(), *PROVIDERS))]
     found = (provider for name, dialect in pairs if (provider := _simulated(name, dialect)) is not None)
     return list(dict.fromkeys(found))
+
+
+# --- lists of models ---------------------------------------------------------------------------------------------------
+
+
+def _listed_dialects(dialect: Dialect) -> tuple[Dialect, ...]:
+    """Return the dialects whose models a list shows; clients of OpenAI read that of a gateway."""
+    return (dialect,) if dialect in ("anthropic-messages", "gemini") else get_args(Dialect)
+
+
+def list_ids(dialect: Dialect, only: SimulatedProvider | None = None) -> list[str]:
+    """Return the ids of the providers that are listed and of their models; or the own ids of one provider's models."""
+    if only is not None:
+        return [id for row in model_rows(imitated_row(only).name) for id in row.ids]
+    ids: dict[str, None] = {}
+    for provider in all_providers():
+        if provider.dialect in _listed_dialects(dialect):
+            models = [id for row in model_rows(imitated_row(provider).name) for id in row.ids]
+            ids |= dict.fromkeys((provider.name, *(f"{provider.name}/{model}" for model in models)))
+    return list(ids)
+
+
+def has_model(id: str, dialect: Dialect) -> bool:
+    return any(exists(*find(id, listed)) for listed in _listed_dialects(dialect))
+
+
+def model_entry(dialect: Dialect, id: str) -> dict[str, Any]:
+    name = id.rpartition("/")[2]
+    if dialect == "anthropic-messages":
+        return {"type": "model", "id": id, "display_name": name, "created_at": "2026-01-01T00:00:00Z"}
+    if dialect == "gemini":
+        methods = ["generateContent", "countTokens", "embedContent", "batchEmbedContents"]
+        window = target(*find(id, "gemini")).traits.context_window or 1_000_000
+        return {
+            "name": f"models/{id}", "version": "001", "displayName": name, "description": "A simulated model",
+            "inputTokenLimit": window, "outputTokenLimit": 65_536, "supportedGenerationMethods": methods,
+        }  # fmt: skip
+    return {"id": id, "object": "model", "created": 1_767_225_600, "owned_by": id.partition("/")[0]}
+
+
+def model_list(dialect: Dialect, ids: list[str]) -> dict[str, Any]:
+    entries = [model_entry(dialect, id) for id in ids]
+    if dialect == "anthropic-messages":
+        first, last = (ids[0], ids[-1]) if ids else (None, None)
+        return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
+    return {"models": entries} if dialect == "gemini" else {"object": "list", "data": entries}

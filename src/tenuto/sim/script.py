@@ -11,6 +11,7 @@ position. `load` reads JSON:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +27,8 @@ _Count: TypeAlias = Annotated[int, Meta(ge=0)]
 _Pieces: TypeAlias = Annotated[int, Meta(ge=1)]
 _BOM = "\ufeff".encode()  # some editors write it at the start of a file
 
+DEMO = Path(__file__).with_name("demo.json")
+"""The script of `make demo`: parallel calls, and replies on two providers."""
 ONE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A PNG of one pixel, as base64."""
 
@@ -209,7 +212,6 @@ def check_script(script: Script) -> Script:
 
 
 def join_text(text: str | Iterable[str]) -> str:
-    """Return a text that may be in pieces."""
     return text if isinstance(text, str) else "".join(text)
 
 
@@ -239,7 +241,6 @@ class ScriptPlayer:
             self._scripts = (*others, _merge_errors(script)) if script.turns else others
 
     def clear(self) -> None:
-        """Remove all scripts."""
         self._scripts = ()
 
     def turn(self, request: TurnRequest) -> Turn | None:
@@ -258,18 +259,16 @@ class ScriptPlayer:
                 return steps
         if script.then == "default":
             return None
-        about = f" for {script.when!r}" if script.when else ""
+        about, turns = f" for {script.when!r}" if script.when else "", len(script.turns)
         raise LookupError(
-            f"the script{about} has {_plural(len(script.turns), 'turn')}, and this request contains "
-            f"{_plural(request.turn, 'answer')} already: there is no turn {request.turn + 1}"
+            f"the script{about} has {turns} turn{'s' * (turns != 1)}, and this request contains {request.turn} "
+            f"answer{'s' * (request.turn != 1)} already: there is no turn {request.turn + 1}"
         )
 
     def _find(self, request: TurnRequest) -> Script | None:
         texts = [request.system, *(message.text for message in request.messages if message.role == "user")]
-        for script in self._scripts:
-            if script.when and any(script.when in text for text in texts):
-                return script
-        return next((script for script in self._scripts if not script.when), None)
+        fitting = [script for script in self._scripts if any(script.when in text for text in texts)]
+        return next((script for script in fitting if script.when), fitting[0] if fitting else None)
 
 
 def split_compaction(turn: Turn) -> tuple[Turn, Turn]:
@@ -283,7 +282,7 @@ def split_compaction(turn: Turn) -> tuple[Turn, Turn]:
 
 def depends_on_attempt(turn: Turn) -> bool:
     """Tell whether a turn differs between attempts of the same request."""
-    return any(isinstance(step, HttpError | StreamError | Disconnect | Stall) and step.times for step in turn)
+    return any(getattr(step, "times", 0) for step in turn)
 
 
 def steps_for_attempt(turn: Turn, attempts: int) -> Turn:
@@ -293,7 +292,7 @@ def steps_for_attempt(turn: Turn, attempts: int) -> Turn:
     """
     steps: list[Step] = []
     for step in turn:
-        times = step.times if isinstance(step, HttpError | StreamError | Disconnect | Stall) else 0
+        times = getattr(step, "times", 0)
         if not times or attempts < times:
             steps.append(step)
         elif not isinstance(step, Stall) or step.seconds is None:
@@ -312,7 +311,3 @@ def _merge_errors(script: Script) -> Script:
             turns.append((*errors, *entry))
             errors = ()
     return replace(script, turns=(*turns, errors) if errors else tuple(turns))
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -101,7 +101,6 @@ class Server:
         return response
 
     async def _write(self, request: web.BaseRequest, response: web.StreamResponse, answer: RawResponse) -> None:
-        """Write the pieces and perform the faults."""
         has_started, slow = False, SlowStream(bytes=0)
         for piece in _join(answer.pieces, 1 if self._pace else self._burst):
             if isinstance(piece, Disconnect):
@@ -155,7 +154,6 @@ async def _read_body(request: web.BaseRequest) -> tuple[bytes | None, str]:
 
 
 def _join(pieces: list[bytes | Fault], burst: int) -> Iterator[bytes | Fault]:
-    """Join up to `burst` adjacent frames."""
     start = 0
     for index, piece in [(len(pieces), None)] if has_no_faults(pieces) else enumerate([*pieces, None]):
         if not isinstance(piece, bytes):

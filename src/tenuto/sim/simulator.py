@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Collection
+from concurrent.futures import Future
 from functools import partial
 from typing import Self
 
@@ -46,7 +47,8 @@ class Simulator:
         default = partial(default_reply, tools=tools, greeting=greeting)
         self._engine = SimEngine(seed, self._log, self._scripts, valid_keys, default=default)
         self._server = Server(self._engine, port=port, pace=pace, burst=burst)
-        self._thread: _ServerThread | None = None
+        self._thread: threading.Thread | None = None
+        self._stop: Callable[[], object] | None = None
         self._is_running = False
         self.on_exchange: Callable[[ExchangeRecord], None] | None = None
         """Receives each exchange, if set."""
@@ -110,17 +112,36 @@ class Simulator:
 
     def __enter__(self) -> Self:
         self._check_not_running()
-        thread = _ServerThread(self._server)
+        started: Future[Callable[[], object]] = Future()
+        thread = threading.Thread(target=self._run_in_thread, args=(started,), name="tenuto.sim", daemon=True)
         thread.start()
-        self._thread = thread
-        self._is_running = True
+        self._stop = started.result()
+        self._thread, self._is_running = thread, True
         return self
 
     def __exit__(self, *error: object) -> None:
         thread, self._thread = self._thread, None
         self._is_running = False
-        if thread is not None:
-            thread.stop()
+        if thread is not None and self._stop is not None:
+            self._stop()
+            thread.join()
+
+    def _run_in_thread(self, started: Future[Callable[[], object]]) -> None:
+        """Serve in a loop of this thread until the function is called that `started` receives."""
+
+        async def serve() -> None:
+            loop, stop = asyncio.get_running_loop(), asyncio.Event()
+            await self._server.start()
+            started.set_result(partial(loop.call_soon_threadsafe, stop.set))
+            await stop.wait()
+            await self._server.stop()
+
+        try:
+            asyncio.run(serve())
+        except Exception as exc:  # the port is in use, or there are too many open files
+            if started.done():
+                raise
+            started.set_exception(exc)
 
     def _check_not_running(self) -> None:
         if self._is_running:
@@ -134,64 +155,17 @@ class Simulator:
             self.on_exchange(record)
 
 
-class _ServerThread:
-    """A server with its own thread and loop."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._ready = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._error: OSError | None = None
-        self._thread = threading.Thread(target=self._run, name="tenuto.sim", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread; return when the server listens. Raise `OSError` if it cannot."""
-        self._thread.start()
-        self._ready.wait()
-        if self._error is not None:
-            self._thread.join()
-            raise self._error
-
-    def stop(self) -> None:
-        """Stop the server; return when the thread has ended."""
-        if self._loop is not None and self._stop is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        try:
-            await self._server.start()
-        except OSError as exc:
-            self._error = exc
-            return
-        self._ready.set()
-        await self._stop.wait()
-        await self._server.stop()
-
-
 def parse_pace(text: str) -> float | None:
     """Read a pause: `20ms`, `0.02s`, `0.02` (seconds) or `20` (a whole number: milliseconds). None if empty or zero.
 
     Raise `ValueError` for anything else.
     """
     text = text.strip().lower()
-    if not text:
-        return None
-    unit = next(unit for unit in ("ms", "s", "") if text.endswith(unit))
-    number = text.removesuffix(unit).strip()
+    number = text.removesuffix("ms" if text.endswith("ms") else "s").strip()
     try:
-        value = float(number)
+        value = float(number or ("x" if text else 0))
     except ValueError:
         raise ValueError(f"invalid pause {text!r}: write 20ms or 0.02s") from None
     if not 0 <= value < 3600:
         raise ValueError(f"invalid pause {text!r}: it must be between 0 and an hour")
-    is_milliseconds = unit == "ms" or (not unit and number.isdigit())
-    return (value / 1000 if is_milliseconds else value) or None
+    return (value / 1000 if text.endswith("ms") or text.isdigit() else value) or None

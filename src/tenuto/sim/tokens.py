@@ -113,15 +113,12 @@ class SeededRandom:
         self.random = random.Random(f"{seed}/{request}")
 
     def hex(self, length: int) -> str:
-        """Return a number of hex digits."""
         return f"{self.random.getrandbits(length * 4):0{length}x}"
 
     def word(self, length: int, alphabet: str = BASE62) -> str:
-        """Return a number of characters of an alphabet."""
         return "".join(self.random.choices(alphabet, k=length))
 
     def token(self, token: IssuedToken, size: int = 0) -> str:
-        """Seal a token of at least `size` bytes."""
         return self.sealer.seal(token, self.random.randbytes(_NONCE), size)
 
     def pieces(self, text: str | list[str]) -> Iterable[str]:

@@ -1,4 +1,6 @@
-"""Appending and reading entries.
+"""Entries and inbox items: appending, posting and reading.
+
+Each function works in the transaction that the caller has begun. `docs/store.md` describes the inbox.
 
 A fork has only the entries after its fork point. Those before it are read from its ancestors.
 """
@@ -11,16 +13,15 @@ from typing import Any
 import msgspec
 
 from tenuto.core import stored
+from tenuto.core.inbox import InboxItem, PostedItem, UnknownItem, item_kind
 from tenuto.core.journal import OLDEST_VERSION, VERSION, Entry, EntryDraft, EntryPayload, UnknownPayload, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import InboxNotEmpty, StoreCorrupt, StoreError
-from tenuto.store import inbox
 from tenuto.store.driver import Arg, Driver
-from tenuto.store.ids import clean
 from tenuto.store.leases import Leases, lease_lost
 from tenuto.store.protocol import BLOB, BudgetChange, Lease
-from tenuto.store.schema import other_version, rowid_key
-from tenuto.store.sessions import SessionRow, columns_of, meta_of, row_of
+from tenuto.store.schema import other_version
+from tenuto.store.sessions import SessionRow, clean, columns_of, meta_of, require_session, row_of
 
 _HEAD = """
 UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
@@ -51,6 +52,11 @@ _READ_TYPES = {"seq": int, "id": str, "at": int, "fence": int, "kind": str, "bod
 _BODY, _DIGEST = 5, 6
 _TOUCH = "UPDATE sessions SET until = until WHERE id = ?"
 """Changes nothing. Its commit ensures that the entries written before are on the disk."""
+
+
+def rowid_key(session: int, seq: int) -> int:
+    """Return the `rowid_key` of an entry, from its session's number `n` and its own number."""
+    return (session << 32) + seq
 
 
 # --- appending --------------------------------------------------------------------------------------------------------
@@ -95,8 +101,8 @@ def append(
     if driver.insert(_INSERT, rows) != len(rows):
         raise StoreError(f"session {lease.session!r} already has an entry with the id of one of these")
     for number in taking:
-        driver.change(inbox.TAKE, (lease.session, number))
-    if unless_posted and driver.rows(inbox.READ, (lease.session,)):
+        driver.change(_TAKE, (lease.session, number))
+    if unless_posted and driver.rows(_READ_INBOX, (lease.session,)):
         raise InboxNotEmpty(f"session {lease.session!r} has new inbox items; nothing was written: take them first")
     if budget is not None:
         leases.change_budget(driver, lease, budget)
@@ -215,3 +221,71 @@ def damaged_entry(row: tuple[Any, ...]) -> Entry:
     except JsonError:
         payload = UnknownPayload(kind, "")
     return Entry(seq, id, at, fence, kind, body, digest, payload, version)
+
+
+# --- inbox ------------------------------------------------------------------------------------------------------------
+
+
+_POST = """
+INSERT INTO inbox (session, id, at, kind, digest, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session, id) DO NOTHING
+"""
+_READ_INBOX = "SELECT number, id, at, kind, digest, body FROM inbox WHERE session = ? ORDER BY number"
+POSTED = "SELECT session, max(number) FROM inbox GROUP BY session"
+_TAKE = "DELETE FROM inbox WHERE session = ? AND number = ?"
+_ENTRY_WITH_ID = "SELECT seq FROM entries WHERE session = ? AND id = ?"
+INBOX_WITHOUT_SESSION = (
+    "SELECT session, count(*) FROM inbox WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session"
+)
+REMOVE_INBOX = "DELETE FROM inbox WHERE session = ?"
+
+
+def post_item(driver: Driver, session: str, id: str, time_ms: int, item: InboxItem | UnknownItem, body: bytes) -> None:
+    """Add an item, unless the inbox or the journal of the session has its id."""
+    if not _is_entry_id(driver, require_session(driver, session), id):
+        driver.change(_POST, (session, id, time_ms, item_kind(item), sha256_hex(body), body))
+
+
+def _is_entry_id(driver: Driver, row: SessionRow, id: str) -> bool:
+    """Return whether an entry has this id, also one that a fork shares with the sessions before it."""
+    last, ancestor = row.head, row
+    while True:
+        rows = driver.rows(_ENTRY_WITH_ID, (ancestor.id, id))
+        if rows and rows[0][0] <= last:
+            return True
+        last, parent = ancestor.forked_at, row_of(driver, ancestor.parent) if ancestor.parent else None
+        if parent is None:
+            return False
+        ancestor = parent
+
+
+def read_inbox(driver: Driver, session: str) -> list[PostedItem]:
+    """Return the items, oldest first. Raise `StoreCorrupt` for an item whose bytes do not match their digest."""
+    require_session(driver, session)
+    items: list[PostedItem] = []
+    for row in driver.rows(_READ_INBOX, (session,)):
+        number, id, at, _, _, body = row
+        problem = _item_problem(row)
+        if problem:
+            raise StoreCorrupt(f"inbox item {number} of session {session!r} {problem}; restore a backup")
+        items.append(PostedItem(number, id, at, stored.load_item(body)))
+    return items
+
+
+def find_inbox_problems(driver: Driver, session: str) -> Iterator[str]:
+    for row in driver.rows(_READ_INBOX, (session,)):
+        problem = _item_problem(row)
+        if problem:
+            yield f"inbox item {row[0]} {problem}"
+
+
+def _item_problem(row: tuple[Any, ...]) -> str:
+    _, id, at, kind, digest, body = row
+    if type(id) is not str or type(at) is not int:
+        return f"is damaged: its id is {id!r:.40} and its time is {at!r:.40}"
+    if not isinstance(body, bytes) or sha256_hex(body) != digest:
+        return "is damaged: its bytes do not match their digest"
+    try:
+        read_kind = item_kind(stored.load_item(body))
+    except JsonError as exc:
+        return f"cannot be read: {exc}"
+    return "" if kind == read_kind else f"has the kind {kind!r}, but its bytes have {read_kind!r}"

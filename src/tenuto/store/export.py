@@ -26,14 +26,13 @@ from tenuto.core.journal import OLDEST_VERSION, EntryDraft, payload_kind, sha256
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.entries import earlier_version
-from tenuto.store.ids import check_entry_id, check_id, check_name, is_keyword
 from tenuto.store.protocol import Lease, Store
 from tenuto.store.schema import EXPORT_FORMAT, export_version_error
+from tenuto.store.sessions import check_entry_id, check_id, check_name, is_keyword
 
 T = TypeVar("T")
 Lines: TypeAlias = Iterable[bytes | str]
 
-FORMAT = EXPORT_FORMAT
 _BATCH = 8 * 1024 * 1024
 """The most bytes that are read or written at once, unless one entry has more."""
 _WINDOW = 128
@@ -81,7 +80,7 @@ async def export_session(store: Store, session: str) -> AsyncIterator[bytes]:
     """Yield the lines of a session, each with its end. Entries that are written meanwhile are not included."""
     items = await store.inbox(session)  # before the entries: an item that is taken meanwhile is in both, not in neither
     shown = await store.session(session)
-    first: dict[str, Any] = {"tenuto": "session", "format": FORMAT, "session": shown.id, "head": shown.head}
+    first: dict[str, Any] = {"tenuto": "session", "format": EXPORT_FORMAT, "session": shown.id, "head": shown.head}
     optional = {"name": shown.name, "parent": shown.parent, "forked_at": shown.forked_at, "archived": shown.archived}
     optional["inbox"] = len(items)
     yield jsonio.encode({**first, **{key: value for key, value in optional.items() if value}}) + b"\n"
@@ -261,7 +260,7 @@ def _parse_head(members: dict[str, Raw]) -> _Head:
     if bytes(members.get("tenuto", b"")) != b'"session"':
         raise StoreError('this is not an exported session: the first line is not {"tenuto": "session", ...}')
     version = _field(members, "format", int)
-    if version != FORMAT:
+    if version != EXPORT_FORMAT:
         raise export_version_error(version)
     optional: dict[str, Any] = {"name": "", "parent": "", "archived": False, "inbox": 0}
     given = {name: _field(members, name, type(default)) for name, default in optional.items() if name in members}

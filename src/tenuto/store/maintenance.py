@@ -9,12 +9,20 @@ import msgspec
 from tenuto.core import journal, stored
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store import inbox
 from tenuto.store.driver import Driver
-from tenuto.store.entries import damaged_entry, read, rows_of, wrong_column
+from tenuto.store.entries import (
+    INBOX_WITHOUT_SESSION,
+    REMOVE_INBOX,
+    damaged_entry,
+    find_inbox_problems,
+    read,
+    rowid_key,
+    rows_of,
+    wrong_column,
+)
 from tenuto.store.leases import Leases, stored_budget
 from tenuto.store.protocol import StoreStats, VerifyProblem
-from tenuto.store.schema import VERSION, other_version, rowid_key
+from tenuto.store.schema import VERSION, other_version
 from tenuto.store.search import text_of
 from tenuto.store.sessions import SessionRow, insert_row, meta_of, require_session, row_of
 
@@ -102,7 +110,7 @@ def delete(driver: Driver, leases: Leases, session: str, children: bool) -> tupl
             raise leases.in_use(row)
     for row in rows:
         driver.unindex(row.id)
-        driver.change(inbox.REMOVE, (row.id,))
+        driver.change(REMOVE_INBOX, (row.id,))
         driver.change(_DELETE_ENTRIES, (rowid_key(row.n, 0), rowid_key(row.n + 1, 0)))
         driver.change(_DELETE, (row.id,))
     return (session, *below)
@@ -114,8 +122,8 @@ def delete_unreferenced(driver: Driver, leases: Leases) -> int:
         row = row_of(driver, id)
         if row is not None and not leases.is_held(driver, row):
             driver.change(_DELETE, (id,))
-    for id, _ in driver.rows(inbox.WITHOUT_SESSION):
-        driver.change(inbox.REMOVE, (id,))
+    for id, _ in driver.rows(INBOX_WITHOUT_SESSION):
+        driver.change(REMOVE_INBOX, (id,))
     unused = driver.rows(_UNUSED_BLOBS)
     for digest, _ in unused:
         driver.change(_DELETE_BLOB, (digest,))
@@ -147,7 +155,7 @@ def find_problems_of_database(driver: Driver) -> list[VerifyProblem]:
     problems = [VerifyProblem("", 0, what) for what in driver.check()]
     for session, count in driver.rows(_WITHOUT_SESSION):
         problems.append(VerifyProblem(session, 0, f"does not exist, but {count} entries do"))
-    for session, count in driver.rows(inbox.WITHOUT_SESSION):
+    for session, count in driver.rows(INBOX_WITHOUT_SESSION):
         problems.append(
             VerifyProblem(str(session), 0, f"does not exist, but {count} inbox items do: `gc` removes them")
         )
@@ -179,7 +187,7 @@ def find_problems_in(driver: Driver, session: str) -> list[VerifyProblem]:
             without_body.add(seq)
     wrong = [(seq, what) for seq, what in find_entry_problems(row.head, entries) if seq not in without_body]
     problems += [*wrong, *_row_problems(driver, row, entries, {seq for seq, _ in wrong})]
-    problems += [(0, what) for what in inbox.find_problems(driver, session)]
+    problems += [(0, what) for what in find_inbox_problems(driver, session)]
     try:
         stored_budget(driver, session)
     except StoreCorrupt as exc:

@@ -128,11 +128,6 @@ _TYPES: dict[Dialect, tuple[tuple[str, str], ...]] = {
 }
 
 
-def rowid_key(session: int, seq: int) -> int:
-    """Return the `rowid_key` of an entry, from its session's number `n` and its own number."""
-    return (session << 32) + seq
-
-
 def create_tables(driver: Driver, dialect: Dialect) -> None:
     """Create the tables of an empty database. The caller has begun a transaction that writes, and commits it."""
     text = _TABLES + _SEARCH[dialect]

@@ -22,12 +22,11 @@ from tenuto.core import stored
 from tenuto.core.inbox import InboxItem, PostedItem, UnknownItem
 from tenuto.core.journal import Entry, EntryDraft
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
-from tenuto.store import entries, ids, inbox, maintenance, protocol, search, sessions
+from tenuto.store import entries, maintenance, protocol, search, sessions
 from tenuto.store.driver import CommitUnknown, ConnectionLost, Driver, Engine
-from tenuto.store.ids import check_entry_id, check_id, check_name
 from tenuto.store.leases import Leases
 from tenuto.store.search import SearchIndex
-from tenuto.store.sessions import TTL, ListQuery, require_session
+from tenuto.store.sessions import TTL, ListQuery, check_entry_id, check_id, check_name, require_session
 from tenuto.store.worker import Work, Worker
 
 T = TypeVar("T")
@@ -71,7 +70,7 @@ class SqlStore(protocol.Store):
     ) -> None:
         self._engine = engine
         self._now = now
-        self._new_id = new_id or (lambda: ids.new_id(time.time_ns() // 1_000_000))
+        self._new_id = new_id or (lambda: sessions.new_id(time.time_ns() // 1_000_000))
         self._ttl_ms = ttl_ms
         self._host = socket.gethostname() if host is None else host
         self._pid = pid
@@ -155,7 +154,7 @@ class SqlStore(protocol.Store):
     async def post(self, session: str, item: InboxItem | UnknownItem, *, id: str = "") -> str:
         id, body = check_entry_id(id or self._new_id()), stored.dump_item(item)
         leases = self._state().leases
-        await self._write(lambda driver: inbox.post(driver, session, id, leases.now(driver), item, body))
+        await self._write(lambda driver: entries.post_item(driver, session, id, leases.now(driver), item, body))
         return id
 
     async def fork(self, session: str, *, at: int | None = None, id: str = "") -> str:
@@ -194,10 +193,10 @@ class SqlStore(protocol.Store):
         return await self._read(work)
 
     async def inbox(self, session: str) -> list[PostedItem]:
-        return await self._read(lambda driver: inbox.read(driver, session))
+        return await self._read(lambda driver: entries.read_inbox(driver, session))
 
     async def posted(self) -> dict[str, int]:
-        return dict(await self._read(lambda driver: driver.rows(inbox.POSTED)))
+        return dict(await self._read(lambda driver: driver.rows(entries.POSTED)))
 
     async def budget(self, root: str) -> list[protocol.BudgetMember]:
         return await self._read(partial(self._state().leases.read_budget, root=root))

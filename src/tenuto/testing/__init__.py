@@ -2,7 +2,7 @@
 
 A script for the simulator has turns, and a turn has steps: `turn(think("hm"), call("weather", {"city": "Oslo"}))`. The
 package has a pytest plugin with the fixture `tenuto_sim`. `StoreConformance` tests a custom store:
-`tenuto.testing.store_suite.conformance` describes it. Public names are loaded on first use.
+`tenuto.testing.store_suite` describes it. Public names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tenuto.testing.scripts import stop as stop
     from tenuto.testing.scripts import think as think
     from tenuto.testing.scripts import turn as turn
-    from tenuto.testing.store_suite.conformance import StoreConformance as StoreConformance
+    from tenuto.testing.store_suite import StoreConformance as StoreConformance
     from tenuto.testing.transport import ScriptedResponse as ScriptedResponse
     from tenuto.testing.transport import ScriptedTransport as ScriptedTransport
 
@@ -39,7 +39,7 @@ __all__, __getattr__, __dir__ = import_lazily(
         "tenuto.sim.simulator": "Simulator",
         "tenuto.testing.provider_override": "override",
         "tenuto.testing.scripts": "call compact cut deny drip fail image pause refuse run_code say search stall stop think turn",
-        "tenuto.testing.store_suite.conformance": "StoreConformance",
+        "tenuto.testing.store_suite": "StoreConformance",
         "tenuto.testing.transport": "ScriptedResponse ScriptedTransport",
     },
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from tenuto.client.simulator import Override, overrides
+from tenuto.client.routing import Override, overrides
 from tenuto.sim.simulator import Simulator
 
 

@@ -16,8 +16,7 @@ from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
 from tenuto.core.request import ToolDefinition
 from tenuto.schema.validate import INVALID_SCHEMA, find_problems
-from tenuto.tools.execution import ToolContext, is_async
-from tenuto.tools.results import to_text
+from tenuto.tools.execution import ToolContext, is_async, to_text
 from tenuto.tools.signature import (
     BadArguments,
     parse_arguments,

@@ -20,8 +20,7 @@ from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.errors import ModelRetry
 from tenuto.tools.decorator import Effect, Tool, tool
-from tenuto.tools.execution import ToolContext, call_function, stop_task
-from tenuto.tools.results import Outcome, failure, to_outcome, to_text
+from tenuto.tools.execution import Outcome, ToolContext, call_function, failure, stop_task, to_outcome, to_text
 from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")
@@ -250,3 +249,25 @@ def _origin(owner: Tool | ServerTool) -> str:
     function = getattr(owner, "__wrapped__", owner.call)
     name = getattr(function, "__qualname__", type(function).__name__)
     return f"{getattr(function, '__module__', None) or 'a function'}.{name}"
+
+
+# --- server tools -----------------------------------------------------------------------------------------------------
+#
+# The provider runs them, and each dialect writes its own type for them. `options` are fields of the dialect and are sent
+# unchanged; `type` sets the exact type, such as a newer version. If a provider has no such tool, it is omitted, and the
+# reply has a `Loss`.
+
+
+def web_search(*, type: str = "", **options: Any) -> ServerTool:
+    """Let the model search the web."""
+    return ServerTool("web_search", type, options)
+
+
+def web_fetch(*, type: str = "", **options: Any) -> ServerTool:
+    """Let the model read web pages."""
+    return ServerTool("web_fetch", type, options)
+
+
+def code_execution(*, type: str = "", **options: Any) -> ServerTool:
+    """Let the model run code on the provider's machines."""
+    return ServerTool("code_execution", type, options)

@@ -36,7 +36,7 @@ from tenuto.core.blocks import (
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Target
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 from tenuto.wire.result_pairs import CallIds, CallRef, ResultPairs, remove_tokens
 from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.translate import BlockTranslator

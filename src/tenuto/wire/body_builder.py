@@ -6,7 +6,9 @@ they become U+FFFD, with a `Loss`.
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from msgspec import Raw, Struct
 
@@ -15,11 +17,13 @@ from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.loss import Location, Loss, Placement
 from tenuto.core.messages import AssistantMessage, Content
 from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest
+from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.errors import UnsupportedModel
 
 T = TypeVar("T")
 Node = TypeVar("Node")
 _PLACEHOLDER = "(empty message)"
+_FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
 # Both halves of a character, a lone half as group 1, or another escape; compiled when there is one to look for
 _ESCAPE = rb"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F]..)|.)"
@@ -76,7 +80,7 @@ class BodyBuilder:
         """Note that the texts of a message are joined in one field of an object of the body."""
         for index, part in enumerate(parts):
             if getattr(part, "text", ""):
-                self.place(location.within(index), node, field)
+                self.place(Location(location.message, index), node, field)
 
     def location_of(self, node: object, default: Location) -> Location:
         """Return the location of the block that was written as this object."""
@@ -114,6 +118,13 @@ class BodyBuilder:
         """Record the `Loss` of an assistant message that has no content, and so is not sent."""
         if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
             self.record_loss("empty-message", location, "an assistant message without content is left out")
+
+    def schema_of(self, tool: ToolDefinition) -> dict[str, Any] | None:
+        """Return the schema of the arguments for a dialect without free text input, which is a `Loss`."""
+        if tool.kind != "custom":
+            return tool.parameters
+        self.record_loss("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
+        return _FREE_TEXT
 
     def record_loss(self, kind: str, location: Location | str, detail: str, remedy: str = "") -> None:
         """Record something that could not be carried. A text as `location` is the name of a parameter."""
@@ -233,7 +244,38 @@ class TurnList:
     def fill_empty_turn(self, location: Location) -> None:
         """Write a placeholder for the empty user turn at this location."""
         text = self._write_text(self._builder.placeholder(location))
-        self._builder.place(location.within(0), text)
+        self._builder.place(Location(location.message, 0), text)
         self.messages.append({"role": "user", self._field: [text]})
         self.locations.append(location)
         self.empty_turn = None
+
+
+# --- URLs -------------------------------------------------------------------------------------------------------------
+
+
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"  # compiled on first use: most dialects have no model names in URLs
+
+
+def model_resource(model: str) -> str:
+    """Return the resource name of a model in the Gemini dialect. A name with a slash is one already."""
+    return model if "/" in model else f"models/{model}"
+
+
+@lru_cache(maxsize=256)
+def model_path(model: str) -> str:
+    """Return the path of a model below the base URL.
+
+    Raise `UnsupportedModel` for a name that would lead elsewhere: with `.`, `..` or nothing between two slashes, or with
+    a control character.
+    """
+    if re.search(_CONTROL, model):
+        raise UnsupportedModel(model, "a model name with a control character cannot be part of a URL")
+    if any(step in ("", ".", "..") for step in model.split("/")):
+        raise UnsupportedModel(model, "a model name with an empty step, `.` or `..` cannot be part of a URL")
+    return f"/{quote(model_resource(model), safe='/:@', errors='replace')}"
+
+
+def query(**fields: str) -> str:
+    """Return the fields that are not empty as a query string."""
+    written = "&".join(f"{name}={quote(value, safe='', errors='replace')}" for name, value in fields.items() if value)
+    return f"?{written}" if written else ""

@@ -4,7 +4,7 @@ Parameters that the model would reject are omitted or mapped to the nearest acce
 request for an unknown model does not change. Data decides (`ModelTraits`), never a model's name.
 """
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -12,15 +12,15 @@ from tenuto.core import jsonio
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import SystemMessage
 from tenuto.core.provider import ModelTraits, Target
-from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.request import ChatRequest, Effort, JsonSchema
 from tenuto.wire.body_builder import set_parameters
-from tenuto.wire.registry import codec_for
+from tenuto.wire.codec import codec_for
 
 _LOGITS = ("logit_bias", "logprobs", "top_logprobs")
 _SAMPLING = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", *_LOGITS)
 _PARAMETERS = ("tool_choice", "parallel_tool_calls", "response_format", "effort", "thinking", *_SAMPLING)
 """Parameters that most steps read. If none of them and no tools are set, most steps have nothing to do."""
-_RANKS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_RANKS: tuple[Effort, ...] = get_args(Effort)
 _TRANSLATED = ("budget", "toggle", "level", "disabled")
 """Modes in which the encoder can express an effort that the model has no word for."""
 

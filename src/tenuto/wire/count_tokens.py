@@ -10,9 +10,8 @@ from tenuto.core import jsonio
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.codec import TokenCounter
+from tenuto.wire.codec import TokenCounter, codec_for
 from tenuto.wire.provider_errors import protocol_errors, reply_fields
-from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import read_count
 from tenuto.wire.write import write_request
 

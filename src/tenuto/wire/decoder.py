@@ -25,7 +25,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import ChoiceBuilder
 from tenuto.wire.framing import FrameReader, Framing
-from tenuto.wire.prefix_binding import prefix_of
+from tenuto.wire.token_scope import prefix_of
 
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""

@@ -14,11 +14,10 @@ from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError, UnsupportedModel
-from tenuto.wire.body_builder import BodyBuilder
+from tenuto.wire.body_builder import BodyBuilder, model_path, model_resource
+from tenuto.wire.codec import codec_for
 from tenuto.wire.provider_errors import protocol_errors, reply_fields
 from tenuto.wire.rawjson import NULL, Fields, is_text, object_or_empty, read_optional_list
-from tenuto.wire.registry import codec_for
-from tenuto.wire.urls import model_path, model_resource
 from tenuto.wire.usage import read_count
 
 UNSTATED = 96
@@ -200,7 +199,7 @@ def other_fields(fields: Fields, *read: str) -> tuple[str, ...]:
     return (jsonio.object_text(rest),) if rest else ()
 
 
-# --- Gemini: embedContent, batchEmbedContents, and predict on Google Cloud -----------------------------------------------
+# --- Gemini: embedContent, batchEmbedContents, and predict on Google Cloud --------------------------------------------
 
 
 def gemini_endpoint(target: Target) -> EmbeddingEndpoint:

@@ -70,6 +70,12 @@ def raw_object(text: str) -> Raw | None:
     return to_raw(stripped)
 
 
+def raw_list(text: str) -> list[Raw] | None:
+    """Return the elements of `text` as a JSON list; None if it is something else."""
+    stripped = text.strip()
+    return None if not stripped.startswith("[") or jsonio.problem(stripped) else jsonio.elements(stripped)
+
+
 def splice_json(text: str) -> Raw | str:
     """Return JSON text as `Raw`; text that is not JSON stays a string."""
     return text if jsonio.problem(text) else to_raw(text)

@@ -21,8 +21,8 @@ from tenuto.core.blocks import ToolUse
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Content, Message, ToolResult, ToolResults
 from tenuto.core.provider import Target
+from tenuto.wire.codec import codec_for
 from tenuto.wire.rawjson import extra_fields_or_empty
-from tenuto.wire.registry import codec_for
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH = 29

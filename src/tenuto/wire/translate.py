@@ -36,8 +36,8 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target
+from tenuto.wire.codec import codec_for
 from tenuto.wire.rawjson import NULL, extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
-from tenuto.wire.registry import codec_for
 
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
 _RETURNS = "it is sent again when the session returns to its issuer"

@@ -15,9 +15,8 @@ from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError
 from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.capabilities import apply_traits
-from tenuto.wire.prefix_binding import stale_thoughts
-from tenuto.wire.registry import codec_for
-from tenuto.wire.token_scope import issued_by
+from tenuto.wire.codec import codec_for
+from tenuto.wire.token_scope import issued_by, stale_thoughts
 
 if TYPE_CHECKING:
     from tenuto.wire.adapt import Adapted

@@ -313,12 +313,10 @@ def test_extra_body_and_headers():
 
 
 def test_structured_output():
-    """Native if the model has it, else an instruction."""
+    """A schema is a parameter, `json_object` an instruction."""
     wanted = JsonSchema(SCHEMA)
 
     assert body(response_format=wanted)["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
-    prompted = body(response_format=wanted, to=target(structured_output="prompt"))
-    assert prompted["system"].startswith("Respond with JSON matching this schema: {")
     assert body(SystemMessage("S"), UserMessage("?"), response_format="json_object")["system"] == (
         "S\n\nRespond with valid JSON only."
     )

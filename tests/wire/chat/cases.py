@@ -11,9 +11,8 @@ from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.wire.body_builder import BodyBuilder
-from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
-from tenuto.wire.chat.encode import encode
+from tenuto.wire.chat.encode import encode, verbatim
 from tenuto.wire.decoder import decode_body, decode_stream
 
 HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "gpt-x"}

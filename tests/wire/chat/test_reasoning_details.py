@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 import strategies as say
-from tenuto.wire.chat.reasoning_details import DetailsMerger
+from tenuto.wire.chat.content_parts import DetailsMerger
 
 ITEMS = st.fixed_dictionaries(
     {

@@ -32,8 +32,7 @@ from tenuto.core.messages import (
 from tenuto.core.provider import ChatSwitches, Provider
 from tenuto.core.request import ChatRequest
 from tenuto.wire.body_builder import BodyBuilder
-from tenuto.wire.chat.assistant import verbatim
-from tenuto.wire.chat.encode import encode
+from tenuto.wire.chat.encode import encode, verbatim
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
 from tenuto.wire.write import write_request
 from wire.chat.cases import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.wire.chat.think_tags import CLOSE, OPEN, ThinkTags, restore_tags
+from tenuto.wire.chat.content_parts import CLOSE, OPEN, ThinkTags, restore_tags
 
 WHOLE = {
     "thought and answer": ("<think>Look.</think>It rains.", "Look.", "It rains."),

@@ -8,8 +8,8 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, Text, ToolUse
 from tenuto.core.events import ContentDone, ContentStart
 from tenuto.core.messages import UserMessage
-from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
+from tenuto.wire.chat.encode import verbatim
 from tenuto.wire.decoder import decode_stream
 from wire.chat.cases import (
     CALLED,

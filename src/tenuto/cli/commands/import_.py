@@ -55,7 +55,7 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
 
 
 def _check_id(id: str | None) -> str:
-    from tenuto.store.ids import check_id
+    from tenuto.store.sessions import check_id
 
     try:
         return check_id(id) if id is not None else ""

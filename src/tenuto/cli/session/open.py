@@ -172,8 +172,8 @@ class SessionOpener:
 @asynccontextmanager
 async def _first_simulator() -> AsyncIterator[str]:
     """Start a simulator that says why it answers; yield its URL."""
-    from tenuto.client.simulator import LocalSimulator
-    from tenuto.sim.demo import GREETING
+    from tenuto.client.routing import LocalSimulator
+    from tenuto.sim.default_reply import GREETING
 
     simulator = LocalSimulator(greeting=GREETING)
     try:

@@ -22,7 +22,7 @@ from tenuto.client.middleware.base import (
     handles,
     split_model,
 )
-from tenuto.client.prices import cost
+from tenuto.client.reply import cost
 from tenuto.core.events import MessageDone, MessageStart, UsageUpdate
 from tenuto.core.messages import Origin, Usage
 from tenuto.errors import LimitReached, LLMError, UnsupportedModel

@@ -43,25 +43,15 @@ class _Waiter:
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self._wakeup = self.loop.create_future()
+        self.woken = asyncio.Event()
 
     def wake(self) -> bool:
         """Wake the call, from any thread; return False if its loop is closed."""
         try:
-            self.loop.call_soon_threadsafe(self._finish)
+            self.loop.call_soon_threadsafe(self.woken.set)
         except RuntimeError:
             return False
         return True
-
-    def _finish(self) -> None:
-        if not self._wakeup.done():
-            self._wakeup.set_result(None)
-
-    def next_wakeup(self) -> asyncio.Future[None]:
-        """Return a future for the next `wake`; only on the call's own loop."""
-        if self._wakeup.done():
-            self._wakeup = self.loop.create_future()
-        return self._wakeup
 
 
 @handles(*ALL_OPERATIONS)
@@ -114,24 +104,25 @@ class RateLimit:
             self._queue.append(waiter)
         try:
             while (pause := self._try_start(waiter)) != 0:
-                if isinstance(pause, float):
-                    await self._sleep(pause)
+                if pause is None:
+                    await waiter.woken.wait()
                 else:
-                    await pause
+                    await self._sleep(pause)
         except BaseException:
             with self._lock:
                 self._queue.remove(waiter)
                 self._wake_first()
             raise
 
-    def _try_start(self, waiter: _Waiter) -> float | asyncio.Future[None]:
-        """Start the call and return 0, or return what to wait for: a number of seconds, or a future."""
+    def _try_start(self, waiter: _Waiter) -> float | None:
+        """Start the call and return 0, or return the seconds to wait; None: until the waiter is woken."""
+        waiter.woken.clear()
         with self._lock:
             while self._queue[0].loop.is_closed():  # nothing can wake it
                 self._queue.popleft()
             is_full = self._concurrent is not None and self._running >= self._concurrent
             if is_full or self._queue[0] is not waiter:
-                return waiter.next_wakeup()
+                return None
             now = self._clock()
             wait = max((bucket.wait(now) for bucket in (self._requests, self._tokens) if bucket), default=0.0)
             if wait > 0:

@@ -15,20 +15,9 @@ from tenuto.core import blocks, events
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.errors import IncompleteResponse
+from tenuto.wire.assembler import DELTAS, GROWS
 
 NextResponse: TypeAlias = Callable[[ChatRequest], Awaitable[ChatResponse]]
-
-_STREAMED_FIELDS: dict[type[blocks.Block], tuple[str, Callable[[str], events.Delta]]] = {
-    blocks.Text: ("text", events.TextDelta),
-    blocks.Reasoning: ("text", events.ThinkingDelta),
-    blocks.Refusal: ("text", events.TextDelta),
-    blocks.ToolUse: ("args", events.ArgumentsDelta),
-    blocks.ServerToolUse: ("args", events.ArgumentsDelta),
-    blocks.CodeExecution: ("code", events.CodeDelta),
-    blocks.Image: ("data", events.ImageDelta),
-    blocks.Audio: ("data", events.AudioDelta),
-}
-"""The field of a block that is streamed, and its delta."""
 
 
 def replay_events(response: ChatResponse) -> Iterator[events.StreamEvent]:
@@ -80,8 +69,8 @@ def response_middleware(function: Callable[[ChatRequest, NextResponse], Awaitabl
 
 def _without_streamed_fields(block: blocks.Block) -> blocks.Block:
     changes: dict[str, object] = {"meta": None} if block.meta is not None else {}
-    if type(block) in _STREAMED_FIELDS:
-        changes[_STREAMED_FIELDS[type(block)][0]] = ""
+    if type(block) in GROWS:
+        changes[GROWS[type(block)]] = ""
     if isinstance(block, blocks.Text) and block.citations:
         changes["citations"] = ()
     elif isinstance(block, blocks.Audio) and block.transcript:
@@ -90,10 +79,8 @@ def _without_streamed_fields(block: blocks.Block) -> blocks.Block:
 
 
 def _deltas(block: blocks.Block) -> Iterator[events.Delta]:
-    if type(block) in _STREAMED_FIELDS:
-        field, delta = _STREAMED_FIELDS[type(block)]
-        if value := getattr(block, field):
-            yield delta(value)
+    if type(block) in GROWS and (value := getattr(block, GROWS[type(block)])):
+        yield DELTAS[type(block)](value)
     if isinstance(block, blocks.Audio) and block.transcript:
         yield events.TranscriptDelta(block.transcript)
     elif isinstance(block, blocks.Text):

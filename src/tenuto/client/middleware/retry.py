@@ -1,4 +1,4 @@
-"""Retries, and fallback to other models.
+"""Retries, fallback to other models, and a deadline for a whole call.
 
 A retry must not repeat events that the caller has seen. So the events that come before the content of a streamed reply
 (`MessageStart`, `UsageUpdate`, and an `ErrorEvent`, which precedes an error) are held back until content arrives: a
@@ -13,14 +13,24 @@ import logging
 import random
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias
 
 import msgspec
 
-from tenuto.client.middleware.base import ALL_OPERATIONS, AnyNext, AnyRequest, Middleware, Next, closing, handles
+from tenuto.client.middleware.base import (
+    ALL_OPERATIONS,
+    AnyNext,
+    AnyRequest,
+    Middleware,
+    Next,
+    closing,
+    handles,
+    split_model,
+)
 from tenuto.core.events import ErrorEvent, MessageStart, StreamEvent, UsageUpdate
 from tenuto.core.request import ChatRequest
-from tenuto.errors import LLMError, LossError, MissingKey, TenutoError, UnknownProvider, UnsupportedModel
+from tenuto.errors import LLMError, LossError, MissingKey, TenutoError, TimedOut, UnknownProvider, UnsupportedModel
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 Decide: TypeAlias = Callable[[AnyRequest, Exception], tuple[AnyRequest, float] | None]
@@ -30,15 +40,9 @@ _log = logging.getLogger("tenuto")
 _FALLBACK_ERRORS = (LLMError, LossError, MissingKey, UnknownProvider, UnsupportedModel)
 
 
-class _Times(msgspec.Struct, frozen=True):
-    """The one parameter of `Retry` that may be positional."""
-
-    times: int = 3
-    """The maximum number of retries."""
-
-
 @handles(*ALL_OPERATIONS)
-class Retry(_Times, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class Retry:
     """Retry a call after a transient error, with growing pauses.
 
     The pause before retry n is a random part of `base * 2**(n-1)` seconds ("full jitter"), at most `max_delay`. With a
@@ -50,6 +54,9 @@ class Retry(_Times, frozen=True, kw_only=True):
     has a note with the number of attempts.
     """
 
+    times: int = 3
+    """The maximum number of retries."""
+    _: KW_ONLY
     base: float = 1.0
     max_delay: float = 60.0
     budget: float = 180.0
@@ -178,3 +185,43 @@ def _error_name(error: Exception) -> str:
     """Return the type of an error and its HTTP status. Texts of a provider do not belong in a log."""
     status = error.status if isinstance(error, LLMError) else None
     return type(error).__name__ + (f" ({status})" if status else "")
+
+
+# --- deadline ---------------------------------------------------------------------------------------------------------
+
+
+@handles(*ALL_OPERATIONS)
+class Timeout(msgspec.Struct, frozen=True):
+    """Wait at most `seconds` for a complete reply, then raise `TimedOut`.
+
+    Only the time that the caller waits for events counts, not the time between two events that the caller uses.
+    """
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"timeout takes a number of seconds above 0, not {self.seconds}")
+
+    async def __call__(self, request: AnyRequest, next: AnyNext) -> AsyncIterator[Any]:
+        clock = asyncio.get_running_loop().time
+        remaining = self.seconds
+        async with closing(next(request)) as events:
+            while True:
+                start = clock()
+                try:
+                    async with asyncio.timeout(remaining) as limit:
+                        event = await anext(events, None)
+                except TimeoutError as exc:
+                    if not limit.expired():
+                        raise
+                    message = f"no complete reply within {self.seconds:g} s"
+                    raise TimedOut(message, provider=split_model(request.model)[0]) from exc
+                remaining -= clock() - start
+                if event is None:
+                    return
+                yield event
+
+
+timeout = Timeout
+"""The name for use in a list of middleware: `timeout(120)`."""

@@ -103,7 +103,7 @@ class Directory:
         if create:
             with _named_errors(label), contextlib.suppress(FileExistsError):
                 os.mkdir(self._at(name), dir_fd=self._handle)
-        status = self._stat_existing(name)
+        status = self.stat_existing(name)
         _check_not_link(status, label)
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(f"{label} is not a directory")
@@ -114,7 +114,7 @@ class Directory:
     def read(self, name: str, limit: int) -> bytes:
         """Return the bytes of a file. Raise `OSError` if it is not a file or has more than `limit` bytes."""
         label = self.label(name)
-        _check_regular(self._stat_existing(name), label)
+        _check_regular(self.stat_existing(name), label)
         with _named_errors(label), os.fdopen(self._open(name, _READ), "rb") as file:
             status = os.fstat(file.fileno())  # the entry may have been replaced
             _check_regular(status, label)
@@ -167,7 +167,8 @@ class Directory:
                 with inner:
                     yield from inner.walk(depth - 1, hidden=hidden)
 
-    def _stat_existing(self, name: str) -> os.stat_result:
+    def stat_existing(self, name: str) -> os.stat_result:
+        """Return the status of an entry, of a link itself. Raise `FileNotFoundError` if it does not exist."""
         status = self.stat(name)
         if status is None:
             raise FileNotFoundError(f"{self.label(name)} not found; list_files shows the files")

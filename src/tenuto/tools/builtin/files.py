@@ -11,7 +11,7 @@ from tenuto.core import files, media_types
 from tenuto.tools.builtin.confined_dir import ConfinedDir, printable_path, split_path
 from tenuto.tools.builtin.globs import path_matcher
 from tenuto.tools.decorator import MAX_OUTPUT
-from tenuto.tools.results import cut
+from tenuto.tools.execution import cut
 
 MAX_FILE = 20_000_000
 """Limit for the bytes of a file that is read or edited."""

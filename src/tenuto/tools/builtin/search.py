@@ -80,9 +80,7 @@ class FileSearch:
         names = split_path(path)
         if names:
             with self._root.open(names[:-1]) as directory:
-                status = directory.stat(names[-1])
-                if status is None:
-                    raise FileNotFoundError(f"{path} not found; list_files shows the files")
+                status = directory.stat_existing(names[-1])
                 if not stat.S_ISDIR(status.st_mode):
                     yield WalkEntry(directory.label(names[-1]), "file", status.st_size, hidden=False), directory
                     return

@@ -17,9 +17,8 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
 from tenuto.wire.anthropic import protocol
 from tenuto.wire.anthropic.blocks import read_block, read_citation, write_block
-from tenuto.wire.assembler import DELTAS, BlockSlot
+from tenuto.wire.assembler import DELTAS, BlockSlot, MergedFields, merge_fields
 from tenuto.wire.decoder import Decoder
-from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields
 

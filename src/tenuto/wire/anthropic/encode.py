@@ -9,13 +9,12 @@ from tenuto.core.blocks import Block, Document, Image, Opaque, Reasoning, Refusa
 from tenuto.core.loss import Location
 from tenuto.core.media_types import split_data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.provider import WireRequest
+from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS, TOKENS
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, set_parameters, with_locations
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, model_path, set_parameters, with_locations
 from tenuto.wire.rawjson import object_or_empty, raw_object
-from tenuto.wire.urls import model_path
 
 DEFAULT_MAX_TOKENS = 4096
 MIN_BUDGET = 1024
@@ -40,7 +39,7 @@ def encode(builder: BodyBuilder) -> WireRequest:
         writer.add(message, Location(index))
     if writer.turns.empty_turn is not None:
         writer.turns.fill_empty_turn(writer.turns.empty_turn)
-    system = writer.system(_format_instruction(request, target) if request.response_format is not None else "")
+    system = writer.system("Respond with valid JSON only." if request.response_format == "json_object" else "")
     write_options(builder)
     if system is not None:
         body["system"] = system
@@ -67,16 +66,6 @@ def encode(builder: BodyBuilder) -> WireRequest:
 def verbatim(message: AssistantMessage) -> list[Any]:
     """Write the content blocks of a received message as they were received."""
     return [write_block(block) for block in message.blocks]
-
-
-def _format_instruction(request: ChatRequest, target: Target) -> str:
-    """Return the instruction that asks for JSON; empty if a parameter does."""
-    wanted = request.response_format
-    if wanted == "json_object":
-        return "Respond with valid JSON only."
-    if isinstance(wanted, JsonSchema) and target.traits.structured_output != "native":
-        return f"Respond with JSON matching this schema: {jsonio.as_text(jsonio.encode(wanted.schema))}"
-    return ""
 
 
 class _MessageWriter:
@@ -239,7 +228,7 @@ def write_options(builder: BodyBuilder) -> None:
         config: dict[str, Any] = {}
         if request.effort not in (None, "none") and (traits.efforts is None or request.effort in traits.efforts):
             config["effort"] = request.effort
-        if isinstance(request.response_format, JsonSchema) and traits.structured_output == "native":
+        if isinstance(request.response_format, JsonSchema):
             config["format"] = {"type": "json_schema", "schema": request.response_format.schema}
         builder.set_if_given(output_config=config or None)
     if request.user is not None:
@@ -287,10 +276,7 @@ def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict
             builder.record_loss("unsupported-tool", "tools", tool.kind, "give its exact `type`")
             return None
         return {"type": tool.type or default_type, **({"name": name} if name else {}), **tool.options}
-    schema = tool.parameters or {"type": "object", "properties": {}}
-    if tool.kind == "custom":
-        builder.record_loss("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
-        schema = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+    schema = builder.schema_of(tool) or {"type": "object", "properties": {}}
     fields: dict[str, Any] = {"name": tool.name, "input_schema": schema}
     if tool.description:
         fields["description"] = tool.description
@@ -362,7 +348,7 @@ def _write_budget(builder: BodyBuilder, display: dict[str, Any]) -> None:
         builder.join_header("anthropic-beta", INTERLEAVED_BETA)
 
 
-# --- turns that were interrupted: Anthropic refuses some blocks at the end of a turn, and calls without a result --------
+# --- turns that were interrupted: Anthropic refuses some blocks at the end of a turn, and calls without a result ------
 
 
 def _drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[str, Any]]:

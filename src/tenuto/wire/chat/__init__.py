@@ -2,11 +2,12 @@
 
 from tenuto.core.blocks import Audio, Block, ChatMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.provider import Target
-from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode as encode_request
+from tenuto.wire.chat.encode import verbatim
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
-from tenuto.wire.codec import CallIdRule, Codec, ReplayRules, TurnOrder
+from tenuto.wire.chat.switches import call_ids, turn_order
+from tenuto.wire.codec import Codec, ReplayRules
 from tenuto.wire.embeddings import common_endpoint
 
 
@@ -14,18 +15,6 @@ def _accepts(block: Block, _: Target) -> bool:
     if isinstance(block, ToolUse):
         return block.kind in ("function", "custom", "builtin_function")
     return isinstance(block, Text | Reasoning | Refusal) or (isinstance(block, Audio) and bool(block.id))
-
-
-def _call_ids(target: Target) -> CallIdRule:
-    switches = target.provider.chat
-    if switches.call_id == "nine":
-        return CallIdRule("[0-9A-Za-z]{9}", 9)
-    return CallIdRule(max_length=switches.call_id_max)
-
-
-def _turn_order(target: Target) -> TurnOrder:
-    alternates = target.provider.chat.alternate
-    return TurnOrder(user_first=alternates, user_last=alternates, alternates=alternates)
 
 
 CODEC = Codec(
@@ -36,7 +25,7 @@ CODEC = Codec(
     response_only=RESPONSE_ONLY,
     metas=(ChatMeta,),
     accepts=_accepts,
-    replay_rules=ReplayRules(_call_ids, _turn_order),
+    replay_rules=ReplayRules(call_ids, turn_order),
     takes_schemas=lambda target: target.provider.chat.json_schema,
     limits_tools_with_reasoning=True,
     embeddings=common_endpoint,

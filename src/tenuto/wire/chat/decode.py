@@ -17,10 +17,10 @@ from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.chat.choice import ChoiceDecoder
-from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk, parse_index
+from tenuto.wire.assembler import MergedFields, merge_fields
+from tenuto.wire.chat.choice import ChoiceDecoder, parse_index
+from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk
 from tenuto.wire.decoder import Decoder, new_id
-from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error, find_error
 from tenuto.wire.rawjson import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty
 
@@ -99,7 +99,7 @@ class ChatDecoder(Decoder):
             return
         if not text:
             return
-        fields = self.parse_object(data, ended=self._all_finished())
+        fields = self.parse_object(data, ended=self.only_usage_missing)
         if fields is None:
             return
         if name == b"error" and "error" not in fields:
@@ -117,7 +117,8 @@ class ChatDecoder(Decoder):
 
     @property
     def only_usage_missing(self) -> bool:
-        return self.ended or self._all_finished()
+        states = self._states.values()
+        return self.ended or (bool(states) and all(state.is_finished for state in states))
 
     def complete(self) -> bool:
         if not self.only_usage_missing:
@@ -129,9 +130,6 @@ class ChatDecoder(Decoder):
         if not self._states:
             self.record_loss("no-choices", "choices", "the reply has no choices")
         return True
-
-    def _all_finished(self) -> bool:
-        return bool(self._states) and all(state.is_finished for state in self._states.values())
 
     def response(self, *, partial: bool) -> ChatResponse:
         if self._created is not None:

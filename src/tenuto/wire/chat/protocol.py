@@ -65,14 +65,6 @@ class Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
-def parse_index(raw: Raw | None) -> int | bytes | None:
-    """Return an index, also one in a string, as a number; its JSON text if it is something else, None for null."""
-    text = bytes(raw).strip(b'"') if raw is not None else b"null"
-    if text == b"null":
-        return None
-    return int(text) if text.isdigit() and len(text) < 10 else text
-
-
 PADDING = ("obfuscation", "p")
 """Fields of a frame that are padding against traffic analysis. They are dropped."""
 

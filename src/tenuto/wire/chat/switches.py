@@ -1,35 +1,25 @@
-"""Apply the chat switches of a provider to a request body.
-
-The last four steps change the finished body, in this order: strip, rename, clamp, defaults. Every parameter that is not
-sent as requested is a `Loss`.
-"""
+"""Apply the chat switches of a provider to a request body. A parameter that is not sent as requested is a `Loss`."""
 
 from typing import Any
 
-from tenuto.core.provider import ChatSwitches
+from tenuto.core.provider import ChatSwitches, Target
 from tenuto.core.request import JsonSchema, NamedTool, ResponseFormat
 from tenuto.wire.body_builder import BodyBuilder
+from tenuto.wire.codec import CallIdRule, TurnOrder
 
 Fields = dict[str, Any]
 
 
-def strip(builder: BodyBuilder, names: tuple[str, ...]) -> None:
-    """Remove the fields that the provider refuses."""
-    for name in names:
+def adjust_body(builder: BodyBuilder, switches: ChatSwitches) -> None:
+    """Strip the fields that the provider refuses, rename fields, limit numbers to their bounds, and set defaults."""
+    for name in switches.strip:
         if name in builder.body:
             value = builder.body.pop(name)
             if value is not None and name != "stream_options":  # not requested by the caller
                 builder.record_loss("stripped-parameter", name, repr(value)[:200], "this provider does not take it")
-
-
-def rename(builder: BodyBuilder, names: dict[str, str]) -> None:
-    if not names.keys().isdisjoint(builder.body):
-        builder.body = {names.get(name, name): value for name, value in builder.body.items()}
-
-
-def clamp(builder: BodyBuilder, bounds: dict[str, float | tuple[float, float]]) -> None:
-    """Replace numbers by a fixed value, or limit them to their bounds. Absent fields stay absent."""
-    for name, bound in bounds.items():
+    if not switches.rename.keys().isdisjoint(builder.body):
+        builder.body = {switches.rename.get(name, name): value for name, value in builder.body.items()}
+    for name, bound in switches.clamp.items():
         value = builder.body.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
@@ -37,9 +27,10 @@ def clamp(builder: BodyBuilder, bounds: dict[str, float | tuple[float, float]]) 
         if new_value != value:
             builder.body[name] = new_value
             builder.record_loss("clamped-parameter", name, f"{value} became {new_value}")
+    set_defaults(builder, switches.defaults)
 
 
-def defaults(builder: BodyBuilder, values: Fields) -> None:
+def set_defaults(builder: BodyBuilder, values: Fields) -> None:
     """Set the fields that are absent or null."""
     for name, value in values.items():
         if builder.body.get(name) is None:
@@ -92,7 +83,7 @@ def set_thinking(builder: BodyBuilder, switches: ChatSwitches) -> None:
         elif thinking.show is not None:
             builder.record_loss("unsupported-parameter", "thinking.show", str(thinking.show))
     if (is_on or effort not in (None, "none")) and is_on is not False:
-        defaults(builder, switches.with_thinking)
+        set_defaults(builder, switches.with_thinking)
 
 
 def _set_toggle(body: Fields, toggle: str, *, is_on: bool) -> None:
@@ -173,3 +164,15 @@ def set_response_format(builder: BodyBuilder, output: ResponseFormat, switches: 
 def make_cache_control(cache: str) -> dict[str, str]:
     """Make a `cache_control` value. Without a `ttl`, providers cache for five minutes."""
     return {"type": "ephemeral", **({"ttl": cache} if cache not in ("5m", "auto") else {})}
+
+
+def call_ids(target: Target) -> CallIdRule:
+    switches = target.provider.chat
+    if switches.call_id == "nine":
+        return CallIdRule("[0-9A-Za-z]{9}", 9)
+    return CallIdRule(max_length=switches.call_id_max)
+
+
+def turn_order(target: Target) -> TurnOrder:
+    alternates = target.provider.chat.alternate
+    return TurnOrder(user_first=alternates, user_last=alternates, alternates=alternates)

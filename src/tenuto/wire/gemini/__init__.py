@@ -5,6 +5,7 @@ from typing import Any
 from tenuto.core.blocks import GeminiMeta
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.wire.body_builder import model_resource, query
 from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, ReplayRules, TokenCounter, TurnOrder
 from tenuto.wire.embeddings import gemini_endpoint
 from tenuto.wire.gemini import encode
@@ -12,7 +13,6 @@ from tenuto.wire.gemini.decode import GeminiDecoder
 from tenuto.wire.gemini.parts import accepts
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY
 from tenuto.wire.rawjson import Fields
-from tenuto.wire.urls import model_resource, query
 
 
 def _functions_exclude_format(request: ChatRequest, target: Target) -> bool:

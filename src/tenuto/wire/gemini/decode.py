@@ -14,10 +14,10 @@ from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
+from tenuto.wire.assembler import MergedFields, merge_fields
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.gemini import protocol
 from tenuto.wire.gemini.candidate import CandidateDecoder
-from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields, is_null, object_or_empty, read_optional_list
 

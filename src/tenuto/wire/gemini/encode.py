@@ -24,12 +24,11 @@ from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessa
 from tenuto.core.provider import WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.schema.openapi import to_openapi
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, set_parameters, with_locations
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, model_path, set_parameters, with_locations
 from tenuto.wire.gemini.parts import DATA, add_extra, write_media, write_part
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SERVER_TOOLS, SKIP_SIGNATURE
 from tenuto.wire.rawjson import is_null, raw_object, to_raw
 from tenuto.wire.token_scope import issuer_check
-from tenuto.wire.urls import model_path
 
 Wire = dict[str, Any]
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
@@ -50,7 +49,6 @@ _CONFIG_NAMES = {
 }
 """Field in `generationConfig` of each parameter."""
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-_FREE_TEXT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _SPEECH_FIELDS = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
 _MIXABLE_TOOLS = ("computerUse", "mcpServers")
 """Server tools that every model accepts together with functions, as far as known."""
@@ -417,10 +415,7 @@ def _function(builder: BodyBuilder, tool: ToolDefinition) -> Wire:
     function: Wire = {"name": tool.name}
     if tool.description:
         function["description"] = tool.description
-    schema = tool.parameters
-    if tool.kind == "custom":
-        builder.record_loss("custom-tool", place, "free text input became a string named `input`")
-        schema = _FREE_TEXT
+    schema = builder.schema_of(tool)
     if schema is not None and builder.target.provider.gemini.json_schema:
         function["parametersJsonSchema"] = schema
     elif schema is not None:

@@ -19,9 +19,8 @@ from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
-from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.assembler import BlockSlot, MergedFields, merge_fields
 from tenuto.wire.decoder import Decoder, new_id
-from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, list_or_empty, object_or_empty
 from tenuto.wire.responses import protocol

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Raw
 
-from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url, extension_for, to_base64
@@ -19,7 +18,7 @@ from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolR
 from tenuto.core.provider import WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
-from tenuto.wire.rawjson import NULL, raw_object, splice_json, text_or_empty
+from tenuto.wire.rawjson import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
@@ -274,13 +273,13 @@ def write_result(
     elif call_type == "shell_call":
         text = _text_only(builder, result, place)
         outcome = {"type": "exit", "exit_code": int(result.is_error)}
-        output: list[Any] = _parse_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
+        output: list[Any] = raw_list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
         item = {"type": "shell_call_output", "output": output}
     elif call_type == "apply_patch_call":
         status = "failed" if result.is_error else "completed"
         item = {"type": "apply_patch_call_output", "status": status, "output": _text_only(builder, result, place)}
     elif call_type == "tool_search_call":
-        tools = _parse_list(_text_only(builder, result, place))
+        tools = raw_list(_text_only(builder, result, place))
         if tools is None:
             detail = "the result of a tool search must be a list of tools"
             builder.record_loss("unsupported-content", place, detail, "return a JSON array")
@@ -326,12 +325,6 @@ def _text_only(builder: BodyBuilder, result: ToolResult, place: Location) -> str
     return "".join(texts)
 
 
-def _parse_list(text: str) -> list[Raw] | None:
-    """Split a JSON list into its elements; None for any other text."""
-    text = text.strip()
-    return None if not text.startswith("[") or jsonio.problem(text) else jsonio.elements(text)
-
-
 class ReplayedTurns:
     """Writes the assistant's turns as input items.
 
@@ -356,7 +349,7 @@ class ReplayedTurns:
         sizes: dict[Location, int] = {}
         index = reasoning_count = 0
         for group in group_by_item(message.blocks):
-            item_place = place.within(index)
+            item_place = Location(place.message, index)
             item = self._write_item(group, item_place)
             if item is not None:
                 placed_items.append((item_place, item))
@@ -383,7 +376,7 @@ class ReplayedTurns:
         parts = item.get("content") if _text(item, "type") == "message" else None
         nodes = parts if isinstance(parts, list) and len(parts) == size else [item] * size
         for at, node in enumerate(nodes, first.block or 0):
-            self._builder.place(first.within(at), node)
+            self._builder.place(Location(first.message, at), node)
 
     def _write_item(self, group: list[Block], place: Location) -> _Item | None:
         first = group[0]

@@ -1,10 +1,10 @@
-"""Write a turn in the Messages dialect: one message, or the events of a stream."""
+"""The Messages dialect: read a request that no rule refuses, and write a turn as one body or as a stream."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -16,18 +16,110 @@ from tenuto.rules.anthropic_body import (
     forms_of,
     is_server_result,
     tool_changes_digest,
+    trigger_of,
 )
 from tenuto.rules.body import Fields, text
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, content_digest
-from tenuto.sim import errors, models_list, script
-from tenuto.sim.anthropic_reader import MessagesTurnRequest, count_tokens, to_turn_request
-from tenuto.sim.dialects import SimDialect
-from tenuto.sim.reply_parts import add_faults, cut_text, encode_piece, summary_of
+from tenuto.sim import errors, script
+from tenuto.sim.dialects import (
+    OfferedTool,
+    ParsedRequest,
+    PastMessage,
+    SimDialect,
+    TurnRequest,
+    add_faults,
+    cut_text,
+    encode_piece,
+    summary_of,
+)
 from tenuto.sim.script import Fault, Step, Turn, join_text, split_compaction
 from tenuto.sim.tokens import BASE62, SeededRandom, TokenSealer, estimate_tokens
 
-ReplyText: TypeAlias = str | list[str]
-"""A text, or the pieces in which it is streamed."""
+
+class MessagesTurnRequest(TurnRequest, frozen=True, kw_only=True):
+    """The content of a Messages request, with its body."""
+
+    body: MessagesBody
+
+
+def to_turn_request(body: MessagesBody, request: ParsedRequest) -> MessagesTurnRequest:
+    fields = body.body
+    choice = fields.get("tool_choice") or {}
+    return MessagesTurnRequest(
+        body=body,
+        request=request,
+        turn=_count_turns(body),
+        system=_system(fields.get("system")),
+        messages=tuple(_messages(body)),
+        tools=tuple(
+            OfferedTool(name=tool["name"], schema=tool.get("input_schema") or {}) for _, tool in body.custom_tools()
+        ),
+        tool_choice={"any": "required", "tool": choice.get("name")}.get(body.choice, body.choice) or "auto",
+        parallel=not choice.get("disable_parallel_tool_use"),
+        thinks=body.thinks,
+        shows_thinking=_shows_thinking(body),
+        max_tokens=fields.get("max_tokens"),
+        stop=tuple(filter(None, fields.get("stop_sequences") or ())),
+        schema=_schema(body),
+        prompt_tokens=body.prompt_tokens,
+        compaction=_compaction(body),
+        summary=text(body.summary.raw, "content") if body.summary else "",
+    )
+
+
+def count_tokens(request: TurnRequest) -> dict[str, Any]:
+    return {"input_tokens": request.prompt_tokens}
+
+
+def _count_turns(body: MessagesBody) -> int:
+    """Count the replies; a compaction knows the number of those that it replaces."""
+    replies = [message.i for message in body.messages if message.role == "assistant" and not message.is_compaction]
+    raw = body.summary.raw if body.summary else {}
+    issued = body.tokens.find(text(raw, "signature") or text(raw, "encrypted_content"))
+    if body.summary is None or issued is None or issued.compacted is None:
+        return len(replies)
+    return issued.compacted.turns + sum(index >= body.summary.i for index in replies)
+
+
+def _compaction(body: MessagesBody) -> Literal["", "alone", "inline"]:
+    if body.is_summary_request:
+        return "alone"
+    _, edit = body.compaction_edit or ("", None)
+    if edit is None or body.open_turn or body.prompt_tokens <= trigger_of(edit):
+        return ""
+    return "alone" if edit.get("pause_after_compaction") else "inline"
+
+
+def _shows_thinking(body: MessagesBody) -> bool:
+    display = body.object("thinking").get("display")
+    return display != "omitted" if display else not body.traits.omits_thinking
+
+
+def _schema(body: MessagesBody) -> Fields | None:
+    output = body.object("output_config").get("format") or body.body.get("output_format")
+    schema = output.get("schema") if isinstance(output, dict) else None
+    return schema if isinstance(schema, dict) else None
+
+
+def _system(system: str | list[Fields] | None) -> str:
+    return system if isinstance(system, str) else "\n".join(block["text"] for block in system or [])
+
+
+def _messages(body: MessagesBody) -> Iterator[PastMessage]:
+    for message in body.messages:
+        results = [block.raw for block in message.blocks if block.type == "tool_result"]
+        yield PastMessage(
+            role="system" if message.role == "system" else "user" if message.role == "user" else "assistant",
+            texts=tuple(block.text for block in message.blocks if block.type == "text"),
+            calls=sum(block.type == "tool_use" for block in message.blocks),
+            results=tuple(_result_text(raw.get("content")) for raw in results),
+        )
+
+
+def _result_text(content: str | list[Fields] | None) -> str:
+    return "".join(text(block, "text") for block in content) if isinstance(content, list) else content or ""
+
+
 _SIGNATURE_SIZE, _INDEX_SIZE = 210, 138
 _TOKEN_OVERHEAD = 32
 """The size of a sealed token without its content, in bytes."""
@@ -47,13 +139,8 @@ _CALL_KINDS = {
     "silent": IssuedItem(kind="tool_use", started_with_reasoning=False, fields=("caller",)),
     "plain": IssuedItem(kind="tool_use", fields=("caller",)),
 }
-"""Calls of a reply with reasoning; of one that should have started with reasoning and did not; others."""
-
-
-def call_id(random: SeededRandom, kind: str) -> str:
-    """Return the id of a call. Its end tells which kind of reply it comes from."""
-    head = random.word(_HEAD)
-    return f"toolu_01{head}{_id_tail(random.sealer, head, kind)}"
+"""Calls of a reply with reasoning; of one that should have started with reasoning and did not; others. The end of an id
+tells the kind."""
 
 
 def read_call_id(sealer: TokenSealer, id: str) -> IssuedItem | None:
@@ -79,14 +166,7 @@ def _seal_subject(random: SeededRandom, kind: str, subject: str, size: int) -> s
     return _seal(random, IssuedToken(kind=kind, contents=(content_digest(subject),)), size)
 
 
-def prefix_digests(body: MessagesBody, turn: int) -> tuple[str, ...]:
-    """Return the digests that stand for everything before a turn."""
-    return body.turn_prefixes[turn]
-
-
 # --- server tools -----------------------------------------------------------------------------------------------------
-
-_PAGE_AGES = (None, None, None, "2 days ago", "3 weeks ago", "May 2, 2026", "November 19, 2025")
 
 
 def _server_call(random: SeededRandom, name: str, input: Fields) -> Fields:
@@ -94,29 +174,18 @@ def _server_call(random: SeededRandom, name: str, input: Fields) -> Fields:
 
 
 def _search_result(random: SeededRandom, id: str, results: Iterable[script.SearchResult]) -> Fields:
-    content = [
-        {
-            "type": "web_search_result",
-            "title": result.title,
-            "url": result.url,
-            "encrypted_content": _seal_subject(
-                random, "encrypted_content", result.url, 220 + len(result.text) + random.random.randrange(900)
-            ),
-            "page_age": random.random.choice(_PAGE_AGES),
-        }
-        for result in results
-    ]
+    content = []
+    for result in results:
+        token = _seal_subject(random, "encrypted_content", result.url, 600 + len(result.text))
+        page = {"title": result.title, "url": result.url, "encrypted_content": token, "page_age": "3 weeks ago"}
+        content.append({"type": "web_search_result", **page})
     return {"type": "web_search_tool_result", "tool_use_id": id, "content": content, "caller": _DIRECT}
 
 
 def _citation(random: SeededRandom, cite: script.Cite) -> Fields:
-    return {
-        "type": "web_search_result_location",
-        "cited_text": cite.quote,
-        "url": cite.url,
-        "title": cite.title,
-        "encrypted_index": _seal_subject(random, "encrypted_index", cite.url, _INDEX_SIZE),
-    }
+    token = _seal_subject(random, "encrypted_index", cite.url, _INDEX_SIZE)
+    place = {"cited_text": cite.quote, "url": cite.url, "title": cite.title}
+    return {"type": "web_search_result_location", **place, "encrypted_index": token}
 
 
 def _code_form(body: MessagesBody) -> str:
@@ -145,7 +214,6 @@ def _code_result(random: SeededRandom, form: str, id: str, step: script.RunCode)
 
 
 def _late_result(random: SeededRandom, call: Fields, body: MessagesBody) -> Fields:
-    """Return the result of a call at which a turn was paused."""
     id, name = call["id"], call["name"]
     if call["type"] == "mcp_tool_use":
         return {"type": "mcp_tool_result", "tool_use_id": id, "is_error": False, "content": []}
@@ -161,19 +229,11 @@ def _late_result(random: SeededRandom, call: Fields, body: MessagesBody) -> Fiel
 # --- the reply --------------------------------------------------------------------------------------------------------
 
 
-class ReplyBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """A block, whole and as it is streamed."""
+class ReplyBlock(NamedTuple):
+    """A block, and its text or its arguments in the pieces of a stream."""
 
     block: Fields
-    start: Fields
-    """The block in `content_block_start`."""
-    first: tuple[Fields, ...] = ()
-    """Deltas before the text."""
-    delta: str = ""
-    """The field of the deltas with the text."""
-    text: ReplyText = ""
-    last: Fields | None = None
-    """The delta after the text."""
+    text: str | list[str] = ""
     joined: bool = False
     """Whether it continues the text of the block before, after a fault."""
 
@@ -214,10 +274,41 @@ class MessagesReply:
                 self.reason = "max_tokens"
             if self.reason:
                 break
-            add = self._STEPS.get(type(step))
-            if add:
-                add(self, step)
-            elif isinstance(step, Fault | script.StreamError):
+            self._add_step(step)
+
+    def _add_step(self, step: Step) -> None:
+        match step:
+            case script.Think():
+                self._think(step)
+            case script.Say():
+                self._say(step)
+            case script.CallTool():
+                self._call(step)
+            case script.Search(query, found):
+                call = _server_call(self.random, "web_search", {"query": query})
+                self.searches += self._serve(call, _search_result(self.random, call["id"], found))
+            case script.RunCode(code):
+                form = _code_form(self.body)
+                call = _code_call(self.random, form, code)
+                self.has_run_code |= self._serve(call, _code_result(self.random, form, call["id"], step))
+            case script.SendImage(data, media_type):  # Claude has no images in replies
+                self._say(script.Say(f"![picture](data:{media_type};base64,{data})"))
+            case script.Refuse(text, category):
+                self.reason = "refusal"
+                self.details = {"type": "refusal", "category": category or None, "explanation": text}
+                self.output_tokens += 5
+            case script.Pause():
+                self._pause()
+            case script.Stop("stop_sequence", sequence):
+                self.reason, self.sequence = "stop_sequence", sequence or next(iter(self.request.stop), "")
+            case script.Stop("filter"):
+                self.reason = "refusal"
+                self.details = {"type": "refusal", "category": None, "explanation": None}
+            case script.Stop():
+                self.reason = "max_tokens"
+            case script.Compact():
+                self._compact(step)
+            case script.StreamError() | script.Disconnect() | script.Stall() | script.SlowStream():
                 self.parts.append(step)
 
     def _needs_reasoning(self, turn: Turn) -> bool:
@@ -235,7 +326,7 @@ class MessagesReply:
         limit = self.request.max_tokens
         return 1 << 40 if limit is None else limit - self.output_tokens
 
-    def _fit(self, value: ReplyText) -> ReplyText:
+    def _fit(self, value: str | list[str]) -> str | list[str]:
         """Cut a text at `max_tokens` and count it."""
         left = max(0, self._tokens_left())
         if estimate_tokens(join_text(value)) > left:
@@ -243,9 +334,9 @@ class MessagesReply:
         self.output_tokens += estimate_tokens(join_text(value))
         return value
 
-    def _add(self, part: ReplyBlock) -> None:
-        self.parts.append(part)
-        self.blocks.append(part.block)
+    def _add(self, block: Fields, text: str | list[str] = "") -> None:
+        self.parts.append(ReplyBlock(block, text))
+        self.blocks.append(block)
 
     def _think(self, step: script.Think) -> None:
         value = self._fit(step.text)
@@ -255,18 +346,9 @@ class MessagesReply:
         kind = "redacted_thinking" if step.redacted else "thinking"
         token = self._sign(kind, shown, len(whole.encode("utf-8", "replace")))
         if step.redacted:
-            block = {"type": kind, "data": token}
-            self._add(ReplyBlock(block=block, start=block))
-            return
-        self._add(
-            ReplyBlock(
-                block={"type": kind, "thinking": shown, "signature": token},
-                start={"type": kind, "thinking": "", "signature": ""},
-                delta="thinking",
-                text=value if shown else "",
-                last={"type": "signature_delta", "signature": token},
-            )
-        )
+            self._add({"type": kind, "data": token})
+        else:
+            self._add({"type": kind, "thinking": shown, "signature": token}, value if shown else "")
 
     def _sign(self, kind: str, shown: str, size: int) -> str:
         request, body = self.request.request, self.body
@@ -274,38 +356,28 @@ class MessagesReply:
         if self.blocks and self.blocks[0]["type"] == "compaction":
             prefix = body.digest_after(self.blocks[0])
         token = IssuedToken(
-            kind=kind,
-            provider=request.provider.name,
-            account=request.account,
-            model=request.model,
-            index=len(self.blocks),
-            contents=() if kind == "redacted_thinking" else (content_digest(shown),),
-            length=len(shown),
-            before=content_digest(*forms_of(self.blocks)),
+            kind=kind, provider=request.provider.name, account=request.account, model=request.model,
+            index=len(self.blocks), contents=() if kind == "redacted_thinking" else (content_digest(shown),),
+            length=len(shown), before=content_digest(*forms_of(self.blocks)),
             reasoning_before=sum(block["type"] in REASONING for block in self.blocks),
             offset=len(body.open_turn.blocks) if body.open_turn else 0,
             prefix=prefix if body.traits.prefix_bound else "",
-        )
+        )  # fmt: skip
         return _seal(self.random, token, _SIGNATURE_SIZE + size + self.random.random.randrange(12))
 
     def _compact(self, step: script.Compact) -> None:
         """Add the summary. On demand it has a signature, in a reply it has encrypted content."""
         if step.text is None:
             self.summary_tokens = 0
-            block: Fields = {"type": "compaction", "content": None}
-            self._add(ReplyBlock(block=block, start=block))
+            self._add({"type": "compaction", "content": None})
             return
-        content = summary_of(step, self.request)
+        content, changes = summary_of(step, self.request), _tool_changes(self.body)
         self.summary_tokens = estimate_tokens(content)
-        changes = _tool_changes(self.body)
         token = self._seal_compaction(content, changes)
-        delta: Fields = {"type": "compaction_delta", "content": content}
-        start: Fields = {"type": "compaction", "content": None}
         if self.body.is_summary_request:
-            start |= {"signature": token, "tool_changes": changes}
+            self._add({"type": "compaction", "content": content, "signature": token, "tool_changes": changes})
         else:
-            delta["encrypted_content"] = token
-        self._add(ReplyBlock(block=start | {**delta, "type": "compaction"}, start=start, first=(delta,)))
+            self._add({"type": "compaction", "content": content, "encrypted_content": token})
 
     def _seal_compaction(self, content: str, changes: list[Fields]) -> str:
         request, body = self.request.request, self.body
@@ -335,45 +407,27 @@ class MessagesReply:
         whole = join_text(value)
         if not whole:
             return
-        if self._is_interrupted() and not step.cites:
+        is_interrupted = self.blocks and self.blocks[-1]["type"] == "text" and isinstance(self.parts[-1], Fault)
+        if is_interrupted and not step.cites:
             self.blocks[-1]["text"] += whole
-            self.parts.append(ReplyBlock(block=self.blocks[-1], start={}, delta="text", text=value, joined=True))
+            self.parts.append(ReplyBlock(self.blocks[-1], value, joined=True))
             return
         citations = [_citation(self.random, cite) for cite in step.cites]
-        self._add(
-            ReplyBlock(
-                block={**({"citations": citations} if citations else {}), "type": "text", "text": whole},
-                start={**({"citations": []} if citations else {}), "type": "text", "text": ""},
-                first=tuple({"type": "citations_delta", "citation": citation} for citation in citations),
-                delta="text",
-                text=value,
-            )
-        )
-
-    def _is_interrupted(self) -> bool:
-        """Tell whether a fault has just interrupted a text."""
-        at_fault = bool(self.parts) and isinstance(self.parts[-1], Fault)
-        return at_fault and bool(self.blocks) and self.blocks[-1]["type"] == "text"
+        self._add({**({"citations": citations} if citations else {}), "type": "text", "text": whole}, value)
 
     def _call(self, step: script.CallTool) -> None:
         args = step.args if isinstance(step.args, str) else json.dumps(step.args, ensure_ascii=False)
         self.output_tokens += estimate_tokens(step.name)
         value = join_text(self._fit("" if args == "{}" else args))
-        base = {"type": "tool_use", "id": step.id or call_id(self.random, self._call_kind()), "name": step.name}
-        self._add(
-            ReplyBlock(
-                block={**base, "input": _parse_input(value), "caller": _DIRECT},
-                start={**base, "input": {}, "caller": _DIRECT},
-                delta="partial_json",
-                text=value,
-            )
-        )
+        head = {"type": "tool_use", "id": step.id or self._call_id(), "name": step.name}
+        self._add({**head, "input": _parse_input(value), "caller": _DIRECT}, value)
 
-    def _call_kind(self) -> str:
-        types = [block["type"] for block in self.blocks]
-        if self.body.mode == "enabled" and not (types and types[0] in REASONING):
-            return "silent"
-        return "reasoning" if any(type in REASONING for type in types) else "plain"
+    def _call_id(self) -> str:
+        are_reasoning = [block["type"] in REASONING for block in self.blocks]
+        is_silent = self.body.mode == "enabled" and not any(are_reasoning[:1])
+        head = self.random.word(_HEAD)
+        kind = "silent" if is_silent else "reasoning" if any(are_reasoning) else "plain"
+        return f"toolu_01{head}{_id_tail(self.random.sealer, head, kind)}"
 
     def _serve(self, call: Fields, result: Fields | None) -> bool:
         """Add a call of a server tool and its result; neither if the reply is full before the tool runs."""
@@ -382,30 +436,12 @@ class MessagesReply:
             self.reason = "max_tokens"
             return False
         self.output_tokens += estimate_tokens(args)
-        self._add(ReplyBlock(block=call, start={**call, "input": {}}, delta="partial_json", text=args))
+        self._add(call, args)
         if result is not None:
-            self._add(ReplyBlock(block=result, start=result))
+            self._add(result)
         return True
 
-    def _search(self, step: script.Search) -> None:
-        call = _server_call(self.random, "web_search", {"query": step.query})
-        self.searches += self._serve(call, _search_result(self.random, call["id"], step.found))
-
-    def _run(self, step: script.RunCode) -> None:
-        form = _code_form(self.body)
-        call = _code_call(self.random, form, step.code)
-        self.has_run_code |= self._serve(call, _code_result(self.random, form, call["id"], step))
-
-    def _send_image(self, step: script.SendImage) -> None:
-        """Claude has no images in replies: write it as a Markdown image."""
-        self._say(script.Say(f"![picture](data:{step.media_type};base64,{step.data})"))
-
-    def _refuse(self, step: script.Refuse) -> None:
-        self.reason = "refusal"
-        self.details = {"type": "refusal", "category": step.category or None, "explanation": step.text}
-        self.output_tokens += 5
-
-    def _pause(self, _: script.Pause) -> None:
+    def _pause(self) -> None:
         """Pause as the provider does: before the result of a server tool."""
         types = " ".join(text(tool, "type") for _, tool in self.body.tools())
         if "code_execution" in types and "web_" not in types:
@@ -421,21 +457,7 @@ class MessagesReply:
         answered = {block.get("tool_use_id") for block in blocks if is_server_result(block["type"])}
         for call in blocks:
             if call["type"] in SERVER_CALLS and call["id"] not in answered:
-                result = _late_result(self.random, call, self.body)
-                self._add(ReplyBlock(block=result, start=result))
-
-    def _stop(self, step: script.Stop) -> None:
-        self.reason = {"length": "max_tokens", "stop_sequence": "stop_sequence", "filter": "refusal"}[step.reason]
-        if step.reason == "stop_sequence":
-            self.sequence = step.sequence or next(iter(self.request.stop), "")
-        if step.reason == "filter":
-            self.details = {"type": "refusal", "category": None, "explanation": None}
-
-    _STEPS: ClassVar[dict[type[Step], Callable[..., None]]] = {
-        script.Think: _think, script.Say: _say, script.CallTool: _call, script.Search: _search, script.RunCode: _run,
-        script.SendImage: _send_image, script.Refuse: _refuse, script.Pause: _pause, script.Stop: _stop,
-        script.Compact: _compact,
-    }  # fmt: skip
+                self._add(_late_result(self.random, call, self.body))
 
 
 def _tool_changes(body: MessagesBody) -> list[Fields]:
@@ -472,38 +494,25 @@ def write(request: MessagesTurnRequest, turn: Turn, random: SeededRandom) -> lis
 def response_object(id: str, reply: MessagesReply) -> Fields:
     body = reply.body
     message: Fields = {
-        "model": reply.request.request.requested_model,
-        "id": id,
-        "type": "message",
-        "role": "assistant",
-        "content": reply.blocks,
-        "stop_reason": reply.reason,
-        "stop_sequence": reply.sequence,
-        "stop_details": reply.details,
-        "usage": _usage(reply),
-    }
+        "model": reply.request.request.requested_model, "id": id, "type": "message", "role": "assistant",
+        "content": reply.blocks, "stop_reason": reply.reason, "stop_sequence": reply.sequence,
+        "stop_details": reply.details, "usage": _usage(reply),
+    }  # fmt: skip
     if body.has_beta("thinking-binding-controls-"):
+        dropped = [(item.block, _DROP_REASONS.get(rule)) for item, rule in body.reasoning_rules or ()]
         message["input_transformations"] = [
-            {
-                "type": "thinking_dropped",
-                "path": f"messages.{item.block.i}.content.{item.block.j}",
-                "reason": _DROP_REASONS[rule],
-            }
-            for item, rule in body.reasoning_rules or ()
-            if rule in _DROP_REASONS
+            {"type": "thinking_dropped", "path": f"messages.{block.i}.content.{block.j}", "reason": reason}
+            for block, reason in dropped
+            if reason
         ]
     if reply.has_run_code:
-        message["container"] = _container(reply.random, body.body.get("container"))
+        named = body.body.get("container")
+        container = named if isinstance(named, str) else named.get("id") if isinstance(named, dict) else None
+        container = container or f"container_01{reply.random.word(22)}"
+        message["container"] = {"id": container, "expires_at": "2026-11-15T12:30:00.000000Z"}
     if "context_management" in body.body:
         message["context_management"] = {"applied_edits": []}
     return message
-
-
-def _container(random: SeededRandom, named: Any) -> dict[str, str]:
-    id = named if isinstance(named, str) else named.get("id") if isinstance(named, dict) else None
-    minute, second = divmod(random.random.randrange(3600), 60)
-    expires = f"2026-11-15T12:{minute:02d}:{second:02d}.{random.random.randrange(10**6):06d}Z"
-    return {"id": id or f"container_01{random.word(22)}", "expires_at": expires}
 
 
 def _prompt_counts(input: int, cache_write: int = 0, cache_read: int = 0, is_long: bool = False) -> Fields:
@@ -557,7 +566,20 @@ def _usage(reply: MessagesReply) -> Fields:
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 _PADDINGS = tuple(b"}" + b" " * width + b"}\n\n" for width in range(16))
 """A frame ends with some spaces, so that its length does not reveal the text."""
-_DELTAS = {"text": "text_delta", "thinking": "thinking_delta", "partial_json": "input_json_delta"}
+_STARTS: dict[str, Fields] = {
+    "text": {"citations": [], "text": ""},
+    "thinking": {"thinking": "", "signature": ""},
+    "compaction": {"content": None},
+    "tool_use": {"input": {}},
+    "server_tool_use": {"input": {}},
+}
+"""The fields that deltas fill, by the type of the block."""
+_DELTAS = {
+    "text": ("text_delta", "text"),
+    "thinking": ("thinking_delta", "thinking"),
+    "tool_use": ("input_json_delta", "partial_json"),
+    "server_tool_use": ("input_json_delta", "partial_json"),
+}
 
 
 def stream_events(message: Fields, reply: MessagesReply) -> Iterator[bytes | Fault]:
@@ -569,7 +591,10 @@ def stream_events(message: Fields, reply: MessagesReply) -> Iterator[bytes | Fau
             yield part
             return
         if isinstance(part, script.StreamError):
-            yield _error_frame(reply, part)
+            request = reply.request.request
+            id = errors.request_id(request.provider, request.digest)
+            error = errors.ApiError(status=part.status, message=part.message, request_id=id)
+            yield _frame("error", errors.error_body(request.provider, error))
             return
         following = next((later for later in parts[position:] if isinstance(later, ReplyBlock)), None)
         if following is None or not following.joined:
@@ -578,12 +603,13 @@ def stream_events(message: Fields, reply: MessagesReply) -> Iterator[bytes | Fau
         if not isinstance(part, ReplyBlock):
             yield part
         elif part.joined:
-            yield from _text_frames(index, part.delta, list(random.pieces(part.text)), random)
+            yield from _text_frames(index, "text", list(random.pieces(part.text)), random)
         else:
             index += 1
             yield from _block_frames(index, part, random)
-            last = [_frame("content_block_delta", {"index": index, "delta": part.last})] if part.last else []
-            closing = [*last, _frame("content_block_stop", {"index": index})]
+            closing = [_frame("content_block_stop", {"index": index})]
+            if part.block["type"] == "thinking":
+                closing.insert(0, _delta(index, {"type": "signature_delta", "signature": part.block["signature"]}))
     yield from closing
     yield _frame("message_delta", _end_of_message(message))
     yield _frame("message_stop", {})
@@ -611,21 +637,32 @@ def _end_of_message(message: Fields) -> Fields:
 
 
 def _block_frames(index: int, part: ReplyBlock, random: SeededRandom) -> Iterator[bytes]:
-    """Yield the frames of a block up to the end of its text."""
-    yield _frame("content_block_start", {"index": index, "content_block": part.start})
+    block, type = part.block, part.block["type"]
+    empty = _STARTS.get(type, {})
+    start = {name: empty.get(name, value) for name, value in block.items() if name != "encrypted_content"}
+    yield _frame("content_block_start", {"index": index, "content_block": start})
     if index == 0 or random.random.random() < 0.05:
         yield _PING
-    for delta in part.first:
-        yield _frame("content_block_delta", {"index": index, "delta": delta})
-    if part.delta == "partial_json":
-        yield from _text_frames(index, part.delta, [""], random)
-    yield from _text_frames(index, part.delta, list(random.pieces(part.text)), random)
+    for citation in block.get("citations", ()):
+        yield _delta(index, {"type": "citations_delta", "citation": citation})
+    if type == "compaction" and block["content"] is not None:
+        token = {name: block[name] for name in ("encrypted_content",) if name in block}
+        yield _delta(index, {"type": "compaction_delta", "content": block["content"], **token})
+    if type in _DELTAS:
+        first = [""] if "input" in block else []
+        yield from _text_frames(index, type, first, random)
+        yield from _text_frames(index, type, list(random.pieces(part.text)), random)
 
 
-def _text_frames(index: int, field: str, pieces: list[str], random: SeededRandom) -> list[bytes]:
+def _delta(index: int, delta: Fields) -> bytes:
+    return _frame("content_block_delta", {"index": index, "delta": delta})
+
+
+def _text_frames(index: int, type: str, pieces: list[str], random: SeededRandom) -> list[bytes]:
+    delta, field = _DELTAS[type]
     head = (
         f'event: content_block_delta\ndata: {{"type":"content_block_delta","index":{index},'
-        f'"delta":{{"type":"{_DELTAS.get(field)}","{field}":'
+        f'"delta":{{"type":"{delta}","{field}":'
     ).encode()
     paddings = random.random.choices(_PADDINGS, k=len(pieces))
     return [head + encode_piece(piece) + padding for piece, padding in zip(pieces, paddings, strict=True)]
@@ -635,20 +672,10 @@ def _frame(type: str, fields: Fields) -> bytes:
     return f"event: {type}\ndata: ".encode() + jsonio.encode({"type": type, **fields}) + b"\n\n"
 
 
-def _error_frame(reply: MessagesReply, step: script.StreamError) -> bytes:
-    request = reply.request.request
-    id = errors.request_id(request.provider, request.digest)
-    error = errors.ApiError(status=step.status, message=step.message, request_id=id)
-    return _frame("error", errors.error_body(request.provider, error))
-
-
 DIALECT = SimDialect(
     to_turn_request=to_turn_request,
     write=write,
     count=count_tokens,
     read_id=read_call_id,
-    prefix_digests=prefix_digests,
-    listed_dialects=("anthropic-messages",),
-    model_entry=models_list.anthropic_entry,
-    model_list=models_list.anthropic_list,
+    prefix_digests=lambda body, turn: body.turn_prefixes[turn],
 )
