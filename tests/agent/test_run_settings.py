@@ -14,7 +14,7 @@ from tenuto import Agent, AsyncAgent, Hooks, Limits, Result, ToolContext, Usage,
 from tenuto.audit.journal import REQUEST_CHANGED
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
-from tenuto.errors import LimitReached, TenutoError
+from tenuto.errors import LimitReached, MissingTool, TenutoError
 from tenuto.events import ConfigurationChanged
 from tenuto.hooks import RunInfo
 from tenuto.testing import call, deny, say, think, turn
@@ -350,6 +350,28 @@ async def test_tool_of_one_run_that_the_agent_does_not_have(tenuto_sim):
     async with agent(add, store=None) as ai:
         result = await ai.run("Shout.", tools=["add", shout])
         assert result.session.transcript[2].results[0].content == "HI"
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_approval_of_a_tool_of_one_run(tenuto_sim):
+    """The session has it as long as its object lives."""
+
+    @tool(approval=True)
+    def shout(text: str) -> str:
+        """Shout."""
+        return text.upper()
+
+    tenuto_sim.script(turn(call("shout", {"text": "hi"})), turn("HI."))
+    async with agent(add, store=None) as ai:
+        result = await ai.run("Shout.", tools=["add", shout])
+        other = await ai.resume(result.session.id)
+        with pytest.raises(MissingTool, match="shout"):
+            await other.approve()
+        approved = await result.session.continue_()
+        assert approved is not None
+        assert approved.output == "HI."
+        assert await changed(result.session) == []
     tenuto_sim.assert_clean()
 
 

@@ -121,7 +121,7 @@ async def evaluate_instructions(instructions: Iterable[Instruction], info: RunIn
 async def configure_run(
     session: AsyncSession[Any, Any], settings: RunSettings, *, is_new: bool
 ) -> tuple[RunContext, tuple[Configured, ...], RunInfo[Any]]:
-    """Return the context of a run, the configurations of the session and of the run, and the run itsession."""
+    """Return the context of a run, the configurations of the session and of the run, and the run itself."""
     context = session._context
     config = session._effective_config(new_run=is_new)
     info = RunInfo(
@@ -134,7 +134,7 @@ async def configure_run(
     )
     configs = [config]
     if is_new:
-        session._run_spec, target = settings.output, context.client._target(config.model)
+        session._run_settings, target = settings, context.client._target(config.model)
         if context.instructions:
             texts = (context.system or "", *context.instructions)
             config = msgspec.structs.replace(config, system=await evaluate_instructions(texts, info))
@@ -143,8 +143,9 @@ async def configure_run(
             text = await evaluate_instructions(settings.instructions, info)
             context, config = _apply_settings(context, configs[0], settings, text)
             configs.append(add_output(config, settings.output or context.output_spec, target, context.toolbox))
-    else:
-        context = _stored_context(context, config)
+    elif config.scope == "run":
+        settings = session._run_settings
+        context = _stored_context(context, config, settings)
     config = configs[-1]
     if config.roots:
         try:
@@ -168,7 +169,7 @@ async def configure_run(
 def make_output(session: AsyncSession[Any, Any], config: Configured | None, info: RunInfo[Any]) -> RunOutput | None:
     if config is None or not config.output_mode:
         return None
-    return RunOutput(session._run_spec or session._context.output_spec, config, info)
+    return RunOutput(session._run_settings.output or session._context.output_spec, config, info)
 
 
 async def _find_deps(session: AsyncSession[Any, Any]) -> Any:
@@ -209,17 +210,28 @@ def _apply_settings(
     return context, config
 
 
-def _stored_context(context: RunContext, config: Configured) -> RunContext:
-    """Return the context of a run that continues, with the tools and limits that its configuration stores."""
-    if config.scope != "run":
-        return context
-    names, limits = tool_names(config), context.limits
-    toolbox = Toolbox(
-        [tool for name in context.toolbox.names() if name in names and (tool := context.toolbox.get(name))]
-    )
-    if config.limits:
-        limits = Limits(**jsonio.parse(config.limits))
+def missing_tools(session: AsyncSession[Any, Any], config: Configured) -> set[str]:
+    """Return the names of the tools of a configuration that neither the agent nor the last run of this object has."""
+    tools = (*session._context.toolbox.names(), *_own_tools(session._run_settings).names())
+    return tool_names(config) - {*tools}
+
+
+def _stored_context(context: RunContext, config: Configured, settings: RunSettings) -> RunContext:
+    """Return the context of a run that continues, with the tools and limits that its configuration stores.
+
+    `settings` are those of the last run in this process, which has the tools that the agent does not have.
+    """
+    own, names = _own_tools(settings), tool_names(config)
+    tools = [own.get(name) or context.toolbox.get(name) for name in (*own.names(), *context.toolbox.names())]
+    toolbox = Toolbox({tool.name: tool for tool in tools if tool is not None and tool.name in names}.values())
+    limits = Limits(**jsonio.parse(config.limits)) if config.limits else context.limits
     return msgspec.structs.replace(context, toolbox=toolbox, limits=limits)
+
+
+def _own_tools(settings: RunSettings) -> Toolbox:
+    """Return the tools that a run has in addition to those of the agent."""
+    members: list[Any] = [tool for tool in settings.tools or () if not isinstance(tool, str)]
+    return Toolbox(members)
 
 
 def new_losses(

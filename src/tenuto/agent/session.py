@@ -13,15 +13,14 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 import msgspec
 
 import tenuto  # annotations load `tenuto.AsyncAgent` and `tenuto.Report` when they are evaluated
-from tenuto.agent.config import RunContext, admit, json_text, tool_names
+from tenuto.agent.config import RunContext, admit, json_text
 from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
 from tenuto.agent.hooks import run_around
 from tenuto.agent.limits import FamilyBudget, limit_reached
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
-from tenuto.agent.output import OutputSpec
 from tenuto.agent.result import Out, Result, make_result
-from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, read_settings
+from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, missing_tools, read_settings
 from tenuto.agent.run_stream import AsyncRun, EventQueue
 from tenuto.agent.runner import Done, Runner, Step, cancel_entries
 from tenuto.agent.session_log import SessionLog
@@ -226,8 +225,8 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self._async = self
         self._deps = deps
         """The last dependencies that were passed."""
-        self._run_spec: OutputSpec | None = None
-        """The output of the last run, if it had its own."""
+        self._run_settings = _NO_SETTINGS
+        """The settings of the last run."""
         self._agent = agent
         self._log = log
         self._configured = configured
@@ -604,7 +603,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             await self._switch(model)
         stored = self._log.next.configured
         if not messages and stored is not None:
-            gone = tool_names(stored) - {*self._context.toolbox.names()}
+            gone = missing_tools(self, stored)
             for call in self._log.machine.open_calls:
                 if call.view.name in gone and call.phase is not Phase.DENIED:
                     raise MissingTool(call.view.name)
