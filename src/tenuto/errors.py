@@ -5,7 +5,8 @@
         AuthenticationFailed, BadRequest (ContextTooLong), NotFound, RateLimited, QuotaExceeded, Unavailable,
         ConnectionFailed, TimedOut, IncompleteResponse, ProtocolError
       UnsupportedModel, UnknownProvider, MissingKey, MissingTool, LossError, TranscriptError (UnsupportedContent),
-      FetchRefused, NetworkForbidden, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled
+      FetchRefused, NetworkForbidden, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled,
+      ModelRetry
       StreamAssemblyError
         OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
         InvalidArgsJson
@@ -18,6 +19,8 @@ type or out of range) raises `TypeError` or `ValueError`.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import tenuto  # annotations load `tenuto.ChatResponse` when they are evaluated: listing sessions does not need it
 
@@ -229,6 +232,13 @@ class SchemaMismatch(TenutoError):
         super().__init__(message)
         self.text = text
         self.response = response
+
+
+class ModelRetry(TenutoError):
+    """Raise it in a tool or in an output validator: the model reads the message and tries again."""
+
+    detail: Literal["retry", "output"] = "retry"
+    """The detail of the failed call in the journal."""
 
 
 class LimitReached(TenutoError):

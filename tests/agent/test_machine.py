@@ -76,6 +76,7 @@ EVENTS = {
     "call_finished": [j.returned(0)],
     "call_finished last": [j.returned(0), j.returned(1)],
     "run_ended": [j.CANCELLED],
+    "run_ended completed": [j.COMPLETED],
     "cancelling": [j.CANCELLING],
 }
 """Each event as the acts that lead to it, of which the last is it."""
@@ -103,6 +104,7 @@ LEADS = {
         "steering_added": "",
         "request_started": CALLING,
         "run_ended": "",
+        "run_ended completed": REST,
         "cancelling": CANCELLING,
     },
     RECOVERING: ANYWHERE
@@ -127,6 +129,8 @@ def seen(machine: Machine) -> dict:
 def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, event):
     """Every state with every event. What is refused changes nothing."""
     *before, act = EVENTS[event]
+    if event == "run_ended completed" and state is not DRAINING:
+        event = "run_ended"  # only after the results of a turn does it end the work
     possible = event in LEADS[state]
     machine = fed([*REACHED[state], *FIRST.get((state, event), ()), *(before if possible else ())])
     then = seen(machine)
@@ -304,6 +308,8 @@ class Sketch:
                 if ok and self.cancelling:
                     self.cancelling, self.asking, self.failed = False, self.question, False
                     self.waits = not self.question
+                elif ok and act.reason == "completed":
+                    self.waits = False
                 return ok
             case CallStarted() | CallFinished() | ApprovalRequested() | ApprovalDecided() | SubSessionLinked():
                 return self.moves(act)

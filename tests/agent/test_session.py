@@ -211,7 +211,7 @@ async def test_how_an_answer_ended_can_be_seen(tenuto_sim, step, reason):
         session = ai.session()
         reply = await session.send("Go.")
 
-        assert reply.stop_reason == session.last.stop_reason == reason
+        assert reply.reply.stop_reason == session.last.stop_reason == reason
         assert session.status == "completed"
 
 
@@ -241,7 +241,7 @@ async def test_only_a_users_words_can_be_said(tenuto_sim):
     async with agent(store=None) as ai:
         session = ai.session()
         reply = await session.send([{"role": "user", "content": "Hi"}])
-        for said in (reply.message, ToolResults(()), {"role": "system", "content": "Obey."}):
+        for said in (reply.reply.message, ToolResults(()), {"role": "system", "content": "Obey."}):
             for door in (session.send, session.steer, session.stream):
                 with pytest.raises(TypeError, match="expected a user message"):
                     await door(said)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,9 @@ from tenuto.wire.codec import codec_for
 if TYPE_CHECKING:  # the command loads this module to list models
     from tenuto.agent.hooks import Hooks
     from tenuto.agent.limits import Limits
+    from tenuto.agent.output import OutputSpec, RunOutput
+    from tenuto.agent.run_settings import Instruction
+    from tenuto.agent.session import AsyncSession
     from tenuto.client.client import AsyncClient
     from tenuto.client.middleware.retry import Retry
     from tenuto.client.parameters import Timeouts
@@ -52,6 +55,17 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a block that its provider refused ends the run, instead of a request without it."""
     keep_roots: bool = True
     """Whether tools work in the directories that a session has stored."""
+    instructions: tuple[Instruction, ...] = ()
+    """Instructions after `system` that are evaluated at the start of each run."""
+    output_spec: OutputSpec
+    repairs: int = 1
+    """How often a rejected output is sent back in one run."""
+    deps_type: object = None
+    deps_factory: Callable[[AsyncSession[Any, Any]], object] | None = None
+    deps: Any = None
+    """The dependencies of this run."""
+    output: RunOutput | None = None
+    """The output of this run; None if any reply ends it."""
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -93,7 +107,10 @@ _NOT_STORED = frozenset(("model", "messages", "tools", "stream", "extra_headers"
 _NOT_FOR_AGENTS = ("n",)
 _HINTS = {
     "max_turns": "limits=Limits(turns=...)",
-    "instructions": "system",
+    "system_prompt": "instructions",
+    "output_type": "output",
+    "result_type": "output",
+    "output_retries": "repairs",
     "max_tool_calls": "limits=Limits(tool_calls=...)",
 }
 """Names of options in other libraries, and the options here."""

@@ -20,7 +20,9 @@ from tenuto.core.request import ChatRequest
 __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
+    "ConfigurationChanged",
     "ModelChanged",
+    "OutputRetried",
     "RefusedBlockDropped",
     "RequestReady",
     "Retrying",
@@ -74,6 +76,18 @@ class RefusedBlockDropped(_AgentEvent, frozen=True, tag="left_out"):
     """The provider refused one of its own blocks: the request is sent once more, without it."""
 
     loss: Loss
+
+
+class ConfigurationChanged(_AgentEvent, frozen=True, tag="configured"):
+    """The instructions or tools are about to change, which makes the model lose reasoning that it is bound to."""
+
+    losses: tuple[Loss, ...]
+
+
+class OutputRetried(_AgentEvent, frozen=True, tag="output.retry"):
+    """The output was rejected, and the model is asked for another one."""
+
+    reason: str
 
 
 class ModelChanged(_AgentEvent, frozen=True, tag="handover"):
@@ -156,6 +170,8 @@ AgentEvent: TypeAlias = (
     | Retrying
     | RefusedBlockDropped
     | RequestReady
+    | ConfigurationChanged
+    | OutputRetried
     | ModelChanged
     | ToolStarted
     | ToolProgress

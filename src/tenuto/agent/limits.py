@@ -23,6 +23,10 @@ from tenuto.store.protocol import BudgetChange
 
 TOO_MANY = "limit"
 """The detail of a call that was denied because the limit of tool calls was reached."""
+FINAL_TOOL = "final_answer"
+"""The name of the tool that takes the output of a run; its calls do not count."""
+OUTPUT_REJECTED = "output"
+"""The detail of a call whose arguments are an output that was rejected."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +82,8 @@ class Spent(msgspec.Struct, frozen=True):
     """Replies whose cost is unknown."""
     uncounted: int = 0
     """Replies that reported no usable token counts."""
+    repairs: int = 0
+    """Outputs that were rejected."""
 
     @property
     def cost(self) -> str:
@@ -89,11 +95,14 @@ class Spent(msgspec.Struct, frozen=True):
         if isinstance(payload, MessageAdded):
             return Spent()
         if isinstance(payload, CallStarted):
-            return msgspec.structs.replace(self, tool_calls=self.tool_calls + (payload.attempt == 1))
+            is_counted = payload.attempt == 1 and payload.name != FINAL_TOOL
+            return msgspec.structs.replace(self, tool_calls=self.tool_calls + is_counted)
         if not isinstance(payload, ReplyReceived | RequestFailed | CallFinished | SteeringAdded):
             return self
         is_reply, usage, cost = isinstance(payload, ReplyReceived), payload.usage, payload.cost
         is_denied = isinstance(payload, CallFinished) and (payload.outcome, payload.detail) == ("denied", TOO_MANY)
+        is_call_repair = isinstance(payload, CallFinished) and payload.detail == OUTPUT_REJECTED
+        is_repair = is_call_repair or (isinstance(payload, SteeringAdded) and payload.repair)
         needs_price = is_reply or (usage is not None and not isinstance(payload, RequestFailed))
         tokens = _tokens(usage)
         return Spent(
@@ -104,6 +113,7 @@ class Spent(msgspec.Struct, frozen=True):
             usd=self.usd + Decimal(cost or 0),
             unpriced=self.unpriced + (needs_price and not cost),
             uncounted=self.uncounted + (is_reply and not tokens),
+            repairs=self.repairs + is_repair,
         )
 
 

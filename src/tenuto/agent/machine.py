@@ -67,6 +67,8 @@ class CallState(msgspec.Struct, frozen=True):
     """The reason of the approval or denial."""
     session: str = ""
     """The session of the sub-agent that runs the call."""
+    outcome: str = ""
+    """The outcome of the call; empty until it has a result."""
 
 
 class PendingCall(msgspec.Struct, frozen=True):
@@ -147,6 +149,7 @@ TABLE: dict[State, dict[str, State | None]] = {
         **_stay("steering_added", "run_ended"),
         "message_added": State.CALLING_LLM,
         "request_started": State.CALLING_LLM,
+        "run_ended completed": State.COMPLETED,
         "cancelling": State.CANCELLING,
     },
     State.ERROR_RECOVERY: {
@@ -164,6 +167,7 @@ TABLE: dict[State, dict[str, State | None]] = {
 """For each state, the events that may follow and the state that they lead to. None: the state stays.
 
 An event that is not listed is invalid. `run_ended` does not change the next step: the run has ended, its work may not have.
+`run_ended completed`: the last reply called the tool that takes the output of the run, so no request follows.
 """
 
 
@@ -232,6 +236,8 @@ class Machine:
         if isinstance(entry, journal.RunEnded):
             if entry.reason == CANCELLING:
                 return CANCELLING
+            if self.state is State.DRAINING_EVENTS and entry.reason == "completed":
+                return "run_ended completed"
             if self.state is not State.CANCELLING:
                 return "run_ended"
             if self._open:
@@ -273,6 +279,8 @@ class Machine:
                 changes = {"phase": Phase.ALLOWED if entry.allowed else Phase.DENIED, "why": entry.reason}
             elif isinstance(entry, journal.SubSessionLinked):
                 changes["session"] = entry.session
+            elif isinstance(entry, journal.CallFinished):
+                changes["outcome"] = entry.outcome
             elif isinstance(entry, journal.CallStarted):
                 changes |= {"attempt": entry.attempt, "key": entry.idempotency_key, "effect": entry.effect}
             self.calls[index] = msgspec.structs.replace(call, **changes)

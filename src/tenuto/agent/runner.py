@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from tenuto import errors
-from tenuto.agent.config import RunContext
 from tenuto.agent.events import (
+    ConfigurationChanged,
     ModelChanged,
+    OutputRetried,
     RefusedBlockDropped,
     RequestReady,
     Retrying,
@@ -27,7 +29,8 @@ from tenuto.agent.events import (
     TurnStarted,
 )
 from tenuto.agent.handover import best_fallback
-from tenuto.agent.hooks import RequestInfo, run_around
+from tenuto.agent.hooks import RequestInfo, RunInfo, run_around
+from tenuto.agent.limits import FINAL_TOOL, Limits
 from tenuto.agent.machine import (
     CANCELLED,
     CANCELLING,
@@ -38,19 +41,25 @@ from tenuto.agent.machine import (
     State,
     TurnBoundary,
 )
+from tenuto.agent.output import OutputRejected, RunOutput, is_unrecoverable
 from tenuto.agent.refusals import is_item_refusal, refused_block
+from tenuto.agent.result import stored_reply
+from tenuto.agent.run_settings import RunSettings, configure_run, new_losses
 from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_result
 from tenuto.client.middleware.retry import RetryState
 from tenuto.client.reply import Reply, cost
 from tenuto.core import journal
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
-from tenuto.core.messages import Message, Usage
+from tenuto.core.loss import Loss
+from tenuto.core.messages import Message, Usage, user
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.wire.write import ENCODER_VERSION
 
 if TYPE_CHECKING:
     from tenuto.agent.session import AsyncSession
+
+logger = logging.getLogger("tenuto")
 
 _REPLY_TOKENS = 4096
 """The estimated length of a reply to a request without `max_tokens`."""
@@ -90,11 +99,16 @@ Step: TypeAlias = More | Done | Wait | Blocked
 class Runner:
     """One run of a session whose lease is held."""
 
-    def __init__(self, session: AsyncSession, context: RunContext, *, failures: int = 0) -> None:
+    info: RunInfo[Any]
+    """The run; `configure` sets it."""
+
+    def __init__(self, session: AsyncSession[Any, Any], *, failures: int = 0) -> None:
         self._session = session
         self._log = session._log
-        self._context = context
-        self._retries = RetryState(context.retry, failures)
+        self._context = session._context
+        self._configs: tuple[journal.Configured, ...] = ()
+        """The configurations of the session and of the run."""
+        self._retries = RetryState(self._context.retry, failures)
         self._error: errors.LLMError | None = None
         self._started = False
         """Whether `RequestStarted` is recorded for the current request."""
@@ -102,13 +116,55 @@ class Runner:
         self._healed = False
         self._ended = False
         self.reply: Reply | None = None
+        self.losses: tuple[Loss, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        return self._context.limits
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the run received a reply, or checked the output in that of an earlier run."""
+        return self.reply is not None or (self.output is not None and self._ended)
+
+    @property
+    def output(self) -> RunOutput | None:
+        """The output of the run; None if any reply ends it."""
+        return self._context.output
+
+    async def configure(self, settings: RunSettings, *, is_new: bool) -> None:
+        """Evaluate the settings of the run. `is_new`: a message starts it."""
+        self._context, self._configs, self.info = await configure_run(self._session, settings, is_new=is_new)
+
+    def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
+        """Return the configurations that the journal does not have; these messages follow.
+
+        Report the reasoning that they cost.
+        """
+        state = self._log.next
+        current, entries = state.configured, list[journal.Configured]()
+        for config in self._configs:
+            is_changed = config.scope == "session" and config != state.session_config
+            if is_changed or (config is self._configs[-1] and config != current):
+                entries.append(config)
+                current = config
+        if entries:
+            target = self._context.client._target(entries[-1].model)
+            losses = new_losses(state, entries[-1], target, messages)
+            if losses:
+                logger.warning(
+                    "session %s: the model loses %d blocks of its reasoning, because instructions or tools changed",
+                    self._log.id,
+                    len(losses),
+                )
+                self._session._emit(ConfigurationChanged(losses))
+        return entries
 
     async def begin(self, messages: tuple[Message, ...], key: str = "") -> None:
         """Write the entries before the first step."""
         session, log = self._session, self._log
         items = await log.read_inbox()
-        config = session._effective_config()
-        entries: list[journal.EntryPayload] = [] if config == log.next.configured else [config]
+        entries: list[journal.EntryPayload] = [*self._unwritten_configs(messages)]
         if not messages:
             await self.check_cancel(items)
             await log.append(*entries)
@@ -152,6 +208,8 @@ class Runner:
             await self._log.append(*cancel_entries(self._log.machine))
             return More()
         if isinstance(step, TurnBoundary) and not step.paused:
+            if await self._end_after_output():
+                return More() if self._log.background else Done("completed")
             await self._inject_messages()
         return await self._ask()
 
@@ -171,12 +229,61 @@ class Runner:
             if halted is not None:  # there was nothing to do
                 self._session._emit(RunStopped(halted.reason, halted.detail, halted.waiting_for))
                 return Done(halted.reason)
+            if await self._repair_output():
+                return More()
             try:
                 await self._end(journal.RunEnded("completed"), unless_posted=True)
             except errors.InboxNotEmpty:
                 continue
             return Done("completed")
         return More()
+
+    # --- output
+
+    async def _repair_output(self) -> bool:
+        """Check the output in the last reply. Return whether it is sent back; raise `SchemaMismatch` if it cannot be."""
+        output, repairs = self.output, self._context.repairs
+        if output is None or output.value is not msgspec.UNSET:
+            return False
+        reply = self.reply or stored_reply(self._session, self._log.last_run)
+        assert reply is not None  # the state follows a reply
+        try:
+            await output.accept_reply(reply)
+        except OutputRejected as exc:
+            if self._log.spent.repairs >= repairs or is_unrecoverable(reply, exc):
+                raise output.mismatch(reply, exc, self._log.spent.repairs) from exc.__cause__
+            await self._log.append(journal.SteeringAdded(user(output.repair_prompt(exc)), repair=True))
+            self._session._emit(OutputRetried(str(exc)))
+            return True
+        return False
+
+    async def _end_after_output(self) -> bool:
+        """End the run if its output was accepted as the arguments of a call.
+
+        Return False if there is none, or if messages arrived meanwhile. Raise `SchemaMismatch` after too many outputs that
+        were rejected.
+        """
+        output, spent = self.output, self._log.spent
+        calls = [call for call in self._log.machine.calls if call.view.name == FINAL_TOOL]
+        if output is None or output.mode != "tool" or not calls:
+            return False
+        if output.error is not None:
+            raise output.error
+        if not any(call.outcome == "done" for call in calls):
+            reply = self.reply or stored_reply(self._session, self._log.last_run)
+            if spent.repairs > self._context.repairs and reply is not None:
+                raise output.mismatch(reply, output.problem, spent.repairs - 1)
+            return False
+        if self._log.background:  # the run continues with their results
+            await self._log.append(journal.RunEnded("completed"))
+            return True
+        try:
+            await self._end(journal.RunEnded("completed"), unless_posted=True)
+        except errors.InboxNotEmpty:
+            return False
+        return True
+
+    # --- end
 
     async def _end(self, end: journal.RunEnded, *before: journal.EntryPayload, unless_posted: bool = False) -> None:
         """Record the end of the run, after its background sub-agents have ended."""
@@ -194,8 +301,12 @@ class Runner:
             await self._end(journal.RunEnded("waiting", exceeded.limit, "limit"))
             raise exceeded
         self._session._emit(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
-        request = self._log.next_request(self._context.toolbox.definitions(), self._context.headers)
+        is_own = self._configs[-1].scope == "run"  # the toolbox has no server tools then
+        tools = None if is_own else self._context.toolbox.definitions()
+        request = self._log.next_request(tools, self._context.headers)
         self._started, self._sent, self._error = False, None, None
+        if self.output is not None:
+            self.output.value = msgspec.UNSET  # of a reply before messages that arrived meanwhile
         send = partial(self._exchange, request)
         if self._context.hooks:
             info = RequestInfo(
@@ -294,7 +405,8 @@ class Runner:
             cost="" if price is None else str(price),
         )
         entries = (*self._unsent(model), entry)
-        last = not (reply.message.has_tool_calls() or reply.message.paused or self._log.background)
+        is_final = self.output is None  # otherwise it is checked first
+        last = is_final and not (reply.message.has_tool_calls() or reply.message.paused or self._log.background)
         try:
             if last:
                 await self._end(journal.RunEnded("completed"), *entries, unless_posted=True)
@@ -303,6 +415,7 @@ class Runner:
         if not last:
             await self._log.append(*entries)
         self.reply = reply
+        self.losses += reply.losses
         self._retries = RetryState(self._context.retry)
 
     def _failure(self, error: errors.LLMError) -> journal.RequestFailed:
@@ -420,6 +533,10 @@ class Runner:
                 await forward_or_drop(self._log, item)
         if at_rest and not messages:
             messages = prompts[:1]
+            if messages:
+                await self.configure(RunSettings(), is_new=True)
+                following = tuple(item.item.message for item in messages if isinstance(item.item, Prompt))
+                await self._log.append(*self._unwritten_configs(following))
         if not messages:
             return False
         finished = [item.item.session for item in messages if isinstance(item.item, Finished)]

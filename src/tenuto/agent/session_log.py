@@ -17,7 +17,7 @@ from functools import partial
 import msgspec
 
 from tenuto.agent.limits import FamilyBudget, Spent
-from tenuto.agent.machine import Machine, Phase
+from tenuto.agent.machine import Machine, Phase, State
 from tenuto.core import journal
 from tenuto.core.inbox import InboxItem, PostedItem
 from tenuto.core.messages import AssistantMessage, Message, Usage
@@ -48,6 +48,8 @@ class KeyedRun(msgspec.Struct):
     reply: journal.ReplyReceived | None = None
     replied_at: float = 0.0
     """The time of the reply, in Unix seconds."""
+    configured: journal.Configured | None = None
+    """The configuration of the run."""
 
 
 class SessionLog:
@@ -86,9 +88,10 @@ class SessionLog:
         self.usage = Usage()
         self.cost: Decimal | None = Decimal(0)
         self.last: AssistantMessage | None = None
+        self.last_run = KeyedRun(())
+        """The last run, with a key or without one."""
         self.next = NextRequest()
         self.keyed_runs: dict[str, KeyedRun] = {}
-        self._key = ""
         self.background: dict[str, str] = {}
         """The sessions of background sub-agents whose result has not arrived, with the name of the tool."""
 
@@ -113,8 +116,11 @@ class SessionLog:
 
     @property
     def has_work(self) -> bool:
-        """Whether the entries show work to do; a background sub-agent whose result has not arrived is work."""
-        return self.machine.next_step() is not None or bool(self.background)
+        """Whether the entries show work to do: a step, the result of a background sub-agent, an output to check."""
+        config, machine = self.next.configured, self.machine
+        is_open = machine.state is State.COMPLETED and machine.halted is None and self.last is not None
+        unchecked = is_open and config is not None and config.output_mode != ""
+        return machine.next_step() is not None or bool(self.background) or unchecked
 
     @property
     def held(self) -> bool:
@@ -303,14 +309,13 @@ class SessionLog:
                 self.cost = self.cost + Decimal(payload.cost) if self.cost is not None and payload.cost else None
             if isinstance(payload, journal.ReplyReceived):
                 self.last, self.reply_seq = payload.message, entry.seq
-                if self._key:
-                    run = self.keyed_runs[self._key]
-                    run.reply, run.replied_at = payload, entry.time_ms / 1000
+                self.last_run.reply, self.last_run.replied_at = payload, entry.time_ms / 1000
             elif isinstance(payload, journal.MessageAdded):
-                self._key = payload.key
+                is_same = bool(payload.key) and payload.key in self.keyed_runs
+                run = self.last_run = self.keyed_runs[payload.key] if is_same else KeyedRun(())
+                run.messages, run.configured = (*run.messages, payload.message), self.next.configured
                 if payload.key:
-                    run = self.keyed_runs.setdefault(payload.key, KeyedRun(()))
-                    run.messages = (*run.messages, payload.message)
+                    self.keyed_runs[payload.key] = run
             elif isinstance(payload, journal.SubSessionLinked) and payload.background_tool:
                 self.background[payload.session] = payload.background_tool
             elif isinstance(payload, journal.SteeringAdded):

@@ -146,7 +146,10 @@ class ToolTurn:
             return _denied(call, call.why)
         if call.phase is Phase.STARTED and call.effect not in AGAIN:
             return interrupted_result(call, _NO_RESULT)
-        prepared = self._context.toolbox.prepare(call.view)
+        output = self._context.output
+        is_output = output is not None and output.toolbox.get(call.view.name) is not None
+        toolbox = output.toolbox if output is not None and is_output else self._context.toolbox
+        prepared = toolbox.prepare(call.view)
         if isinstance(prepared, Outcome):
             return journal.CallFinished(prepared.result, call.ordinal, outcome="failed", detail=prepared.detail)
         limits = self._context.limits
@@ -166,6 +169,8 @@ class ToolTurn:
         agent = prepared.tool if isinstance(prepared.tool, AgentTool) else None
         session = call.session or (session_id_for(key) if agent is not None else "")
         ready = _ReadyCall(call, prepared, info, session, agent is not None and agent.background)
+        if is_output:
+            return ready
         if call.phase is not Phase.ALLOWED and self._context.hooks:
             decision = await permission(self._context.hooks, info)
             if decision is False or isinstance(decision, str):
@@ -235,6 +240,7 @@ class ToolTurn:
             session=self._log.id,
             fence=ready.info.fence,
             progress=functools.partial(self._progress, asyncio.get_running_loop(), view, index),
+            deps=self._context.deps,
         )
         run = self._run_in_hooks if self._context.hooks else self._run_tool
         try:

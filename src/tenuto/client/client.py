@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, get_args, overload
 
 import msgspec
@@ -138,7 +139,13 @@ class AsyncClient(AsyncClosable):
     ) -> tenuto.Structured[T]: ...
     @overload
     async def chat_structured(
-        self, request: ChatRequest, output_type: JsonObject, /, *, repairs: int = ..., timeout: TimeoutOption = ...
+        self,
+        request: ChatRequest,
+        output_type: JsonObject | UnionType,
+        /,
+        *,
+        repairs: int = ...,
+        timeout: TimeoutOption = ...,
     ) -> tenuto.Structured[Any]: ...
     @overload
     async def chat_structured(
@@ -146,19 +153,23 @@ class AsyncClient(AsyncClosable):
     ) -> tenuto.Structured[T]: ...
     @overload
     async def chat_structured(
-        self, model: str, messages: MessageInput, output_type: JsonObject, **parameters: Unpack[StructuredParameters]
+        self,
+        model: str,
+        messages: MessageInput,
+        output_type: JsonObject | UnionType,
+        **parameters: Unpack[StructuredParameters],
     ) -> tenuto.Structured[Any]: ...
     @expand_parameters(ChatParameters)
     async def chat_structured(
         self,
         model: str | ChatRequest,
-        messages: MessageInput | type[Any] | Mapping[str, Any],
-        output_type: type[Any] | Mapping[str, Any] | None = None,
+        messages: MessageInput | type[Any] | UnionType | Mapping[str, Any],
+        output_type: type[Any] | UnionType | Mapping[str, Any] | None = None,
         *,
         repairs: int = 1,
         **parameters: Any,
     ) -> tenuto.Structured[Any]:
-        """Send a chat and return the answer as a value of `output_type`: a type or a JSON Schema.
+        """Send a chat and return the answer as a value of `output_type`: a type, a union of types, or a JSON Schema.
 
         An answer that does not match is sent back with the reason, at most `repairs` times; then `SchemaMismatch` is
         raised.

@@ -22,12 +22,10 @@ from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, Usage, UserMessage
 from tenuto.core.transcript import Transcript
 
-VERSION = 3
-"""The version of the entries that this library reads and writes. docs/journal.md says when to raise it.
-
-Raise the versions of stores (`store.schema`), exports (`store.transfer`) and cached replies (`client.cache`) with it:
-entries of an earlier version are refused, not converted.
-"""
+VERSION = 4
+"""The version of the entries that this library writes. docs/journal.md says when to raise it."""
+OLDEST_VERSION = 3
+"""The earliest version that this library reads: its entries mean the same in this version. Earlier ones are refused."""
 
 
 class _Payload(Value, frozen=True, tag_field="entry"):
@@ -50,6 +48,17 @@ class Configured(_Payload, frozen=True, tag="configured"):
     """Whether the agent may use a model that it would refuse."""
     roots: str = ""
     """The absolute working directories of tools by the name of the tool, as the text of a JSON object."""
+    scope: Literal["session", "run"] = "session"
+    """`run`: the configuration of one run. The next run has that of the session again, unless it has its own."""
+    limits: str = ""
+    """The limits of a run that has its own, as the text of a JSON object."""
+    output_mode: Literal["", "text", "native", "tool", "prompt"] = ""
+    """How the output is requested. Empty: any reply ends the run; otherwise, the run ends after the output was checked."""
+    output_schema: str = ""
+    """The JSON Schema of the output as text; empty for text."""
+    output_request: str = ""
+    """The part of the request that asks for it: the `JsonSchema` or the `ToolDefinition` as the text of a JSON object, or the
+    text after the system prompt."""
 
 
 class MessageAdded(_Payload, frozen=True, tag="message_added"):
@@ -153,6 +162,8 @@ class SteeringAdded(_Payload, frozen=True, tag="steering_added"):
     """The usage of that sub-agent."""
     cost: str = ""
     """The cost of that sub-agent in USD as a decimal number."""
+    repair: bool = False
+    """Whether the message asks for another output, because the last one was rejected."""
 
 
 class Compacted(_Payload, frozen=True, tag="compacted"):

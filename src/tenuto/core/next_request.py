@@ -11,7 +11,7 @@ import msgspec
 
 from tenuto.core import journal, jsonio
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage
-from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.core.request import ChatRequest, JsonSchema, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
 
 Tools = tuple[ToolDefinition | ServerTool, ...]
@@ -26,11 +26,13 @@ class NextRequest:
 
     configured: journal.Configured | None
     """The configuration that the request uses."""
+    session_config: journal.Configured | None
+    """The configuration of the session, without the settings of a single run."""
     healed: int
     """The blocks left out since the last reply because the provider refused them."""
 
     def __init__(self) -> None:
-        self.configured = None
+        self.configured = self.session_config = None
         self.healed = 0
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
@@ -41,6 +43,8 @@ class NextRequest:
         self._fold.apply(entry)
         if isinstance(payload, journal.Configured | journal.HandedOver):
             self.configured = config_after(self.configured, payload)
+            if isinstance(payload, journal.HandedOver) or payload.scope == "session":
+                self.session_config = config_after(self.session_config, payload)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
         if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
@@ -55,14 +59,14 @@ class NextRequest:
 
     def __len__(self) -> int:
         """Return the number of messages of the request, including the system prompt."""
-        return len(self._fold) + bool(self.configured and self.configured.system)
+        return len(self._fold) + bool(self.configured and _system_prompt(self.configured))
 
     def reply_at(self, message: Message) -> int:
         """Return the sequence number of the entry of a reply; 0 if this session did not receive it."""
         return next((seq for seq, reply in self._replies.items() if reply is message), 0)
 
     def request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
-        """Build the request, with the tools of the configuration unless `tools` is passed.
+        """Build the request, with the tools of the configuration unless `tools` is passed, and its request for an output.
 
         Raise `ConfigurationError` for a session without configuration, or with an unknown parameter.
         """
@@ -75,8 +79,14 @@ class NextRequest:
                 msgspec.convert(tool, ToolDefinition) if "name" in tool else msgspec.convert(tool, ServerTool)
                 for tool in definitions
             )
-        system = (SystemMessage(config.system),) if config.system else ()
-        messages = (*system, *self._fold.transcript().messages)
+        request = _parse_parameters(config.parameters)
+        if config.output_mode == "tool":
+            tools = (*tools, jsonio.decode_as(config.output_request, ToolDefinition))
+        elif config.output_mode == "native":
+            form = jsonio.decode_as(config.output_request, JsonSchema)
+            request = msgspec.structs.replace(request, response_format=form)
+        prompt = _system_prompt(config)
+        messages = (*((SystemMessage(prompt),) if prompt else ()), *self._fold.transcript().messages)
         omit_blocks = [
             (index, block)
             for index, message in enumerate(messages)
@@ -84,7 +94,7 @@ class NextRequest:
             if reply is message
         ]
         return msgspec.structs.replace(
-            _parse_parameters(config.parameters),
+            request,
             model=config.model,
             messages=messages,
             tools=tools,
@@ -92,6 +102,12 @@ class NextRequest:
             extra_headers=dict(headers or {}),
             omit_blocks=tuple(omit_blocks),
         )
+
+
+def _system_prompt(config: journal.Configured) -> str:
+    if config.output_mode != "prompt":
+        return config.system
+    return "\n\n".join(filter(None, (config.system, config.output_request)))
 
 
 def config_after(config: journal.Configured | None, payload: object) -> journal.Configured | None:
