@@ -38,7 +38,9 @@ class Timeout(msgspec.Struct, frozen=True):
                     if not limit.expired():
                         raise
                     message = f"no complete reply within {self.seconds:g} s"
-                    raise TimedOut(message, provider=split_model(request.model)[0]) from exc
+                    error = TimedOut(message)
+                    error.provider, error.model = split_model(request.model)
+                    raise error from exc
                 remaining -= clock() - start
                 if event is None:
                     return
