@@ -12,6 +12,7 @@ import msgspec
 from tenuto.core.provider import Dialect, Target
 from tenuto.rules.issued_tokens import IssuedItem, StoredReply
 from tenuto.sim import models_list
+from tenuto.sim.prompt_cache import PromptCache
 from tenuto.sim.providers import SimulatedProvider
 from tenuto.sim.script import Fault, Turn
 from tenuto.sim.tokens import TokenSealer
@@ -56,6 +57,12 @@ class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
     stored: Callable[[str], StoredReply | None] = lambda id: None
     """Find a stored reply by its id, or by the id of an item in it."""
+    prompt_cache: PromptCache = msgspec.field(default_factory=PromptCache)
+
+    @property
+    def cache_scope(self) -> str:
+        """What prompts that share cached prefixes have in common."""
+        return f"{self.provider.name}/{self.requested_model} {self.account}"
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from tenuto.rules.body import Fields
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedToken, content_digest
 from tenuto.sim import script
 from tenuto.sim.dialects import SimDialect, TurnRequest
+from tenuto.sim.prompt_cache import CachedBlock
 from tenuto.sim.reply_parts import add_faults, cut_pieces, encode_piece, summary_of
 from tenuto.sim.responses_reader import ResponsesTurnRequest, count_tokens, make_id, read_id, to_turn_request
 from tenuto.sim.script import Fault, Turn, join_text
@@ -19,6 +20,7 @@ from tenuto.sim.tokens import SeededRandom, estimate_tokens
 
 _Piece: TypeAlias = "str | list[str] | Fault"
 """Text, split or to be split, and faults in the middle of it."""
+_CACHE_SECONDS = 1800
 _EPOCH = 1_780_000_000
 _HIDDEN_REASONING_TOKENS = 64
 _INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
@@ -76,6 +78,14 @@ class ReplyPlan(msgspec.Struct, kw_only=True):
         return [step for step in self.steps if isinstance(step, PlannedItem)]
 
 
+def _cached_blocks(body: Fields) -> list[CachedBlock]:
+    """Return tools, instructions and items: every one ends a prefix that the provider stores by itself."""
+    items = body.get("input")
+    parts = [body.get("tools"), body.get("instructions"), *(items if isinstance(items, list) else [items])]
+    forms = [jsonio.encode(part) for part in parts]
+    return [CachedBlock(form, len(form) // 4, _CACHE_SECONDS) for form in forms]
+
+
 def plan_reply(request: TurnRequest, turn: Turn, random: SeededRandom) -> ReplyPlan:
     """Plan a response. All random choices that a body and a stream share are made here."""
     parsed = request.request
@@ -94,8 +104,9 @@ def plan_reply(request: TurnRequest, turn: Turn, random: SeededRandom) -> ReplyP
     _apply_limit(plan, request.max_tokens)
     if plan.status == "completed" and (not plan.items or plan.items[-1].kind == "reasoning"):
         plan.steps.append(PlannedItem(kind="message"))  # a finished response never ends with reasoning
-    prompt = request.prompt_tokens
-    plan.cached_tokens = random.random.choice((0, prompt // 2, prompt)) // 128 * 128 if prompt >= 1024 else 0
+    key = parsed.body.get("prompt_cache_key")
+    used = parsed.prompt_cache.use(f"{parsed.cache_scope} {key}", _cached_blocks(parsed.body), lookback=0)
+    plan.cached_tokens = min(used.read, request.prompt_tokens) // 128 * 128
     phase = " with phase" if parsed.target.traits.phases else ""
     kinds = [item.kind + (phase if item.kind == "message" else "") for item in plan.items]
     for index, item in enumerate(plan.items):
