@@ -155,7 +155,7 @@ class AsyncAgent(AsyncClosable):
         for each in (self.model, *fallback):
             target = self.client._target(each)
             admit(each, target, allow_unverified=self._unverified, tools=bool(self.toolbox.definitions()))
-        self._parameters, headers = stored_parameters(rest)
+        self._parameters, headers = stored_parameters({"cache": "auto", **rest})
         self._ids = IdSource(**{name: own[name] for name in ("now", "new_id") if own.get(name)})
         self._store_option: Any = own.get("store", ...)
         self._stores: dict[str, Store] = {}

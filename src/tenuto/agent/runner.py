@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -18,6 +19,7 @@ import msgspec
 from tenuto import errors
 from tenuto.agent.config import RunContext
 from tenuto.agent.events import (
+    CacheMissed,
     ModelChanged,
     RefusedBlockDropped,
     RequestReady,
@@ -52,6 +54,8 @@ from tenuto.wire.write import ENCODER_VERSION
 
 if TYPE_CHECKING:
     from tenuto.agent.session import AsyncSession
+
+logger = logging.getLogger("tenuto")
 
 _REPLY_TOKENS = 4096
 """The estimated length of a reply to a request without `max_tokens`."""
@@ -107,6 +111,7 @@ class Runner:
     async def begin(self, messages: tuple[Message, ...], key: str = "") -> None:
         """Write the entries before the first step."""
         session, log = self._session, self._log
+        log.next.cache.miss = None  # of an earlier run
         items = await log.read_inbox()
         config = session._effective_config()
         entries: list[journal.EntryPayload] = [] if config == log.next.configured else [config]
@@ -185,6 +190,7 @@ class Runner:
             await self._session._sub_agents.wait_for_one()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
+        self._report_cache_miss()
         self._session._emit(RunStopped(end.reason, end.detail, end.waiting_for))
 
     # --- requests ---
@@ -303,8 +309,17 @@ class Runner:
             last = False
         if not last:
             await self._log.append(*entries)
+            self._report_cache_miss()
         self.reply = reply
         self._retries = RetryState(self._context.retry)
+
+    def _report_cache_miss(self) -> None:
+        miss, self._log.next.cache.miss = self._log.next.cache.miss, None
+        if miss is None:
+            return
+        self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens))
+        is_surprising = miss.part in ("tools", "system", "parameters")
+        logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)
 
     def _failure(self, error: errors.LLMError) -> journal.RequestFailed:
         usage, paid = None, None

@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from tenuto.core import journal, jsonio
+from tenuto.core.cache_misses import CacheFold
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
@@ -32,6 +33,7 @@ class NextRequest:
     def __init__(self) -> None:
         self.configured = None
         self.healed = 0
+        self.cache = CacheFold()
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
@@ -39,6 +41,7 @@ class NextRequest:
     def apply(self, entry: journal.Entry) -> None:
         payload = entry.payload
         self._fold.apply(entry)
+        self.cache.apply(entry, self.configured)
         if isinstance(payload, journal.Configured | journal.HandedOver):
             self.configured = config_after(self.configured, payload)
         if isinstance(payload, journal.ReplyReceived):
@@ -83,8 +86,11 @@ class NextRequest:
             for reply, block in self._refused
             if reply is message
         ]
+        parameters = _parse_parameters(config.parameters)
+        if parameters.cache == "auto":
+            parameters = msgspec.structs.replace(parameters, cache=self.cache.cache_for(config))
         return msgspec.structs.replace(
-            _parse_parameters(config.parameters),
+            parameters,
             model=config.model,
             messages=messages,
             tools=tools,
