@@ -54,7 +54,7 @@ def _share_read(usage: Usage) -> Decimal:
 
 
 @pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
-def test_session_of_thirty_turns_reads_ninety_percent_of_its_prompts(tenuto_sim: Any, model: str) -> None:
+def test_thirty_turns_read_ninety_percent_from_the_cache(tenuto_sim: Any, model: str) -> None:
     tenuto_sim.script(
         *(step for n in range(15) for step in (turn(call("look_up", {"words": f"{n}"})), turn(say("Hm."))))
     )
@@ -143,7 +143,7 @@ def test_handover_is_the_cause_and_no_warning(tenuto_sim: Any, caplog: pytest.Lo
     assert "prompt cache" not in caplog.text
 
 
-def test_prompt_is_stored_for_an_hour_after_a_pause_and_the_audit_remakes_it(tenuto_sim: Any) -> None:
+def test_prompt_is_stored_for_an_hour_after_a_pause(tenuto_sim: Any) -> None:
     _said(tenuto_sim, 3)
     clock = Clock()
     with _agent(clock) as agent:

@@ -111,7 +111,7 @@ def test_prefix_that_ends_too_far_before_a_mark_is_not_read() -> None:
     assert cache.use("a", _blocks(30, 29)).read == 3000
 
 
-def test_short_prompt_other_account_and_prompt_without_mark_are_not_read() -> None:
+def test_short_prompt_and_other_account_read_nothing() -> None:
     cache = PromptCache()
     for _ in range(2):
         assert cache.use("a", _blocks(3, 2)) == CacheUse()
@@ -120,7 +120,7 @@ def test_short_prompt_other_account_and_prompt_without_mark_are_not_read() -> No
     assert cache.use("b", _blocks(10, 9)).read == 0
 
 
-def test_prefix_is_forgotten_after_its_time_and_each_use_extends_it() -> None:
+def test_prefix_is_forgotten_after_its_time() -> None:
     clock = Clock()
     cache = PromptCache(clock)
     cache.use("a", _blocks(10, 9))

@@ -18,8 +18,9 @@ from tenuto.agent.config import Approve, RunContext, admit, check_names, json_te
 from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks
 from tenuto.agent.limits import Limits
-from tenuto.agent.session import AsyncSession
+from tenuto.agent.session import AsyncSession, check_metadata
 from tenuto.agent.session_log import IdSource, SessionLog
+from tenuto.agent.sessions import AsyncSessionStore
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.client import AsyncClient
 from tenuto.client.http import Transport
@@ -120,7 +121,7 @@ def _config_for(config: Configured, context: RunContext) -> Configured:
     )
 
 
-class AsyncAgent(AsyncClosable):
+class AsyncAgent(AsyncSessionStore, AsyncClosable):
     """Runs sessions with one model and its tools.
 
     Raise `UnsupportedModel` for a model that agents refuse, before anything is sent; `TypeError` and `ValueError` for
@@ -234,15 +235,19 @@ class AsyncAgent(AsyncClosable):
 
     # --- sessions ---
 
-    def session(self, id: str = "", *, owner: str = "", generation: int = 0) -> AsyncSession:
+    def session(
+        self, id: str = "", *, metadata: Mapping[str, str] | None = None, owner: str = "", generation: int = 0
+    ) -> AsyncSession:
         """Open the session with exactly this id, or create it; without an id, create a new one.
 
-        Nothing is read or written before the first run; `async with` and `load()` read it at once. `owner` and `generation`
-        identify the lease holder, for a job that is delivered again: the same owner with a higher generation replaces its
+        Nothing is read or written before the first run; `async with` and `load()` read it at once. `metadata` are keys and
+        values by which `sessions` finds it, stored with the next message. `owner` and `generation` identify the lease holder, for a job that is delivered again: the same owner with a higher generation replaces its
         predecessor at once.
         """
         id = check_id(id or new_id(self._ids.now()))
-        return self._open(SessionLog(self.store, id, self._ids, new=True, owner=owner, generation=generation))
+        session = self._open(SessionLog(self.store, id, self._ids, new=True, owner=owner, generation=generation))
+        session._new_metadata = None if metadata is None else check_metadata(metadata)
+        return session
 
     async def resume(
         self,

@@ -115,6 +115,7 @@ class Runner:
         items = await log.read_inbox()
         config = session._effective_config()
         entries: list[journal.EntryPayload] = [] if config == log.next.configured else [config]
+        entries += session._metadata_entries()
         if not messages:
             await self.check_cancel(items)
             await log.append(*entries)

@@ -89,6 +89,8 @@ class SessionLog:
         self.next = NextRequest()
         self.keyed_runs: dict[str, KeyedRun] = {}
         self._key = ""
+        self.metadata: dict[str, str] = {}
+        """The keys and values that the user has given the session."""
         self.background: dict[str, str] = {}
         """The sessions of background sub-agents whose result has not arrived, with the name of the tool."""
 
@@ -311,6 +313,8 @@ class SessionLog:
                 if payload.key:
                     run = self.keyed_runs.setdefault(payload.key, KeyedRun(()))
                     run.messages = (*run.messages, payload.message)
+            elif isinstance(payload, journal.MetadataChanged):
+                self.metadata = payload.metadata
             elif isinstance(payload, journal.SubSessionLinked) and payload.background_tool:
                 self.background[payload.session] = payload.background_tool
             elif isinstance(payload, journal.SteeringAdded):

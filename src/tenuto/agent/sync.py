@@ -7,6 +7,7 @@ a second Ctrl-C is raised at once. Either way the session can be continued.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack
 
@@ -18,6 +19,7 @@ from tenuto.client.background_loop import BackgroundLoop, SyncStream
 from tenuto.client.parameters import MessageInput, make_sync, mirror_methods, with_parameters
 from tenuto.closable import Closable
 from tenuto.core.events import StreamEvent
+from tenuto.store.protocol import StoredSession
 
 
 @mirror_methods(AsyncAgent)
@@ -35,12 +37,14 @@ class Agent(Closable):
         """The model of new sessions."""
         self.name = self._async.name
 
-    def session(self, id: str = "", *, owner: str = "", generation: int = 0) -> Session:
+    def session(
+        self, id: str = "", *, metadata: Mapping[str, str] | None = None, owner: str = "", generation: int = 0
+    ) -> Session:
         """Open the session with exactly this id, or create it; without an id, create a new one.
 
-        `owner` and `generation` identify the lease holder: see `AsyncAgent.session`.
+        `metadata`, `owner` and `generation` are those of `AsyncAgent.session`.
         """
-        session = Session(self, self._async.session(id, owner=owner, generation=generation))
+        session = Session(self, self._async.session(id, metadata=metadata, owner=owner, generation=generation))
         if id:
             session.load()
         return session
@@ -56,6 +60,34 @@ class Agent(Closable):
     ) -> Session:
         resumed = self._async.resume(session, takeover=takeover, root=root, owner=owner, generation=generation)
         return Session(self, self._background.run(resumed))
+
+    def sessions(
+        self,
+        *,
+        status: str | None = None,
+        name: str = "",
+        directory: str | os.PathLike[str] = "",
+        metadata: Mapping[str, str] | None = None,
+        archived: bool | None = False,
+        limit: int | None = None,
+    ) -> list[StoredSession]:
+        found = self._async.sessions(
+            status=status, name=name, directory=directory, metadata=metadata, archived=archived, limit=limit
+        )
+
+        async def read() -> list[StoredSession]:
+            return [session async for session in found]
+
+        return self._background.run(read())
+
+    find = make_sync(AsyncAgent.find)
+    rename = make_sync(AsyncAgent.rename)
+    archive = make_sync(AsyncAgent.archive)
+    delete = make_sync(AsyncAgent.delete)
+    export = make_sync(AsyncAgent.export)
+    import_sessions = make_sync(AsyncAgent.import_sessions)
+    search = make_sync(AsyncAgent.search)
+    resume_all = make_sync(AsyncAgent.resume_all)
 
     @with_parameters(AsyncAgent.override)
     def override(self, **options: Any) -> AbstractContextManager[None]:
@@ -89,6 +121,7 @@ class Session(SessionProperties, Closable):
     deny = make_sync(AsyncSession.deny)
     handover = make_sync(AsyncSession.handover)
     audit = make_sync(AsyncSession.audit)
+    set_metadata = make_sync(AsyncSession.set_metadata)
     entries = make_sync(AsyncSession.entries)
     load = make_sync(AsyncSession.load)
 

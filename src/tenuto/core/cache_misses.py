@@ -15,7 +15,7 @@ from tenuto.core import journal, jsonio
 LIFETIMES = {"auto": 5 * 60_000, "5m": 5 * 60_000, "auto-1h": 60 * 60_000, "1h": 60 * 60_000}
 """The time in milliseconds for which a prompt is stored, by the value of `cache`."""
 _MIN_TOKENS = 1024
-"""Providers cache no shorter prompt; a smaller difference is no miss."""
+"""Providers cache no shorter prompt; a smaller difference does not count."""
 
 MissedPart: TypeAlias = Literal["model", "tools", "system", "messages", "parameters", "expired", "unknown"]
 """What changed since the request before. `expired`: nothing did, but the stored prompt was forgotten."""

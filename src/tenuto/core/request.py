@@ -17,7 +17,7 @@ CacheTime: TypeAlias = Literal["auto", "auto-1h", "5m", "1h", "off"]
 that routes equal prefixes to one cache. `auto-1h`: the same for an hour. `5m`, `1h`: a mark at the end of the prompt.
 """
 AUTO_CACHE = ("auto", "auto-1h")
-"""The values of `cache` that are no loss for a provider that caches by itself."""
+"""The values of `cache` without a loss for a provider that caches by itself."""
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, omit_defaults=True):

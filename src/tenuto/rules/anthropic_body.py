@@ -528,7 +528,8 @@ def _prompt_blocks(content: Any) -> list[PromptBlock]:
 
 def _prompt_block(block: Any) -> PromptBlock:
     raw = {"type": "text", "text": block} if isinstance(block, str) else block
-    inner = raw.get("content") if isinstance(raw.get("content"), list) else ()
+    content = raw.get("content")
+    inner = content if isinstance(content, list) else []
     marks = [mark for part in (*inner, raw) if isinstance(part, dict) and (mark := part.get("cache_control"))]
     is_cacheable = raw.get("type") not in REASONING and raw.get("text") != ""
     return PromptBlock(_plain_json(raw), _count_tokens(block), marks[-1] if marks else None, is_cacheable)

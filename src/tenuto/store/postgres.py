@@ -28,6 +28,7 @@ from urllib.parse import unquote
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store import schema as tables
 from tenuto.store.driver import Arg, CommitUnknown, ConnectionLost, tokenize
+from tenuto.store.ids import clean
 from tenuto.store.locks import Locks
 
 try:
@@ -362,12 +363,13 @@ class PostgresDriver:
         else:
             self.change("DELETE FROM words WHERE session = ?", (session,))
 
-    def search(self, words: list[str], limit: int) -> list[tuple[str, int, str]]:
+    def search(self, words: list[str], limit: int, agent: str | None = None) -> list[tuple[str, int, str]]:
         query = " & ".join(f"'{word[:_WORD]}'" for word in dict.fromkeys(words))
         return self.rows(
             "SELECT session, seq, text FROM words, CAST(? AS tsquery) AS query WHERE found @@ query "
+            "AND (? = 1 OR session IN (SELECT id FROM sessions WHERE agent = ?)) "
             "ORDER BY ts_rank(found, query) DESC, session, seq LIMIT ?",
-            (query, limit),
+            (query, int(agent is None), clean(agent or ""), limit),
         )
 
     def check(self) -> list[str]:

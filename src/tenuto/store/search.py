@@ -75,9 +75,9 @@ def _join(parts: list[str]) -> str:
     return jsonio.printable(text).replace("\0", " ")
 
 
-def search(driver: Driver, words: str, limit: int) -> list[SearchHit]:
+def search(driver: Driver, words: str, agent: str | None, limit: int) -> list[SearchHit]:
     tokens = tokenize(words)
-    matches = driver.search(tokens, limit) if tokens else []
+    matches = driver.search(tokens, limit, agent) if tokens else []
     return [SearchHit(session, seq, snippet_of(text, tokens)) for session, seq, text in matches]
 
 

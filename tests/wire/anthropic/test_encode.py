@@ -216,7 +216,7 @@ def test_auto_cache_leaves_room_for_the_marks_of_the_caller():
     assert "ttl" not in body(short, cache="auto-1h")["cache_control"]  # an hour may not follow five minutes
 
 
-def test_host_without_a_mark_of_the_body_gets_one_on_the_last_block():
+def test_host_without_mark_of_the_body_has_it_on_the_last_block():
     switches = AnthropicSwitches(raw_predict="vertex-2023-10-16")
     vertex = Target(Provider("here", "anthropic-messages", "", anthropic=switches), "claude-x", "anthropic-messages")
     fields = json.loads(wire(SystemMessage("A"), UserMessage("x"), to=vertex, cache="auto").body)

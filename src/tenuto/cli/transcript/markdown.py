@@ -25,6 +25,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RunEnded,
@@ -142,6 +143,9 @@ class _MarkdownDocument:
             yield f"{self._name(act.call_index)} was {'allowed' if act.allowed else 'denied'}{why}\n"
         elif isinstance(act, SubSessionLinked):
             yield f"Answered in session {inline_code(act.session)}\n"
+        elif isinstance(act, MetadataChanged):
+            pairs = ", ".join(f"{key}={value}" for key, value in act.metadata.items())
+            yield f"Metadata: {escape_markdown(pairs)}\n"
         elif isinstance(act, HandedOver):
             yield f"Handed over to {inline_code(act.model)}\n"
             yield from map(_format_loss, act.losses)

@@ -20,6 +20,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RunEnded,
@@ -105,6 +106,9 @@ class _SessionText:
             yield "dim", f"  ? {self._name(act.call_index)} {'allowed' if act.allowed else 'denied'}{why}"
         elif isinstance(act, SubSessionLinked):
             yield "dim", f"    answered in session {act.session}"
+        elif isinstance(act, MetadataChanged):
+            pairs = ", ".join(f"{key}={value}" for key, value in act.metadata.items())
+            yield "dim", f"\n[metadata: {one_line(pairs, _LINE_LENGTH)}]"
         elif isinstance(act, HandedOver):
             yield "yellow", f"\n[handed over to {one_line(act.model, 80)}]"
             yield from map(_format_loss, act.losses)

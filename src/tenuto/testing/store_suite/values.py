@@ -16,6 +16,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RequestStarted,
@@ -62,6 +63,7 @@ EVERY_KIND: tuple[EntryPayload, ...] = (
     HandedOver("other/model", "some/model", (LOSS,)),
     LossRecorded(LOSS),
     SubSessionLinked("other-session", "a", 0),
+    MetadataChanged({"customer": "42"}),
     RunEnded("completed", "all done"),
 )
 BLOCKS = (
