@@ -9,6 +9,7 @@ import pytest
 
 from tenuto import Client
 from tenuto.errors import AuthenticationFailed, LLMError, NotFound, Unavailable
+from tenuto.middleware import retry
 from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
@@ -50,3 +51,16 @@ def test_not_found_names_the_requested_url_without_its_query() -> None:
 
 def test_error_without_provider_is_its_message() -> None:
     assert str(LLMError("oops")) == "oops"
+
+
+def test_retry_is_logged_with_its_target(caplog: pytest.LogCaptureFixture) -> None:
+    transport = ScriptedTransport(*(ScriptedResponse({"error": {"message": "busy"}}, 503) for _ in range(2)))
+    middleware = [retry(1, base=0)]
+    with (
+        caplog.at_level("INFO", "tenuto"),
+        Client(keys={"openai": "sk-test"}, transport=transport, middleware=middleware) as client,
+        pytest.raises(Unavailable),
+    ):
+        client.chat("openai/gpt-5.2", "x")
+
+    assert "after Unavailable (503) of openai/gpt-5.2" in caplog.text
