@@ -16,6 +16,7 @@ import pytest
 from agent.acting import MODEL, agent, scene
 from tenuto import Agent, Hooks, tool
 from tenuto.agent.hooks import RunInfo
+from tenuto.agent.sub_agents import session_id_for
 from tenuto.errors import SessionInUse, SessionNotFound, StoreCorrupt, StoreError, TenutoError
 from tenuto.sim.script import Script
 from tenuto.store.memory import Memory, MemoryStore
@@ -245,6 +246,14 @@ def test_posted_message_is_taken_by_its_own_agent(desk: Agent) -> None:
     [done] = desk.resume_all()
 
     assert (done.id, done.text) == ("a", "Snow.")
+
+
+def test_session_of_a_sub_agent_is_left_to_its_caller(desk: Agent) -> None:
+    session = desk.session(session_id_for("a call"))
+    session.send("Hi.")
+    session.enqueue("More.")
+
+    assert desk.resume_all() == ()
 
 
 class Broken(Hooks):

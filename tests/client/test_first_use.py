@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenuto import Audio, Client, Document, Image, Text, tool
-from tenuto.events import ContentDelta, ContentDone, StreamEvent, TextDelta
+from tenuto import Agent, Audio, Client, Document, Image, Text, tool
+from tenuto.events import ContentDelta, ContentDone, ContentStart, MessageDone, StreamEvent, TextDelta
 from tenuto.middleware import Next, response_middleware, retry
 from tenuto.testing import Simulator, call, say, think, turn
 
@@ -168,6 +168,31 @@ def test_several_middleware_change_the_reply_in_their_order(simulator: Simulator
     simulator.script(turn(say("Hi there!")))
     with Client(providers=_providers(simulator), middleware=[upper, without_vowels]) as client:
         assert client.chat("sim/anthropic", "hi").text == "H THR!"
+
+
+def test_added_part_is_in_the_reply(simulator: Simulator) -> None:
+    async def signing(request: Any, next: Next) -> AsyncIterator[StreamEvent]:
+        async for event in next(request):
+            if isinstance(event, MessageDone):
+                yield ContentStart(0, 9, Text(""))
+                yield ContentDelta(0, 9, TextDelta(" Yours, Ada"))
+            yield event
+
+    with Client(providers=_providers(simulator), middleware=[signing]) as client:
+        simulator.script(turn(say("Hi there!")))
+        assert client.chat("sim/anthropic", "hi").text == "Hi there! Yours, Ada"
+
+
+def test_changed_text_is_in_the_journal(tenuto_sim: Simulator) -> None:
+    tenuto_sim.script(turn(say("Hi there!")))
+    with Agent("sim/anthropic", middleware=[upper], store=None) as agent:
+        session = agent.session()
+        session.send("hi")
+        stored = b"".join(entry.body for entry in session.entries())
+
+    assert session.text == "HI THERE!"
+    assert b"HI THERE!" in stored
+    assert b"Hi there!" not in stored
 
 
 def test_reply_of_a_middleware_is_kept(simulator: Simulator) -> None:

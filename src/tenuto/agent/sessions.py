@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tenuto.agent.session import SessionProperties, check_metadata
+from tenuto.agent.sub_agents import is_sub_session
 from tenuto.errors import SessionInUse, TenutoError
 from tenuto.store.export import Imported, check_export, check_no_other_session, export_session, import_sessions
 from tenuto.store.ids import check_name
@@ -117,12 +118,14 @@ class AsyncSessionStore:
     async def resume_all(self, *, concurrency: int = 10) -> tuple[ResumedSession, ...]:
         """Continue the sessions of this agent that a dead process left, or that have unread messages or decisions.
 
-        A session that a live process holds is left out. An error of one session does not stop the others.
+        A session that a live process holds is left out. An error of one session does not stop the others. The sessions of
+        sub-agents are continued by their callers, whose hooks and limits hold for them.
         """
-        ids = [session.id async for session in self.sessions(status="interrupted", archived=None)]
+        ids = [one.id async for one in self.sessions(status="interrupted", archived=None) if not is_sub_session(one.id)]
         for id in await self.store.posted():
             stored = await self.store.session(id)
-            if stored.meta.agent == self.name and stored.status != "running" and id not in ids:
+            is_own = stored.meta.agent == self.name and not is_sub_session(id)
+            if is_own and stored.status != "running" and id not in ids:
                 ids.append(id)
         turns = asyncio.Semaphore(concurrency)
 

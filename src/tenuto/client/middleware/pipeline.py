@@ -133,6 +133,9 @@ def _changed_response(response: ChatResponse, received: _Texts, sent: _Texts) ->
         old = received.text(part)
         matches = (i for i, block in enumerate(blocks) if isinstance(block, Text | Refusal) and block.text == old)
         index = next(matches, None)
+        if choice is not None and index is None and part not in received.started:  # the middleware has added a part
+            index = len(blocks)
+            blocks.append(Text(""))
         if choice is None or index is None:
             raise TenutoError(
                 f"a middleware changed the text of part {part}, which the reply does not have: {old[:80]!r}"
