@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenuto import Agent, Audio, Client, Document, Image, Text, tool
+from tenuto import (
+    Agent,
+    AssistantMessage,
+    Audio,
+    ChatRequest,
+    ChatResponse,
+    Choice,
+    Client,
+    Document,
+    Image,
+    Text,
+    tool,
+)
+from tenuto.client.middleware.replay import replay_events
 from tenuto.events import ContentDelta, ContentDone, ContentStart, MessageDone, StreamEvent, TextDelta
-from tenuto.middleware import Next, response_middleware, retry
+from tenuto.middleware import Middleware, Next, compose, response_middleware, retry
 from tenuto.testing import Simulator, call, say, think, turn
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 30
@@ -168,6 +185,50 @@ def test_several_middleware_change_the_reply_in_their_order(simulator: Simulator
     simulator.script(turn(say("Hi there!")))
     with Client(providers=_providers(simulator), middleware=[upper, without_vowels]) as client:
         assert client.chat("sim/anthropic", "hi").text == "H THR!"
+
+
+TEXTS = st.lists(st.text(max_size=8), min_size=1, max_size=4)
+CHANGES: list[Callable[[str, int], str]] = [
+    lambda text, index: text.upper(),
+    lambda text, index: "" if index == 1 else text,
+    lambda text, index: f"<{text}>" if index else text,
+    lambda text, index: text.strip(),
+]
+
+
+@given(TEXTS, st.lists(st.sampled_from(CHANGES), max_size=3))
+def test_text_of_any_reply_is_that_of_its_deltas(texts: list[str], changes: list[Callable[[str, int], str]]) -> None:
+    """However many blocks there are, with equal texts or without, and whatever several middleware change."""
+    response = ChatResponse("r", "p", "m", (Choice(AssistantMessage(tuple(map(Text, texts)))),))
+
+    async def handler(request: object) -> AsyncIterator[StreamEvent]:
+        for event in replay_events(response):
+            yield event
+
+    def changing(change: Callable[[str, int], str]) -> Middleware:
+        async def layer(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
+            async for event in next(request):
+                if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta):
+                    event = replace(event, delta=TextDelta(change(event.delta.text, event.part_index)))
+                yield event
+
+        return layer
+
+    async def read() -> tuple[dict[int, str], list[str], list[str]]:
+        deltas: defaultdict[int, str] = defaultdict(str)
+        blocks: list[str] = []
+        async for event in compose(map(changing, changes), handler)(None):
+            if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta):
+                deltas[event.part_index] += event.delta.text
+            elif isinstance(event, ContentDone) and isinstance(event.part, Text):
+                blocks.append(event.part.text)
+            elif isinstance(event, MessageDone):
+                done = event.response
+        return deltas, blocks, [block.text for block in done.message.blocks if isinstance(block, Text)]
+
+    deltas, blocks, reply = asyncio.run(read())
+
+    assert blocks == reply == [deltas.get(index, "") for index in range(len(texts))]
 
 
 def test_added_part_is_in_the_reply(simulator: Simulator) -> None:

@@ -131,8 +131,8 @@ def _changed_response(response: ChatResponse, received: _Texts, sent: _Texts) ->
         choice = choices.get(part[0])
         blocks = list(choice.message.blocks) if choice is not None else []
         old = received.text(part)
-        matches = (i for i, block in enumerate(blocks) if isinstance(block, Text | Refusal) and block.text == old)
-        index = next(matches, None)
+        matches = [i for i, block in enumerate(blocks) if isinstance(block, Text | Refusal) and block.text == old]
+        index = min(matches, key=lambda i: abs(i - part[1]), default=None)
         if choice is not None and index is None and part not in received.started:  # the middleware has added a part
             index = len(blocks)
             blocks.append(Text(""))
