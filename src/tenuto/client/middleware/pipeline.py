@@ -34,16 +34,18 @@ def check_middleware(middleware: Iterable[Any]) -> tuple[Middleware, ...]:
             remedy = f"it is {layer!r:.80}: use a function (request, next) that yields events"
         elif inspect.iscoroutinefunction(call):
             remedy = "it returns one response instead of yielding events: wrap it in response_middleware"
-        elif not _takes_two(inspect.signature, layer):
+        elif not _takes_two(layer):
             remedy = "it does not take (request, next)"
         if remedy:
             raise TypeError(f"middleware[{index}] {name}: {remedy}")
     return checked
 
 
-def _takes_two(signature: Callable[[Any], Any], layer: object) -> bool:
+def _takes_two(layer: Callable[..., Any]) -> bool:
+    import inspect
+
     try:
-        signature(layer).bind(None, None)
+        inspect.signature(layer).bind(None, None)
     except TypeError:
         return False
     except ValueError:  # a function of C without a signature
