@@ -8,20 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from tenuto.agent.session import SessionProperties, check_metadata
+from tenuto.agent.session import AsyncSession, SessionProperties, check_metadata
 from tenuto.agent.sub_agents import is_sub_session
 from tenuto.errors import SessionInUse, TenutoError
 from tenuto.store.export import Imported, check_export, check_no_other_session, export_session, import_sessions
 from tenuto.store.ids import check_name
 from tenuto.store.protocol import SearchHit, Store, StoredSession
 from tenuto.store.sessions import list_all
-
-if TYPE_CHECKING:
-    from tenuto.agent.session import AsyncSession
 
 
 class ResumedSession(msgspec.Struct, frozen=True):
