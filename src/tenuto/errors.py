@@ -46,6 +46,10 @@ class LLMError(TenutoError):
     message: str
     provider: str
     """The name of the provider row."""
+    model: str = ""
+    """The model of the request."""
+    url: str = ""
+    """The URL that was requested, without its query; only for `NotFound`."""
     status: int | None
     """The HTTP status."""
     raw: str
@@ -71,6 +75,13 @@ class LLMError(TenutoError):
         self.raw = raw
         if retryable is not None:
             self.retryable = retryable
+
+    def __str__(self) -> str:
+        """Return provider and model, HTTP status and message: `openai/gpt-5.2: HTTP 503: overloaded`."""
+        target = "/".join(filter(None, (self.provider, self.model)))
+        status = f"HTTP {self.status}" if self.status and f"HTTP {self.status}" not in self.message else ""
+        text = ": ".join(filter(None, (target, status, self.message)))
+        return f"{text} (requested: {self.url})" if self.url else text
 
 
 class AuthenticationFailed(LLMError):

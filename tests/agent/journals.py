@@ -15,6 +15,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RequestStarted,
@@ -34,6 +35,7 @@ ASKED = RequestStarted(MODEL)
 REPLIED = ReplyReceived(AssistantMessage((Text("Hello"),), raw_stop_reason="end_turn"))
 PAUSED = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop_reason="pause_turn"))
 FAILED = RequestFailed("Unavailable", "busy", retryable=True)
+METADATA = MetadataChanged({"customer": "42"})
 LOST = LossRecorded(Loss("rule", Location(path="place"), "what", "do"))
 HANDED_OVER = HandedOver("sim/openai", MODEL)
 COMPLETED = RunEnded("completed")

@@ -62,6 +62,7 @@ EVENTS = {
     "compacted": [j.compacted(1)],
     "handed_over": [j.HANDED_OVER],
     "loss_recorded": [j.LOST],
+    "metadata_changed": [j.METADATA],
     "message_added": [j.SAID],
     "steering_added": [j.STEERED],
     "request_started": [j.ASKED],
@@ -85,7 +86,7 @@ FIRST = {
     (CANCELLING, "run_ended"): [j.returned(0), j.returned(1)],
 }
 """What has to be before an event, in a state, for it to be that event."""
-ANYWHERE = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded"), "")
+ANYWHERE = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded", "metadata_changed"), "")
 LEADS = {
     REST: ANYWHERE | {"message_added": CALLING, "steering_added": CALLING, "run_ended": ""},
     CALLING: ANYWHERE
@@ -247,7 +248,7 @@ def test_why_a_run_stopped_is_known_until_the_work_goes_on():
 PLACES = (-1, 0, 0, 1, 1, 2, 3)
 ALL = [
     *(j.SAID, j.SAID, j.ASKED, j.ASKED, j.ASKED, j.REPLIED, j.PAUSED, j.FAILED, j.STEERED),
-    *(j.CONFIGURED, j.LOST, j.HANDED_OVER, UnknownPayload("message_added", "{}")),
+    *(j.CONFIGURED, j.LOST, j.METADATA, j.HANDED_OVER, UnknownPayload("message_added", "{}")),
     *(j.COMPLETED, j.CANCELLED, j.CANCELLED, j.CANCELLING, RunEnded("limit", "turns")),
     *(j.calling(count, raw_stop_reason=stop) for count in (1, 2, 3) for stop in ("tool_use", "tool_use", "pause_turn")),
     *(j.started(at, attempt, "once") for at in PLACES for attempt in (1, 2)),

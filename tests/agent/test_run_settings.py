@@ -272,7 +272,8 @@ async def test_settings_of_one_run_are_journalled(tenuto_sim):
         assert (normal.scope, own.scope, after) == ("session", "run", normal)
         assert (own.system, normal.system) == ("Be brief.\n\nBe careful.", "Be brief.")
         assert [each["name"] for each in jsonio.parse(own.tools)] == ["add"]
-        assert jsonio.parse(own.parameters) == {"effort": "high", "max_tokens": 2000, "metadata": {"anthropic": {}}}
+        options = {"effort": "high", "max_tokens": 2000, "metadata": {"anthropic": {}}}
+        assert jsonio.parse(own.parameters) == {"cache": "auto", **options}
         assert await changed(session) == []
         assert (await session.continue_()) is None
     bodies = [record.body for record in tenuto_sim.requests]

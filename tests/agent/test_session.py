@@ -135,7 +135,7 @@ async def test_what_the_entries_say(tenuto_sim):
 
     [begun] = [act for act in acts if isinstance(act, Configured)]
     assert (begun.model, begun.system, begun.agent) == ("sim/anthropic", "Be brief.", "adder")
-    assert begun.parameters == '{"temperature":0.5}'
+    assert begun.parameters == '{"temperature":0.5,"cache":"auto"}'
     assert '"name":"add"' in begun.tools
     assert [act.attempt for act in acts if isinstance(act, RequestStarted)] == [1, 1]
     assert all(act.digest and act.encoder_version for act in acts if isinstance(act, RequestStarted))

@@ -313,7 +313,8 @@ def test_effort_can_change_and_other_parameters_stay(chat, tenuto_sim):
 
     for text in ("switched to sim/openai, effort low", "model: sim/openai, effort high", "sim/anthropic, effort high"):
         assert f"{text}\n" in done.err
-    assert stored == [{"temperature": 0.1, "effort": "low"}, {"temperature": 0.1, "effort": "high"}]
+    same = {"temperature": 0.1, "cache": "auto"}
+    assert stored == [{**same, "effort": "low"}, {**same, "effort": "high"}]
     tenuto_sim.assert_clean()
 
 

@@ -39,6 +39,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RequestStarted,
@@ -120,6 +121,7 @@ def payloads_of(text):
         build(HandedOver, model=text, previous_model=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
         build(LossRecorded, loss=losses_of(text)),
         build(SubSessionLinked, session=text, call_id=text, call_index=call_index),
+        build(MetadataChanged, metadata=st.dictionaries(text, text, max_size=2)),
         build(RunEnded, reason=text, detail=text),
     )
 
@@ -228,6 +230,7 @@ def test_later_message_closes_open_calls():
         RequestFailed("TimedOut"),
         RunEnded("cancelled"),
         Configured("m"),
+        MetadataChanged({"customer": "42"}),
         LossRecorded(journal.Loss("r", Location(path="p"), "w")),
     ):
         assert [call.id for call in TranscriptFold(entries_of([*payloads, other])).open_calls()] == ["b"]
@@ -420,6 +423,7 @@ def test_status_is_interrupted_when_session_continues():
     for payload in (
         Configured("m"),
         SubSessionLinked("t"),
+        MetadataChanged({"customer": "42"}),
         LossRecorded(journal.Loss("r", Location(path="p"), "w")),
         Compacted(1),
         UnknownPayload("x", "{}"),

@@ -21,8 +21,9 @@ from tenuto.agent.limits import Limits
 from tenuto.agent.output import OutputSpec, Validator, add_output
 from tenuto.agent.result import Out, Result
 from tenuto.agent.run_settings import Instructions, OutputForm, RunParameters, read_instructions
-from tenuto.agent.session import AsyncSession
+from tenuto.agent.session import AsyncSession, check_metadata
 from tenuto.agent.session_log import IdSource, SessionLog
+from tenuto.agent.sessions import AsyncSessionStore
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.client import AsyncClient
 from tenuto.client.http import Transport
@@ -150,7 +151,7 @@ def _config_for(config: Configured, context: RunContext) -> Configured:
     )
 
 
-class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
+class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
     """Runs sessions with one model and its tools.
 
     `output`: the type of the output: a pydantic model, a dataclass, a msgspec struct, a TypedDict, a list or union of those, or
@@ -220,7 +221,7 @@ class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
         for each in (self.model, *fallback):
             target = self.client._target(each)
             admit(each, target, allow_unverified=self._unverified, tools=bool(self.toolbox.definitions()))
-        self._parameters, headers = stored_parameters(rest)
+        self._parameters, headers = stored_parameters({"cache": "auto", **rest})
         self._ids = IdSource(**{name: own[name] for name in ("now", "new_id") if own.get(name)})
         self._store_option: Any = own.get("store", ...)
         self._stores: dict[str, Store] = {}
@@ -337,17 +338,26 @@ class AsyncAgent(AsyncClosable, Generic[Deps, Out]):
         return result
 
     def session(
-        self, id: str = "", *, owner: str = "", generation: int = 0, deps: Deps | None = None
+        self,
+        id: str = "",
+        *,
+        metadata: Mapping[str, str] | None = None,
+        owner: str = "",
+        generation: int = 0,
+        deps: Deps | None = None,
     ) -> AsyncSession[Deps, Out]:
         """Open the session with exactly this id, or create it; without an id, create a new one.
 
-        Nothing is read or written before the first run; `async with` and `load()` read it at once. `owner` and `generation`
-        identify the lease holder, for a job that is delivered again: the same owner with a higher generation replaces its
-        predecessor at once. `deps` are the dependencies of its runs.
+        Nothing is read or written before the first run; `async with` and `load()` read it at once. `metadata` are keys and
+        values by which `sessions` finds it, stored with the next message. `owner` and `generation` identify the lease
+        holder, for a job that is delivered again: the same owner with a higher generation replaces its predecessor at
+        once. `deps` are the dependencies of its runs.
         """
         id = check_id(id or new_id(self._ids.now()))
         log = SessionLog(self.store, id, self._ids, new=True, owner=owner, generation=generation)
-        return self._open(log, deps=deps)
+        session = self._open(log, deps=deps)
+        session._new_metadata = None if metadata is None else check_metadata(metadata)
+        return session
 
     async def resume(
         self,

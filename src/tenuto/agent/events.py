@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 import tenuto  # annotations load `tenuto.Report` when they are evaluated
+from tenuto.core.cache_misses import MissedPart
 from tenuto.core.events import StreamEvent
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Message, ToolCallView, ToolResult
@@ -20,6 +21,7 @@ from tenuto.core.request import ChatRequest
 __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
+    "CacheMissed",
     "ConfigurationChanged",
     "ModelChanged",
     "OutputRetried",
@@ -70,6 +72,17 @@ class RequestReady(_AgentEvent, frozen=True, tag="request"):
         from tenuto.audit.api import report_of
 
         return report_of(self.request, self.target, self.wire)
+
+
+class CacheMissed(_AgentEvent, frozen=True, tag="cache.miss"):
+    """A reply read less from the provider's prompt cache than the request before it had stored."""
+
+    part: MissedPart
+    """What changed: `model`, `tools`, `system`, `messages`, `parameters`; or `expired`, or `unknown`."""
+    names: tuple[str, ...] = ()
+    """The names of the changed tools or parameters; for messages the reason."""
+    tokens: int = 0
+    """The tokens that were not read again."""
 
 
 class RefusedBlockDropped(_AgentEvent, frozen=True, tag="left_out"):
@@ -169,6 +182,7 @@ AgentEvent: TypeAlias = (
     | TurnStarted
     | Retrying
     | RefusedBlockDropped
+    | CacheMissed
     | RequestReady
     | ConfigurationChanged
     | OutputRetried

@@ -116,7 +116,7 @@ NextStep: TypeAlias = AskModel | RunTools | TurnBoundary | RetryRequest | Finish
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-_REST = ("configured", "compacted", "handed_over", "loss_recorded")
+_REST = ("configured", "compacted", "handed_over", "loss_recorded", "metadata_changed")
 """Entries that are allowed in every state and do not change it."""
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from tenuto import errors
 from tenuto.agent.events import (
+    CacheMissed,
     ConfigurationChanged,
     ModelChanged,
     OutputRetried,
@@ -163,8 +164,9 @@ class Runner:
     async def begin(self, messages: tuple[Message, ...], key: str = "") -> None:
         """Write the entries before the first step."""
         session, log = self._session, self._log
+        log.next.cache.miss = None  # of an earlier run
         items = await log.read_inbox()
-        entries: list[journal.EntryPayload] = [*self._unwritten_configs(messages)]
+        entries: list[journal.EntryPayload] = [*self._unwritten_configs(messages), *session._metadata_entries()]
         if not messages:
             await self.check_cancel(items)
             await log.append(*entries)
@@ -291,6 +293,7 @@ class Runner:
             await self._session._sub_agents.wait_for_one()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
+        self._report_cache_miss()
         self._session._emit(RunStopped(end.reason, end.detail, end.waiting_for))
 
     # --- requests ---
@@ -414,9 +417,18 @@ class Runner:
             last = False
         if not last:
             await self._log.append(*entries)
+            self._report_cache_miss()
         self.reply = reply
         self.losses += reply.losses
         self._retries = RetryState(self._context.retry)
+
+    def _report_cache_miss(self) -> None:
+        miss, self._log.next.cache.miss = self._log.next.cache.miss, None
+        if miss is None:
+            return
+        self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens))
+        is_surprising = miss.part in ("tools", "system", "parameters")
+        logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)
 
     def _failure(self, error: errors.LLMError) -> journal.RequestFailed:
         usage, paid = None, None

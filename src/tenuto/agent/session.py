@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from functools import partial
@@ -32,7 +32,16 @@ from tenuto.closable import AsyncClosable
 from tenuto.core import jsonio
 from tenuto.core.events import StreamEvent
 from tenuto.core.inbox import Cancel, Decision, InboxItem, PostedItem, Prompt, Steer
-from tenuto.core.journal import Compacted, Configured, Entry, RunEnded, TranscriptFold, status_after
+from tenuto.core.journal import (
+    Compacted,
+    Configured,
+    Entry,
+    EntryPayload,
+    MetadataChanged,
+    RunEnded,
+    TranscriptFold,
+    status_after,
+)
 from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
@@ -154,6 +163,12 @@ class SessionProperties:
         return self._async._log.last
 
     @property
+    def metadata(self) -> dict[str, str]:
+        """The keys and values that the user has given the session."""
+        new = self._async._new_metadata
+        return dict(self._async._log.metadata if new is None else new)
+
+    @property
     def model(self) -> str:
         """The model of the next request."""
         return (self._async._log.next.configured or self._async._configured).model
@@ -250,6 +265,8 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         """The model of the session while an override uses another one."""
         self._use_override()
         self._reply: Reply | None = None
+        self._new_metadata: dict[str, str] | None = None
+        """Metadata that are not stored yet."""
 
     def _set_context(self, context: RunContext) -> None:
         """Use other tools, limits or another approver from the next run on."""
@@ -523,6 +540,22 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         if self._active is None:
             with suppress(SessionNotFound):
                 await self._log.read()
+
+    async def set_metadata(self, metadata: Mapping[str, str]) -> None:
+        """Give the session keys and values, by which `AsyncAgent.sessions` finds it. They replace earlier ones.
+
+        A session that is not stored yet stores them with its first message. Raise `TypeError` for a value that is not a
+        string.
+        """
+        self._new_metadata = check_metadata(metadata)
+        if not self.is_new:
+            async with self._working():
+                await self._log.append(*self._metadata_entries(), last=True)
+
+    def _metadata_entries(self) -> list[EntryPayload]:
+        """Return the entry of metadata that are not stored yet."""
+        metadata, self._new_metadata = self._new_metadata, None
+        return [] if metadata in (None, self._log.metadata) else [MetadataChanged(metadata)]
 
     # --- configuration ---
 
@@ -800,6 +833,14 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             await self._log.release()
         except StoreError as exc:  # the lease expires
             logger.warning("session %s: the lease could not be released: %s", self.id, exc)
+
+
+def check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return a copy; raise `TypeError` for a key or a value that is not a string."""
+    for key, value in metadata.items():
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError(f"metadata: expected strings, got {key!r:.80}: {value!r:.80}")
+    return dict(metadata)
 
 
 def _user_messages(content: MessageInput) -> tuple[Message, ...]:

@@ -92,6 +92,8 @@ class SessionLog:
         """The last run, with a key or without one."""
         self.next = NextRequest()
         self.keyed_runs: dict[str, KeyedRun] = {}
+        self.metadata: dict[str, str] = {}
+        """The keys and values that the user has given the session."""
         self.background: dict[str, str] = {}
         """The sessions of background sub-agents whose result has not arrived, with the name of the tool."""
 
@@ -316,6 +318,8 @@ class SessionLog:
                 run.messages, run.configured = (*run.messages, payload.message), self.next.configured
                 if payload.key:
                     self.keyed_runs[payload.key] = run
+            elif isinstance(payload, journal.MetadataChanged):
+                self.metadata = payload.metadata
             elif isinstance(payload, journal.SubSessionLinked) and payload.background_tool:
                 self.background[payload.session] = payload.background_tool
             elif isinstance(payload, journal.SteeringAdded):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -187,6 +188,11 @@ class SubAgents:
 def session_id_for(key: str) -> str:
     """Return the id of the session that runs the call of a sub-agent with this key."""
     return hashlib.sha256(key.encode()).hexdigest()[:26]
+
+
+def is_sub_session(id: str) -> bool:
+    """Return whether an id has the form of those of `session_id_for`. Other new ids start with letters that are not hex."""
+    return re.fullmatch(r"[0-9a-f]{26}", id) is not None
 
 
 async def _finish(name: str, child: AsyncSession, run: Coroutine[Any, Any, object]) -> tuple[Any, bool]:

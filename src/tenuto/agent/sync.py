@@ -7,7 +7,7 @@ a second Ctrl-C is raised at once. Either way the session can be continued.
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
@@ -27,6 +27,7 @@ from tenuto.client.parameters import MessageInput, make_sync, mirror_methods, wi
 from tenuto.closable import Closable
 from tenuto.core.events import StreamEvent
 from tenuto.core.messages import ToolCallView
+from tenuto.store.protocol import StoredSession
 from tenuto.tools.execution import Deps
 
 T = TypeVar("T")
@@ -94,13 +95,20 @@ class Agent(Closable, Generic[Deps, Out]):
         return self.session(session).send(prompt, **options)
 
     def session(
-        self, id: str = "", *, owner: str = "", generation: int = 0, deps: Deps | None = None
+        self,
+        id: str = "",
+        *,
+        metadata: Mapping[str, str] | None = None,
+        owner: str = "",
+        generation: int = 0,
+        deps: Deps | None = None,
     ) -> Session[Deps, Out]:
         """Open the session with exactly this id, or create it; without an id, create a new one.
 
-        `owner` and `generation` identify the lease holder: see `AsyncAgent.session`. `deps` are the dependencies of its runs.
+        `metadata`, `owner` and `generation` are those of `AsyncAgent.session`; `deps` are the dependencies of its runs.
         """
-        session = Session(self, self._async.session(id, owner=owner, generation=generation, deps=deps))
+        opened = self._async.session(id, metadata=metadata, owner=owner, generation=generation, deps=deps)
+        session = Session(self, opened)
         if id:
             session.load()
         return session
@@ -119,6 +127,34 @@ class Agent(Closable, Generic[Deps, Out]):
             session, takeover=takeover, root=root, owner=owner, generation=generation, deps=deps
         )
         return Session(self, self._background.run(resumed))
+
+    def sessions(
+        self,
+        *,
+        status: str | None = None,
+        name: str = "",
+        directory: str | os.PathLike[str] = "",
+        metadata: Mapping[str, str] | None = None,
+        archived: bool | None = False,
+        limit: int | None = None,
+    ) -> list[StoredSession]:
+        found = self._async.sessions(
+            status=status, name=name, directory=directory, metadata=metadata, archived=archived, limit=limit
+        )
+
+        async def read() -> list[StoredSession]:
+            return [session async for session in found]
+
+        return self._background.run(read())
+
+    find = make_sync(AsyncAgent.find)
+    rename = make_sync(AsyncAgent.rename)
+    archive = make_sync(AsyncAgent.archive)
+    delete = make_sync(AsyncAgent.delete)
+    export = make_sync(AsyncAgent.export)
+    import_sessions = make_sync(AsyncAgent.import_sessions)
+    search = make_sync(AsyncAgent.search)
+    resume_all = make_sync(AsyncAgent.resume_all)
 
     @with_parameters(AsyncAgent.override)
     def override(self, **options: Any) -> AbstractContextManager[None]:
@@ -181,6 +217,7 @@ class Session(SessionProperties, Closable, Generic[Deps, Out]):
     steer = make_sync(AsyncSession.steer)
     handover = make_sync(AsyncSession.handover)
     audit = make_sync(AsyncSession.audit)
+    set_metadata = make_sync(AsyncSession.set_metadata)
     entries = make_sync(AsyncSession.entries)
     load = make_sync(AsyncSession.load)
 

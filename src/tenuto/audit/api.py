@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tenuto.audit.journal import compare_requests
+from tenuto.audit.journal import compare_requests, find_cache_misses
 from tenuto.audit.placement import PointerIndex, block_outcomes
 from tenuto.audit.report import BlockOutcome, Finding, Report
 from tenuto.audit.tokens import ChatTokens, GeminiTokens, MessagesTokens, ResponsesTokens, TranscriptTokens, parse_value
@@ -58,7 +58,8 @@ def audit(
     report = _audit_request(request, resolved, is_final=isinstance(conversation, ChatRequest))
     compared = compare_requests(entries, find)
     changed = [finding for finding in compared if finding is not None]
-    return msgspec.structs.replace(report, findings=(*report.findings, *changed), compared=len(compared))
+    findings, misses = (*report.findings, *changed), tuple(find_cache_misses(entries))
+    return msgspec.structs.replace(report, findings=findings, compared=len(compared), cache_misses=misses)
 
 
 def _audit_request(request: ChatRequest, target: Target, *, is_final: bool) -> Report:

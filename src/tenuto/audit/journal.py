@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.audit.report import Finding
-from tenuto.core.journal import Configured, Entry, RequestStarted
+from tenuto.core.cache_misses import CacheMiss
+from tenuto.core.journal import Configured, Entry, ReplyReceived, RequestStarted
 from tenuto.core.loss import Placement
 from tenuto.core.next_request import ConfigurationError, NextRequest
 from tenuto.core.provider import Target, WireRequest
@@ -69,6 +70,15 @@ def compare_requests(entries: Sequence[Entry], find: Callable[[str], Target]) ->
             None if is_same else _changed(seq, "written again, it has other bytes than those that were sent")
         )
     return findings[::-1]
+
+
+def find_cache_misses(entries: Sequence[Entry]) -> Iterator[CacheMiss]:
+    """Yield the replies that read less from the prompt cache than they could."""
+    state = NextRequest()
+    for entry in entries:
+        state.apply(entry)
+        if isinstance(entry.payload, ReplyReceived) and state.cache.miss is not None:
+            yield state.cache.miss
 
 
 def _past_requests(entries: Sequence[Entry]) -> Iterator[_PastRequest]:

@@ -25,7 +25,6 @@ T = TypeVar("T")
 D = TypeVar("D")
 _SHORT_LENGTH = 12
 """The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
-_PAGE_SIZE = 500
 _RECENT = 50
 """The number of sessions in which `last` looks for one of the current directory."""
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
@@ -195,16 +194,11 @@ async def find_sessions(store: Store, named: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([await find_session(store, name) for name in named]))
 
 
-async def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
+def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
     """Yield every session, also archived ones and those of sub-agents."""
-    after = ""
-    while True:
-        page = await store.sessions(archived=None, limit=_PAGE_SIZE, after=after)
-        for one in page.sessions:
-            yield one
-        after = page.next
-        if not after:
-            return
+    from tenuto.store.sessions import list_all
+
+    return list_all(store, archived=None)
 
 
 def check_session_name(name: str) -> str:

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import UnionType
+from types import FunctionType, MethodType, UnionType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, get_args, overload
 
 import msgspec
@@ -88,7 +88,9 @@ class AsyncClient(AsyncClosable):
         self._sender: Sender | None = None
         self._calls: set[ClientCall] = set()
         self.closed = False
-        self._middleware = None if middleware is None else tuple(middleware)
+        self._middleware: tuple[tenuto.client.Middleware, ...] | None = None
+        if middleware is not None:
+            self._middleware = _check_middleware(middleware)
         self._added_middleware: tuple[tenuto.client.Middleware, ...] = ()
 
     @overload
@@ -245,7 +247,7 @@ class AsyncClient(AsyncClosable):
 
     def use(self, *middleware: tenuto.client.Middleware) -> None:
         """Add middleware to every later call: innermost, closest to the provider."""
-        self._added_middleware = (*self._added_middleware, *middleware)
+        self._added_middleware = (*self._added_middleware, *_check_middleware(middleware))
 
     async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
         """Raise `MissingKey` if a request to the model would have no key.
@@ -282,7 +284,9 @@ class AsyncClient(AsyncClosable):
     def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
         from tenuto.client.request import build_checked_request
 
-        return build_checked_request(model, messages, parameters, self._router.qualify, stream=stream)
+        if isinstance(model, Mapping):
+            model = _with_tools(model)
+        return build_checked_request(model, messages, _with_tools(parameters), self._router.qualify, stream=stream)
 
     def _begin_call(
         self,
@@ -334,6 +338,21 @@ class AsyncClient(AsyncClosable):
             return running.last.result
 
         return run
+
+
+def _with_tools(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Make tools of the plain functions in `tools`, as an agent does."""
+    tools = parameters.get("tools")
+    if not isinstance(tools, Iterable) or isinstance(tools, str | bytes | Mapping) or hasattr(tools, "definitions"):
+        return parameters
+    made = [tenuto.tool(one) if isinstance(one, FunctionType | MethodType) else one for one in tools]
+    return {**parameters, "tools": made}
+
+
+def _check_middleware(middleware: Iterable[Any]) -> tuple[tenuto.client.Middleware, ...]:
+    from tenuto.client.middleware.pipeline import check_middleware
+
+    return check_middleware(middleware)
 
 
 def _deadline(timeouts: Timeouts) -> float | None:

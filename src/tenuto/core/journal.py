@@ -205,6 +205,12 @@ class SubSessionLinked(_Payload, frozen=True, tag="sub_session_linked"):
     """The name of the tool if the sub-agent runs in the background: its result arrives as a `SteeringAdded`."""
 
 
+class MetadataChanged(_Payload, frozen=True, tag="metadata_changed"):
+    """The keys and values that the user has given the session. They replace earlier ones."""
+
+    metadata: dict[str, str] = msgspec.field(default_factory=dict)
+
+
 class RunEnded(_Payload, frozen=True, tag="run_ended"):
     """The run ended or waits."""
 
@@ -225,7 +231,7 @@ class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
 EntryPayload: TypeAlias = (
     Configured | MessageAdded | RequestStarted | ReplyReceived | RequestFailed | CallStarted | CallFinished
     | ApprovalRequested | ApprovalDecided | SteeringAdded | Compacted | HandedOver | LossRecorded | SubSessionLinked
-    | RunEnded
+    | MetadataChanged | RunEnded
 )  # fmt: skip
 
 
@@ -385,6 +391,10 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a run with the status `waiting` waits for: `approval`, `input`, `limit` or `context`."""
     waiting: int = 0
     """The number of calls of the last reply until the first of them has a result, which adds a message."""
+    metadata: dict[str, str] = {}
+    """The keys and values that the user has given the session."""
+    directories: tuple[str, ...] = ()
+    """The working directories of its tools."""
 
     def after(self, payload: EntryPayload | UnknownPayload, time_ms: int) -> SessionMeta:
         changes: dict[str, object] = {"updated_at": max(self.updated_at, time_ms)}
@@ -409,6 +419,11 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         elif isinstance(payload, Configured):
             changes["model"] = payload.model
             changes["agent"] = payload.agent or self.agent
+            if payload.scope == "session":
+                roots = jsonio.parse(payload.roots).values() if payload.roots else ()
+                changes["directories"] = tuple(sorted(set(roots)))
+        elif isinstance(payload, MetadataChanged):
+            changes["metadata"] = payload.metadata
         elif isinstance(payload, HandedOver):
             changes["model"] = payload.model
         elif isinstance(payload, RunEnded):

@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from tenuto.core import journal, jsonio
+from tenuto.core.cache_misses import CacheFold
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage
 from tenuto.core.request import ChatRequest, JsonSchema, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
@@ -34,6 +35,7 @@ class NextRequest:
     def __init__(self) -> None:
         self.configured = self.session_config = None
         self.healed = 0
+        self.cache = CacheFold()
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
@@ -41,6 +43,7 @@ class NextRequest:
     def apply(self, entry: journal.Entry) -> None:
         payload = entry.payload
         self._fold.apply(entry)
+        self.cache.apply(entry, self.configured)
         if isinstance(payload, journal.Configured | journal.HandedOver):
             self.configured = config_after(self.configured, payload)
             if isinstance(payload, journal.HandedOver) or payload.scope == "session":
@@ -80,6 +83,8 @@ class NextRequest:
                 for tool in definitions
             )
         request = _parse_parameters(config.parameters)
+        if request.cache == "auto":
+            request = msgspec.structs.replace(request, cache=self.cache.cache_for(config))
         if config.output_mode == "tool":
             tools = (*tools, jsonio.decode_as(config.output_request, ToolDefinition))
         elif config.output_mode == "native":

@@ -127,6 +127,8 @@ class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The maximum length of a call id; 0: no limit."""
     strip: tuple[str, ...] = ()
     """Body fields that the endpoint refuses."""
+    cache_key: bool = False
+    """Whether the provider routes requests with the same `prompt_cache_key` to the same cache."""
 
 
 class GeminiSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

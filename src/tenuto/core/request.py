@@ -10,8 +10,14 @@ from tenuto.core.transcript import Transcript
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """The reasoning effort. One that the model does not take becomes the nearest, with a `Loss`."""
 
-CacheTime: TypeAlias = Literal["auto", "5m", "1h", "off"]
-"""The time that a provider caches the prompt; `auto` is the provider's default."""
+CacheTime: TypeAlias = Literal["auto", "auto-1h", "5m", "1h", "off"]
+"""The time that a provider caches the prompt, and the place of the marks.
+
+`auto`: the marks that the provider has, for its default time: at the end of the prompt and of the system prompt, or a key
+that routes equal prefixes to one cache. `auto-1h`: the same for an hour. `5m`, `1h`: a mark at the end of the prompt.
+"""
+AUTO_CACHE = ("auto", "auto-1h")
+"""The values of `cache` without a loss for a provider that caches by itself."""
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -224,7 +224,7 @@ class Decoder(ABC):
             error.provider = error.provider or self.target.provider.name
             error.partial = self.partial()
             self.error = error
-            self.out.append(ErrorEvent(str(error), error.raw))
+            self.out.append(ErrorEvent(error.message, error.raw))
 
     def parts(self, choice: int = 0) -> ChoiceBuilder:
         """Make the builder of a choice, in place of an earlier one.

@@ -10,6 +10,7 @@ ROWS = (
         key_env=("OPENAI_API_KEY",), base_url_env=("OPENAI_BASE_URL",),
         chat=ChatSwitches(refusals=True, call_id_max=40, strip=("top_k",), max_tokens_field="max_completion_tokens",
             passback="never", developer_role=True, stop_max=4),
+        responses=ResponsesSwitches(cache_key=True),
         embeddings=EmbeddingSwitches(default_model="text-embedding-3-small", batch=2048, tokens=300000),
         default_model="gpt-6.1-sol",
         model_names=r"(?:ft:)?(?:o\d|(?:gpt(?!-oss)|chatgpt|chat|codex|computer-use|daybreak|davinci|babbage)-).*",

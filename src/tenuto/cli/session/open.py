@@ -277,5 +277,6 @@ def _stored_config(entries: Sequence[Entry]) -> Configured | None:
     """Return the stored configuration of a session; None before its first entry."""
     kept: Configured | None = None
     for entry in entries:
-        kept = config_after(kept, entry.payload)
+        if not (isinstance(entry.payload, Configured) and entry.payload.scope == "run"):
+            kept = config_after(kept, entry.payload)
     return kept

@@ -19,6 +19,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RunEnded,
@@ -32,7 +33,7 @@ from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMe
 
 Kind = Literal[
     "heading", "text", "thinking", "part", "call", "result", "loss", "unknown",
-    "failure", "approval", "sub-session", "switch", "model", "compaction", "cut", "end",
+    "failure", "approval", "sub-session", "switch", "model", "metadata", "compaction", "cut", "end",
 ]  # fmt: skip
 
 
@@ -94,6 +95,9 @@ class _Walk:
                 yield TranscriptItem("approval", payload.reason, self._name(payload.call_index), outcome=outcome)
             case SubSessionLinked():
                 yield TranscriptItem("sub-session", name=payload.session)
+            case MetadataChanged():
+                pairs = ", ".join(f"{key}={value}" for key, value in payload.metadata.items())
+                yield TranscriptItem("metadata", pairs)
             case HandedOver():
                 yield TranscriptItem("switch", name=payload.model)
                 yield from map(_loss_item, payload.losses)

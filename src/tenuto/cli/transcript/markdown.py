@@ -79,6 +79,8 @@ def _format(item: TranscriptItem) -> Iterator[str]:
             yield f"Switched to {code}\n"
         case "model":
             yield f"Model: {code}\n"
+        case "metadata":
+            yield f"Metadata: {line}\n"
         case "compaction":
             yield f"Summary of the entries before {item.number}:\n"
         case "cut":

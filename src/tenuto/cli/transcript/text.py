@@ -80,6 +80,8 @@ def _format(item: TranscriptItem) -> tuple[Style, str]:
             return "yellow", f"\n[switched to {name}]"
         case "model":
             return "dim", f"\n[model: {name}]"
+        case "metadata":
+            return "dim", f"\n[metadata: {line}]"
         case "compaction":
             return "yellow", f"\n[summary of the entries before {item.number}]"
         case "cut":

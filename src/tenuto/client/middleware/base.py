@@ -9,9 +9,8 @@ A middleware takes a request and the next handler, and yields events: those of t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -70,14 +69,6 @@ def handles(*operations: Operation) -> Callable[[T], T]:
         return middleware
 
     return mark
-
-
-def compose(middleware: Iterable[Middleware], handler: AnyNext, operation: Operation = "chat") -> AnyNext:
-    """Put the middleware that handles the operation around a handler; the first is the outermost."""
-    for layer in reversed(tuple(middleware)):
-        if operation in getattr(layer, "handled_operations", ("chat",)):
-            handler = partial(lambda layer, next, request: layer(request, next), layer, handler)
-    return handler
 
 
 @asynccontextmanager

@@ -6,17 +6,19 @@ API refuses an empty `input`.
 """
 
 import functools
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Raw
 
+from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url, extension_for, to_base64
 from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolResult, UserMessage
 from tenuto.core.provider import WireRequest
-from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.core.request import AUTO_CACHE, ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
 from tenuto.wire.rawjson import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
@@ -65,6 +67,9 @@ def encode(builder: BodyBuilder) -> WireRequest:
     if request.stream:
         body["stream"] = True
     _record_unsupported(builder)
+    if request.cache in AUTO_CACHE and switches.cache_key:
+        static = [[item for item in body["input"] if item.get("role") == "system"][:1], body.get("tools")]
+        body["prompt_cache_key"] = hashlib.sha256(jsonio.encode(static)).hexdigest()[:32]
     for name in switches.strip:
         if body.pop(name, None) is not None and name not in ("include", "store", "reasoning"):
             builder.record_loss("unsupported-parameter", name, "this endpoint refuses it")
@@ -183,7 +188,7 @@ def _record_unsupported(builder: BodyBuilder) -> None:
         builder.record_unsupported("n")
     if request.modalities not in (None, ("text",)):
         builder.record_unsupported("modalities")
-    if request.cache is not None:
+    if request.cache is not None and request.cache not in AUTO_CACHE:
         builder.record_loss("implicit-cache", "cache", request.cache, "this dialect caches by itself")
     thinking = request.thinking
     if thinking is not None and thinking.budget is not None:
