@@ -50,6 +50,8 @@ class SessionSteps:
                 prompt = item
             else:
                 refused = await _deliver(session, item) or refused
+        if not job.items and _is_at_rest(session) and not await session._log.read_inbox():
+            return _progress(session, None, "")
         head, step, error = session._log.head, None, ""
         text, key = (prompt.text, prompt.key) if prompt is not None else (None, "")
         try:
