@@ -80,7 +80,7 @@ temporal: $(TEMPORAL)/.installed
 temporal-demo: $(TEMPORAL)/.installed
 	$(TEMPORAL)/bin/python -m examples.temporal.demo
 
-# Beside a plain process and a pydantic-ai agent on Temporal: 5 minutes
+# Compare with a plain process and with a pydantic-ai agent on Temporal: 5 minutes
 bench-temporal: $(TEMPORAL)/.installed
 	$(TEMPORAL)/bin/python -m bench.temporal
 
