@@ -7,7 +7,7 @@ import pytest
 from agent.acting import Held, add, agent, pay, running, scene
 from tenuto.core.journal import CallFinished, MessageAdded
 from tenuto.errors import LeaseLost, MissingTool
-from tenuto.temporal.jobs import Item, Job, PendingId
+from tenuto.temporal.jobs import PendingId, SessionItem, SessionJob
 from tenuto.temporal.steps import SessionSteps, UnknownAgent
 from tenuto.testing import call, deny, turn
 
@@ -15,15 +15,15 @@ OWNER = "temporal/tenuto-s"
 NAME = "support"
 
 
-def job(step: int, *items: Item, **options) -> Job:
-    return Job("s", NAME, step, items=items, **options)
+def job(step: int, *items: SessionItem, **options) -> SessionJob:
+    return SessionJob("s", NAME, step, items=items, **options)
 
 
-def prompt(text: str, key: str = "k") -> Item:
-    return Item("prompt", key, text)
+def prompt(text: str, key: str = "k") -> SessionItem:
+    return SessionItem("prompt", key, text)
 
 
-async def finish(steps: SessionSteps, first: Job):
+async def finish(steps: SessionSteps, first: SessionJob):
     """Do the steps of a run, as the workflow does, and return the last progress."""
     progress = await steps.advance(first, OWNER, first.step << 16)
     step = first.step
@@ -77,7 +77,7 @@ async def test_decisions(tenuto_sim, stores, kind, result):
         assert (blocked.status, blocked.waiting_for, blocked.at_rest) == ("waiting", "approval", False)
         assert blocked.pending == (PendingId(blocked.pending[0].call, "pay"),)
         await steps.deliver(job(0, prompt("A prompt waits.", "later")))
-        decision = Item(kind, "d", "too much", (blocked.pending[0].call,))
+        decision = SessionItem(kind, "d", "too much", (blocked.pending[0].call,))
         await steps.deliver(job(0, decision))
         assert (await finish(steps, job(9, decision))).error == ""
         late = await finish(steps, job(30, decision))
@@ -96,9 +96,9 @@ async def test_steering_and_cancel_reach_a_step_of_another_worker(tenuto_sim, st
         await steps.advance(job(1, prompt("Go.")), OWNER, 1 << 16)
         async with running(steps.advance(job(2), OWNER, 2 << 16)) as step, agent(store=other, name=NAME) as second:
             await held.begun.wait()
-            steer = Item("steer", "s1", "Hurry.")
+            steer = SessionItem("steer", "s1", "Hurry.")
             await SessionSteps([second]).deliver(job(0, steer, steer))
-            await SessionSteps([second]).deliver(job(0, Item("cancel", "c1")))
+            await SessionSteps([second]).deliver(job(0, SessionItem("cancel", "c1")))
             ended = await step
         assert (ended.status, ended.error.split(":")[0]) == ("cancelled", "RunCancelled")
         assert held.ended == "cancelled"

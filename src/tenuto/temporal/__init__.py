@@ -13,10 +13,10 @@ from tenuto.lazy import import_lazily
 if TYPE_CHECKING:
     from tenuto.temporal.client import SessionClient as SessionClient
     from tenuto.temporal.client import SessionResult as SessionResult
-    from tenuto.temporal.jobs import Item as Item
-    from tenuto.temporal.jobs import Job as Job
     from tenuto.temporal.jobs import PendingId as PendingId
-    from tenuto.temporal.jobs import Progress as Progress
+    from tenuto.temporal.jobs import SessionItem as SessionItem
+    from tenuto.temporal.jobs import SessionJob as SessionJob
+    from tenuto.temporal.jobs import SessionProgress as SessionProgress
     from tenuto.temporal.workers import worker as worker
     from tenuto.temporal.workflow import SessionStart as SessionStart
     from tenuto.temporal.workflow import SessionWorkflow as SessionWorkflow
@@ -25,7 +25,7 @@ __all__, __getattr__, __dir__ = import_lazily(
     __name__,
     {
         "tenuto.temporal.client": "SessionClient SessionResult",
-        "tenuto.temporal.jobs": "Item Job PendingId Progress",
+        "tenuto.temporal.jobs": "SessionItem SessionJob PendingId SessionProgress",
         "tenuto.temporal.workers": "worker",
         "tenuto.temporal.workflow": "SessionStart SessionWorkflow",
     },

@@ -12,7 +12,7 @@ from temporalio.common import WorkflowIDConflictPolicy
 
 from tenuto.agent.agent import AsyncAgent
 from tenuto.store.ids import check_id
-from tenuto.temporal.jobs import PendingId, Progress
+from tenuto.temporal.jobs import PendingId, SessionProgress
 from tenuto.temporal.workflow import SessionStart, SessionWorkflow
 
 _TASK_TIMEOUT = timedelta(seconds=3)
@@ -25,7 +25,7 @@ class SessionResult:
 
     text: str
     """The text of the last reply, as the store has it."""
-    progress: Progress
+    progress: SessionProgress
     """Its status, usage and cost, and the error of its last run."""
 
 
@@ -105,7 +105,7 @@ class SessionClient:
         progress = await self._handle(session).result()
         return SessionResult((await self._agent.resume(session)).text, progress)
 
-    def _handle(self, session: str) -> WorkflowHandle[SessionWorkflow, Progress]:
+    def _handle(self, session: str) -> WorkflowHandle[SessionWorkflow, SessionProgress]:
         return self._client.get_workflow_handle_for(SessionWorkflow.run, _workflow_id(session))
 
     async def _signal(self, session: str, signal: str, *args: object) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Item:
+class SessionItem:
     """A message for a session."""
 
     kind: str
@@ -20,7 +20,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Job:
+class SessionJob:
     """One activity: deliver the items, and do a step of the session."""
 
     session: str
@@ -29,7 +29,7 @@ class Job:
     """The number of the step. It grows, so that a later step replaces the holder of an earlier one."""
     whole_run: bool = False
     """Whether to do all steps of the run."""
-    items: tuple[Item, ...] = ()
+    items: tuple[SessionItem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class PendingId:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SessionProgress:
     """The state of a session after a step."""
 
     status: str = "new"

@@ -11,7 +11,7 @@ from tenuto.agent.session import AsyncSession
 from tenuto.core.inbox import Cancel
 from tenuto.errors import StoreError, TenutoError
 from tenuto.store.protocol import Store
-from tenuto.temporal.jobs import Item, Job, PendingId, Progress
+from tenuto.temporal.jobs import PendingId, SessionItem, SessionJob, SessionProgress
 
 logger = logging.getLogger("tenuto")
 
@@ -30,13 +30,13 @@ class SessionSteps:
                 agent._use_store(store)
             self._agents[agent.name] = agent
 
-    async def deliver(self, job: Job) -> None:
+    async def deliver(self, job: SessionJob) -> None:
         """Post the items to the inbox of the session, whoever holds it."""
         session = self._open(job)
         for item in job.items:
             await _deliver(session, item)
 
-    async def advance(self, job: Job, owner: str, generation: int) -> Progress:
+    async def advance(self, job: SessionJob, owner: str, generation: int) -> SessionProgress:
         """Deliver the items and do one step, or the whole run, as this owner and generation.
 
         An error that ends the run is part of the result. Raise `StoreError` if the session cannot be read or written,
@@ -71,7 +71,7 @@ class SessionSteps:
             error = f"{type(exc).__name__}: {exc}"
         return _progress(session, step, error or refused)
 
-    def _open(self, job: Job, owner: str = "", generation: int = 0) -> AsyncSession:
+    def _open(self, job: SessionJob, owner: str = "", generation: int = 0) -> AsyncSession:
         agent = self._agents.get(job.agent)
         if agent is None:
             known = ", ".join(map(repr, sorted(self._agents)))
@@ -87,7 +87,7 @@ def _is_at_rest(session: AsyncSession) -> bool:
     return session.status != "interrupted" and session.waiting_for != "approval"
 
 
-async def _deliver(session: AsyncSession, item: Item) -> str:
+async def _deliver(session: AsyncSession, item: SessionItem) -> str:
     """Post an item. Return why it was refused, or an empty text."""
     try:
         if item.kind == "prompt":
@@ -106,11 +106,11 @@ async def _deliver(session: AsyncSession, item: Item) -> str:
     return ""
 
 
-def _progress(session: AsyncSession, step: Step | None, error: str) -> Progress:
+def _progress(session: AsyncSession, step: Step | None, error: str) -> SessionProgress:
     status = "more" if isinstance(step, More) else "retry" if isinstance(step, Wait) else session.status
     pending = step.pending if isinstance(step, Blocked) else session.pending if status == "waiting" else ()
     usage, cost = session.usage, session.cost
-    return Progress(
+    return SessionProgress(
         status=status,
         waiting_for=session.waiting_for if status == "waiting" else "",
         seconds=step.seconds if isinstance(step, Wait) else 0.0,

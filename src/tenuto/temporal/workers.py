@@ -15,7 +15,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from tenuto.agent.agent import AsyncAgent
 from tenuto.errors import MissingTool, StoreCorrupt, StoreError, TenutoError
 from tenuto.store.protocol import Store
-from tenuto.temporal.jobs import Job, Progress
+from tenuto.temporal.jobs import SessionJob, SessionProgress
 from tenuto.temporal.steps import SessionSteps, UnknownAgent
 from tenuto.temporal.workflow import SessionWorkflow
 
@@ -57,7 +57,7 @@ class _Activities:
         self._steps = steps
 
     @activity.defn(name="tenuto.advance")
-    async def advance(self, job: Job) -> Progress:
+    async def advance(self, job: SessionJob) -> SessionProgress:
         info = activity.info()
         beat = asyncio.create_task(_beat())
         try:
@@ -68,7 +68,7 @@ class _Activities:
             beat.cancel()
 
     @activity.defn(name="tenuto.deliver")
-    async def deliver(self, job: Job) -> None:
+    async def deliver(self, job: SessionJob) -> None:
         try:
             await self._steps.deliver(job)
         except TenutoError as exc:

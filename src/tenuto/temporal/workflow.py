@@ -13,7 +13,7 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import is_cancelled_exception
 
-from tenuto.temporal.jobs import Item, Job, PendingId, Progress
+from tenuto.temporal.jobs import PendingId, SessionItem, SessionJob, SessionProgress
 
 _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
 
@@ -35,9 +35,9 @@ class SessionStart:
     """The longest time of one activity, in seconds."""
     step: int = 0
     """The number of steps so far."""
-    items: tuple[Item, ...] = ()
+    items: tuple[SessionItem, ...] = ()
     """Items that are not delivered yet."""
-    progress: Progress = field(default_factory=Progress)
+    progress: SessionProgress = field(default_factory=SessionProgress)
     """The state after the last step."""
 
 
@@ -53,7 +53,7 @@ class SessionWorkflow:
         self._step = start.step
 
     @workflow.run
-    async def run(self, start: SessionStart) -> Progress:
+    async def run(self, start: SessionStart) -> SessionProgress:
         try:
             while await self._wait_for_work():
                 if workflow.info().is_continue_as_new_suggested():
@@ -63,7 +63,7 @@ class SessionWorkflow:
                 await self._advance()
         except BaseException as exc:
             if is_cancelled_exception(exc) and not self._progress.at_rest:
-                self._items.append(Item("cancel", f"workflow-{workflow.info().run_id}"))
+                self._items.append(SessionItem("cancel", f"workflow-{workflow.info().run_id}"))
                 await self._advance()
             raise
         return self._progress
@@ -81,18 +81,20 @@ class SessionWorkflow:
         except TimeoutError:
             if progress.waiting_for == "approval":
                 calls = tuple(one.call for one in progress.pending)
-                self._items.append(Item("deny", f"timeout-{self._step}", f"no decision within {timeout:g} s", calls))
+                self._items.append(
+                    SessionItem("deny", f"timeout-{self._step}", f"no decision within {timeout:g} s", calls)
+                )
         return True
 
     async def _advance(self) -> None:
         """Do a step in an activity, and deliver the items that arrive meanwhile."""
         start = self._start
         self._step += 1
-        job = Job(start.session, start.agent, self._step, start.whole_run, self._take_items())
+        job = SessionJob(start.session, start.agent, self._step, start.whole_run, self._take_items())
         step = workflow.start_activity(
             "tenuto.advance",
             job,
-            result_type=Progress,
+            result_type=SessionProgress,
             start_to_close_timeout=timedelta(seconds=start.step_timeout),
             heartbeat_timeout=timedelta(seconds=start.heartbeat_timeout),
             retry_policy=_RETRY,
@@ -106,7 +108,7 @@ class SessionWorkflow:
                     delivered = True
                     await workflow.execute_activity(
                         "tenuto.deliver",
-                        Job(start.session, start.agent, items=self._take_items()),
+                        SessionJob(start.session, start.agent, items=self._take_items()),
                         start_to_close_timeout=timedelta(seconds=30),
                         retry_policy=_RETRY,
                     )
@@ -118,7 +120,7 @@ class SessionWorkflow:
         if delivered and self._progress.at_rest:  # the step may have ended before it took the items
             self._progress = replace(self._progress, status="more")
 
-    def _take_items(self) -> tuple[Item, ...]:
+    def _take_items(self) -> tuple[SessionItem, ...]:
         items, self._items = tuple(self._items), []
         return items
 
@@ -127,27 +129,27 @@ class SessionWorkflow:
     @workflow.signal
     def prompt(self, text: str, key: str) -> None:
         """Start a run with a message, once the session is at rest."""
-        self._items.append(Item("prompt", key, text))
+        self._items.append(SessionItem("prompt", key, text))
 
     @workflow.signal
     def steer(self, text: str, key: str) -> None:
         """Send a message to the run, before its next request."""
-        self._items.append(Item("steer", key, text))
+        self._items.append(SessionItem("steer", key, text))
 
     @workflow.signal
     def approve(self, calls: list[str], key: str) -> None:
         """Approve calls by their ids; an empty list approves all that wait."""
-        self._items.append(Item("approve", key, calls=tuple(calls)))
+        self._items.append(SessionItem("approve", key, calls=tuple(calls)))
 
     @workflow.signal
     def deny(self, calls: list[str], reason: str, key: str) -> None:
         """Deny calls by their ids; an empty list denies all that wait."""
-        self._items.append(Item("deny", key, reason, tuple(calls)))
+        self._items.append(SessionItem("deny", key, reason, tuple(calls)))
 
     @workflow.signal
     def cancel(self, key: str) -> None:
         """Cancel the run."""
-        self._items.append(Item("cancel", key))
+        self._items.append(SessionItem("cancel", key))
 
     @workflow.query
     def status(self) -> str:
