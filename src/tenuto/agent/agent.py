@@ -408,6 +408,12 @@ class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
                 self._stores = {**kept, location: open_store(location or self._store_option)}
             return self._stores[location]
 
+    def _use_store(self, store: str | Store) -> None:
+        """Use this store, unless the agent was created with one: then raise `ValueError`."""
+        if self._store_option not in (..., store):
+            raise ValueError(f"agent {self.name!r} has a store of its own: create it without one, or omit this one")
+        self._store_option = store
+
     async def close(self) -> None:
         """Close every session, the tool sources and the store; a store or client that was passed in stays open."""
         if self.closed:

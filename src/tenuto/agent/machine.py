@@ -21,6 +21,8 @@ from tenuto.errors import TenutoError
 
 CANCELLING = "cancelling"
 CANCELLED = "cancelled"
+AGAIN = ("pure", "idempotent", "keyed")
+"""The effects of calls that may run again after a crash."""
 
 
 class State(Enum):

@@ -406,21 +406,26 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
     async def enqueue(self, message: MessageInput, *, key: str = "") -> None:
         """Post a message that starts a run at rest: `continue_()` of any process runs it. It is stored when this returns.
 
-        `key` is as for `send`: a message with a key that the session has is not run again.
+        `key` is as for `send`: a message with a key that the session has is not run again. A new session is created.
         """
         messages = _user_messages(message)
         if key and len(messages) > 1:
             raise ValueError(f"{len(messages)} messages for the key {key!r}: enqueue one message with each key")
+        if self.is_new:
+            await self.load()
+        if self.is_new and self._active is None:
+            await self._create()
         for one in messages:
             await self._post(Prompt(one, key), id=f"prompt-{key}" if key else "")
 
-    async def steer(self, message: MessageInput) -> None:
+    async def steer(self, message: MessageInput, *, key: str = "") -> None:
         """Post a message for the active run: the model receives it at the next turn boundary.
 
-        It works from any process and is stored when this returns. Without an active run, the next one takes it.
+        It works from any process and is stored when this returns. Without an active run, the next one takes it. A message
+        with a `key` is posted once.
         """
-        for one in _user_messages(message):
-            await self._post(Steer(one))
+        for number, one in enumerate(_user_messages(message)):
+            await self._post(Steer(one), id=f"steer-{key}-{number}" if key else "")
 
     async def approve(self, *calls: PendingCall | ToolCallView | str) -> Result[Out, AsyncSession[Deps, Out]] | None:
         """Approve calls that wait for approval (all of them, if none is named), and continue the run.
@@ -563,6 +568,12 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         """Write a changed configuration: `parameters`, for example."""
         async with self._working():
             await self._log.append(msgspec.structs.replace(self._effective_config(), **changes))
+
+    async def _create(self) -> None:
+        """Store a new session without a message, so that its inbox exists."""
+        async with self._working():
+            if self.is_new:
+                await (await self._make_runner(())).begin(())
 
     def _effective_config(self, *, new_run: bool = False) -> Configured:
         """Return the configuration of the next request, as far as it is known before a run starts.
@@ -748,6 +759,18 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self, calls: tuple[PendingCall | ToolCallView | str, ...], *, allowed: bool, reason: str
     ) -> Result[Any, Any] | None:
         """Post decisions; then continue the run, unless another process or another task holds the session."""
+        await self._post_decisions(calls, allowed=allowed, reason=reason)
+        if self._active is not None and not self._active.ending:
+            return None
+        try:
+            return await self._run(())
+        except SessionInUse:
+            return None
+
+    async def _post_decisions(
+        self, calls: tuple[PendingCall | ToolCallView | str, ...], *, allowed: bool, reason: str, key: str = ""
+    ) -> None:
+        """Post decisions about calls that wait for approval (all, if none is named). Raise `ValueError` for others."""
         await self.load()
         self._pending_below = await self._sub_agents.pending()
         waiting = self.pending
@@ -764,13 +787,8 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             chosen += [one for one in matches if one not in chosen]
         for one in chosen:
             call_id, index = one.call.id, one.ordinal
-            await self._post(Decision(call_id, index, allowed, reason, one.reply_seq, one.session))
-        if self._active is not None and not self._active.ending:
-            return None
-        try:
-            return await self._run(())
-        except SessionInUse:
-            return None
+            id = f"decision-{key}-{one.session}-{one.reply_seq}-{index}" if key else ""
+            await self._post(Decision(call_id, index, allowed, reason, one.reply_seq, one.session), id=id)
 
     # --- events ---
 

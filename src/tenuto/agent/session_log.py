@@ -17,10 +17,11 @@ from functools import partial
 import msgspec
 
 from tenuto.agent.limits import FamilyBudget, Spent
-from tenuto.agent.machine import Machine, Phase, State
+from tenuto.agent.machine import AGAIN, Machine, Phase, State
 from tenuto.core import journal
-from tenuto.core.inbox import InboxItem, PostedItem
-from tenuto.core.messages import AssistantMessage, Message, Usage
+from tenuto.core.blocks import Text
+from tenuto.core.inbox import InboxItem, PostedItem, Steer
+from tenuto.core.messages import AssistantMessage, Message, Usage, UserMessage
 from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
 from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
@@ -179,7 +180,11 @@ class SessionLog:
         """
         async with self._writing:
             if self._uncertain:
-                await self._resync()
+                try:
+                    await self._resync()
+                except LeaseLost:
+                    await self._post_late_results()
+                    raise
             unwritten = len(self._results)
             results = [
                 (result, session)
@@ -215,7 +220,7 @@ class SessionLog:
                 self._lease = await asyncio.shield(self._in_flight)
             except LeaseLost:
                 self._lease = None  # the next run acquires it again and reads what was written meanwhile
-                self._results.clear()  # the other process decides about these calls
+                await self._post_late_results()
                 raise
             except (InboxNotEmpty, BudgetExceeded):
                 raise  # nothing was written
@@ -252,6 +257,21 @@ class SessionLog:
             raise
         except StoreError as exc:
             logger.warning("session %s: a tool result was not written yet: %s", self.id, exc)
+
+    async def _post_late_results(self) -> None:
+        """Post the results that another holder of the session has reported as unknown, as messages for the model.
+
+        A call that may run again is left out: the holder runs it, and its result is in the transcript.
+        """
+        while self._results:
+            seq, result, _ = self._results[0]
+            call = self.machine.calls[result.call_index] if seq == self.reply_seq else None
+            if call is not None and call.effect not in AGAIN and result.outcome in ("done", "failed"):
+                content, view = result.result.content, call.view
+                text = f"{view.name} (call {view.id}) was reported as interrupted. It has ended since. Its result: "
+                message = UserMessage(text + content if isinstance(content, str) else (Text(text), *content))
+                await self.post(Steer(message), id=f"late-{seq}-{result.call_index}")
+            del self._results[0]
 
     async def _resync(self) -> None:
         """Find out whether the last write was committed: read the entries after the head."""

@@ -22,7 +22,7 @@ from tenuto.agent.config import Approve, RunContext
 from tenuto.agent.events import ApprovalNeeded, ToolFinished, ToolProgress, ToolStarted
 from tenuto.agent.hooks import CallInfo, permission, run_around
 from tenuto.agent.limits import TOO_MANY
-from tenuto.agent.machine import CallState, Phase
+from tenuto.agent.machine import AGAIN, CallState, Phase
 from tenuto.agent.session_log import SessionLog
 from tenuto.agent.sub_agents import AgentTool, AwaitingApproval, CallResult, session_id_for
 from tenuto.core import journal
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tenuto")
 
-AGAIN = ("pure", "idempotent", "keyed")
 _NO_RESULT = "no result was recorded"
 
 
