@@ -52,7 +52,7 @@ def test_prefix_is_empty_unless_model_binds():
     request = ask(UserMessage("Hi"))
 
     assert prefix_of(write_request(request, FREE).body, FREE) == ""
-    assert len(prefix_of(write_request(request, BOUND).body, BOUND)) == 32
+    assert len(prefix_of(write_request(request, BOUND).body, BOUND)) == 49
 
 
 @pytest.mark.parametrize(

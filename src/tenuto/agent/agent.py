@@ -14,6 +14,7 @@ from typing import Any, Unpack
 import msgspec
 
 from tenuto import settings
+from tenuto.agent.compaction_plan import DEFAULT, Compaction, native_threshold
 from tenuto.agent.config import Approve, RunContext, admit, check_names, json_text, stored_parameters
 from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks
@@ -79,6 +80,8 @@ class AgentOptions(ModelParameters, total=False):
     """Accept a model that agents refuse. The journal records it."""
     fallback: Sequence[str]
     """Models to continue with if the session's own fails; the one that keeps most of the transcript comes first."""
+    compaction: Compaction | None
+    """When and how long conversations are compacted; None: never."""
     strict: bool
     """Do not repeat a request without a block that its provider refused."""
     listeners: Iterable[Listener]
@@ -98,6 +101,7 @@ _OWN_OPTIONS = tuple(
 )
 """Options of the agent itself; all others are parameters of each request."""
 _TYPES = {"model": str, "system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
+_TYPES |= {"compaction": Compaction}
 RETRIES = 4
 """How often an agent sends a failed request again by default. It is more than for a client: no person waits."""
 
@@ -155,7 +159,10 @@ class AsyncAgent(AsyncClosable):
         for each in (self.model, *fallback):
             target = self.client._target(each)
             admit(each, target, allow_unverified=self._unverified, tools=bool(self.toolbox.definitions()))
-        self._parameters, headers = stored_parameters(rest)
+        compaction = own.get("compaction", DEFAULT)
+        self._parameters, headers = stored_parameters(
+            rest, native_threshold(compaction, self.client._target(self.model))
+        )
         self._ids = IdSource(**{name: own[name] for name in ("now", "new_id") if own.get(name)})
         self._store_option: Any = own.get("store", ...)
         self._stores: dict[str, Store] = {}
@@ -178,6 +185,7 @@ class AsyncAgent(AsyncClosable):
             timeout=own.get("timeout"),
             fallback=fallback,
             strict=bool(own.get("strict")),
+            compaction=compaction,
         )
         self._configured = self._make_config()
         self._overrides: list[_Override] = []

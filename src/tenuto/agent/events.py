@@ -20,6 +20,8 @@ from tenuto.core.request import ChatRequest
 __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
+    "CompactionFinished",
+    "CompactionStarted",
     "ModelChanged",
     "RefusedBlockDropped",
     "RequestReady",
@@ -83,6 +85,27 @@ class ModelChanged(_AgentEvent, frozen=True, tag="handover"):
     before: str
     losses: tuple[Loss, ...] = ()
     """The content that the new model does not receive."""
+
+
+class CompactionStarted(_AgentEvent, frozen=True, tag="compaction.start"):
+    """The conversation is being compacted, beside the run or in it."""
+
+    reason: str
+    """`threshold`, `context`, `handover` or `user`."""
+    tokens: int
+    """The tokens of the conversation."""
+
+
+class CompactionFinished(_AgentEvent, frozen=True, tag="compaction.done"):
+    """The conversation was compacted: later requests have fewer tokens. The journal keeps the originals."""
+
+    reason: str
+    before: int
+    """The tokens before."""
+    after: int
+    """The tokens after, estimated."""
+    failed: bool = False
+    """Whether there is no summary that can be used. The conversation continues as it was."""
 
 
 class Retrying(_AgentEvent, frozen=True, tag="retry"):
@@ -157,6 +180,8 @@ AgentEvent: TypeAlias = (
     | RefusedBlockDropped
     | RequestReady
     | ModelChanged
+    | CompactionStarted
+    | CompactionFinished
     | ToolStarted
     | ToolProgress
     | ToolFinished

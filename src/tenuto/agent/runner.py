@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from datetime import UTC, datetime
-from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from tenuto import errors
+from tenuto.agent.compaction import Compactor, check_summary_scope, inline_entry
 from tenuto.agent.config import RunContext
 from tenuto.agent.events import (
     ModelChanged,
@@ -41,13 +40,13 @@ from tenuto.agent.machine import (
 from tenuto.agent.refusals import is_item_refusal, refused_block
 from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_result
 from tenuto.client.middleware.retry import RetryState
-from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.core import journal
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
 from tenuto.core.messages import Message, Usage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.write import ENCODER_VERSION
 
 if TYPE_CHECKING:
@@ -58,7 +57,8 @@ _REPLY_TOKENS = 4096
 _BUDGET_POLL = 0.1
 """The seconds between two attempts to reserve a budget that other requests in flight use up."""
 _FULL = (
-    "the session is saved: hand it over to a model with a larger context window, session.handover(model), and continue"
+    "the session is saved: compact it, session.compact(), or hand it over to a model with a larger context window, "
+    "session.handover(model), and continue"
 )
 
 
@@ -102,6 +102,7 @@ class Runner:
         self._sent: tuple[ChatRequest, Target, WireRequest] | None = None
         self._healed = False
         self._ended = False
+        self._compactor = Compactor(session, context)
         self.reply: Reply | None = None
 
     async def begin(self, messages: tuple[Message, ...], key: str = "") -> None:
@@ -124,19 +125,26 @@ class Runner:
     async def run(self, messages: tuple[Message, ...], key: str) -> None:
         """Add messages and do the pending work. Raise the error that ends it."""
         await self.begin(messages, key)
-        while True:
-            step = await self.step()
-            if isinstance(step, Wait):
-                await self._context.retry.sleep(step.seconds)
-            elif not isinstance(step, More):
-                return
+        try:
+            while True:
+                step = await self.step()
+                if isinstance(step, Wait):
+                    await self._context.retry.sleep(step.seconds)
+                elif not isinstance(step, More):
+                    return
+        finally:
+            await self._compactor.cancel()
 
     async def run_step(self, messages: tuple[Message, ...], key: str) -> Step:
         """Add messages and do one step, with the background sub-agents that it starts."""
         await self.begin(messages, key)
-        step = await self.step()
-        while self._session._sub_agents.tasks:
-            await self._session._sub_agents.wait_for_one()
+        try:
+            step = await self.step()
+            while self._session._sub_agents.tasks:
+                await self._session._sub_agents.wait_for_one()
+            await self._compactor.finish()
+        finally:
+            await self._compactor.cancel()
         return step
 
     async def step(self) -> Step:
@@ -183,6 +191,7 @@ class Runner:
         """Record the end of the run, after its background sub-agents have ended."""
         while self._session._sub_agents.tasks:
             await self._session._sub_agents.wait_for_one()
+        await self._compactor.finish()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
         self._session._emit(RunStopped(end.reason, end.detail, end.waiting_for))
@@ -194,8 +203,11 @@ class Runner:
         if exceeded is not None:
             await self._end(journal.RunEnded("waiting", exceeded.limit, "limit"))
             raise exceeded
+        target = await self._session._locate()
+        await self._compactor.before_request(target)
         self._session._emit(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
-        request = self._log.next_request(self._context.toolbox.definitions(), self._context.headers)
+        tools = self._context.toolbox.definitions()
+        request = self._log.next_request(tools, self._context.headers, issuer_check(target))
         self._started, self._sent, self._error = False, None, None
         send = partial(self._exchange, request)
         if self._context.hooks:
@@ -233,8 +245,9 @@ class Runner:
             healing = self._healing(exc)
             await self._log.append(*self._unsent(request.model), self._failure(exc), *healing)
             self._healed = bool(healing)
-            for loss in healing:
-                session._emit(RefusedBlockDropped(loss.loss))
+            for entry in healing:
+                if isinstance(entry, journal.LossRecorded):
+                    session._emit(RefusedBlockDropped(entry.loss))
             raise
         await self._record_reply(request.model, reply)
         return reply
@@ -242,6 +255,7 @@ class Runner:
     async def _before_send(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """Record that the request is about to be sent: from here on it may be charged."""
         self._sent = request, target, wire
+        check_summary_scope(request, target)
         self._session._emit(RequestReady(request, target, wire))
         entry = journal.RequestStarted(
             model=f"{target.provider.name}/{target.model}",
@@ -253,7 +267,7 @@ class Runner:
         budget, reserve = self._log.budget, None
         if budget is not None:
             usage = Usage(input_tokens=len(wire.body) // 4, output_tokens=request.max_tokens or _REPLY_TOKENS)
-            reserve = usage.total_tokens or 0, self._price(usage, target.provider.name, target.model)
+            reserve = usage.total_tokens or 0, self._log.price(usage, target.provider.name, target.model)
         while True:
             try:
                 await self._log.append(entry, reserve=reserve)
@@ -265,14 +279,13 @@ class Runner:
             await asyncio.sleep(_BUDGET_POLL)
         self._started = True
 
-    def _price(self, usage: Usage, provider: str, model: str) -> Decimal | None:
-        """Return the cost of a request by today's prices."""
-        return cost(usage, provider, model, datetime.fromtimestamp(self._log.ids.now() / 1000, UTC).date())
-
-    def _healing(self, error: errors.LLMError) -> tuple[journal.LossRecorded, ...]:
+    def _healing(self, error: errors.LLMError) -> tuple[journal.LossRecorded | journal.Compacted, ...]:
         """Return the loss of the block that an error refuses; at most one for each request, none with `strict`."""
         if self._sent is None or self._context.strict or self._log.next.healed:
             return ()
+        request, target, _ = self._sent
+        if without := self._compactor.drop_refused(error, request, target):
+            return without
         refused = refused_block(error, *self._sent)
         if refused is None:
             return ()
@@ -294,8 +307,11 @@ class Runner:
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
         )
-        entries = (*self._unsent(model), entry)
-        last = not (reply.message.has_tool_calls() or reply.message.paused or self._log.background)
+        unsent = self._unsent(model)
+        inline = inline_entry(reply, self._log.size.request_seq or self._log.head + 1)
+        entries = (*unsent, *inline, entry)
+        is_open = reply.message.has_tool_calls() or reply.message.paused
+        last = not (is_open or self._log.background or self._compactor.is_running)
         try:
             if last:
                 await self._end(journal.RunEnded("completed"), *entries, unless_posted=True)
@@ -307,19 +323,14 @@ class Runner:
         self._retries = RetryState(self._context.retry)
 
     def _failure(self, error: errors.LLMError) -> journal.RequestFailed:
-        usage, paid = None, None
-        if error.partial is not None:
-            usage, origin = error.partial.usage, error.partial.message.origin
-            if usage is not None and origin is not None:
-                known = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
-                paid = self._price(msgspec.structs.replace(usage, **known), origin.provider, origin.model)
+        usage, paid = self._log.price_error(error)
         return journal.RequestFailed(
             type(error).__name__,
             error.message,
             attempt=self._log.machine.attempt - self._started,
             retryable=error.retryable,
             usage=usage,
-            cost="" if paid is None else str(paid),
+            cost=paid,
         )
 
     async def _recover(self, error: errors.LLMError) -> Step:
@@ -331,6 +342,9 @@ class Runner:
             self._session._emit(Retrying(type(error).__name__, error.message, delay))
             return Wait(delay, type(error).__name__)
         if await self._try_fallback(error):
+            return More()
+        is_too_long = isinstance(error, errors.ContextTooLong) or error.status == 413
+        if is_too_long and await self._compactor.shrink(await self._session._locate()):
             return More()
         if isinstance(error, errors.ContextTooLong):
             await self._end(journal.RunEnded("waiting", "", "context"))
@@ -368,6 +382,7 @@ class Runner:
     async def _block(self) -> Step:
         """Wait for approval: end the run, unless a decision was posted meanwhile."""
         session, end = self._session, journal.RunEnded("waiting", "", "approval")
+        await self._compactor.finish()
         session._pending_below = await session._sub_agents.pending()
         if not await self._has_decision():
             await self._log.append(end, last=True)
@@ -392,6 +407,7 @@ class Runner:
         cancels = [item for item in items if isinstance(item.item, Cancel)]
         if not cancels or not self._log.has_work:
             return
+        await self._compactor.cancel()
         await self._log.append(*cancel_entries(self._log.machine), taking=cancels, last=True)
         self._ended = True
         self._session._emit(RunStopped(CANCELLED))

@@ -88,6 +88,8 @@ class Session(SessionProperties, Closable):
     approve = make_sync(AsyncSession.approve)
     deny = make_sync(AsyncSession.deny)
     handover = make_sync(AsyncSession.handover)
+    compact = make_sync(AsyncSession.compact)
+    uncompact = make_sync(AsyncSession.uncompact)
     audit = make_sync(AsyncSession.audit)
     entries = make_sync(AsyncSession.entries)
     load = make_sync(AsyncSession.load)

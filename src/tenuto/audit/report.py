@@ -69,6 +69,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: tuple[Finding, ...] = ()
     compared: int = 0
     """The number of past requests of the journal that were written again and compared with their digests."""
+    compactions: tuple[str, ...] = ()
+    """The compactions of the journal: what each covers, and the reason."""
+    plan: str = ""
+    """The compaction that would run now, if it was requested."""
 
     @property
     def clean(self) -> bool:
@@ -106,7 +110,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             changed = sum(finding.severity == "changed" for finding in self.findings)
             requests = "1 past request" if self.compared == 1 else f"{self.compared} past requests"
             lines.append(f"{requests} written again: {changed or 'none'} with other bytes")
-        lines += _finding_lines(self.findings)
+        lines += [*self.compactions, *([self.plan] if self.plan else []), *_finding_lines(self.findings)]
         lines += [_block_line(block) for block in self.blocks if block.outcome != "kept"]
         return "\n".join(lines)
 

@@ -10,8 +10,9 @@ from functools import lru_cache
 import msgspec
 
 from tenuto.core import journal, jsonio
-from tenuto.core.messages import AssistantMessage, Message, SystemMessage
-from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.core.messages import AssistantMessage, Message, SystemMessage, UserMessage
+from tenuto.core.request import ChatRequest, NativeCompaction, ServerTool, ToolDefinition
+from tenuto.core.summary import summary_instructions, summary_prompt
 from tenuto.core.transcript import Transcript
 
 Tools = tuple[ToolDefinition | ServerTool, ...]
@@ -50,21 +51,41 @@ class NextRequest:
             self.healed += 1
 
     def transcript(self) -> Transcript:
-        """Return the conversation without the system prompt."""
+        """Return the whole conversation without the system prompt."""
         return self._fold.transcript()
 
-    def __len__(self) -> int:
+    @property
+    def compaction(self) -> journal.Compacted | None:
+        """The compaction that holds."""
+        return self._fold.compacted
+
+    def result_seqs(self) -> list[int]:
+        """Return the sequence numbers of the tool results of the conversation, in order."""
+        return self._fold.result_seqs()
+
+    def view(self, in_scope: journal.Scope | None = None, up_to_seq: int | None = None) -> tuple[Message, ...]:
+        """Return the messages of the request without the system prompt."""
+        return self._fold.view(in_scope, up_to_seq)
+
+    def length(self, in_scope: journal.Scope | None = None) -> int:
         """Return the number of messages of the request, including the system prompt."""
-        return len(self._fold) + bool(self.configured and self.configured.system)
+        return self._fold.view_length(in_scope) + bool(self.configured and self.configured.system)
 
     def reply_at(self, message: Message) -> int:
         """Return the sequence number of the entry of a reply; 0 if this session did not receive it."""
         return next((seq for seq, reply in self._replies.items() if reply is message), 0)
 
-    def request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
+    def request(
+        self,
+        tools: Tools | None = None,
+        headers: Mapping[str, str] | None = None,
+        in_scope: journal.Scope | None = None,
+        up_to_seq: int | None = None,
+    ) -> ChatRequest:
         """Build the request, with the tools of the configuration unless `tools` is passed.
 
-        Raise `ConfigurationError` for a session without configuration, or with an unknown parameter.
+        `in_scope` tells the tokens that the target accepts: what its provider made in a compaction is sent back only
+        there. With `up_to_seq`, later entries are left out. Raise `ConfigurationError` for a session without configuration, or with an unknown parameter.
         """
         config = self.configured
         if config is None:
@@ -76,7 +97,7 @@ class NextRequest:
                 for tool in definitions
             )
         system = (SystemMessage(config.system),) if config.system else ()
-        messages = (*system, *self._fold.transcript().messages)
+        messages = (*system, *self._fold.view(in_scope, up_to_seq))
         omit_blocks = [
             (index, block)
             for index, message in enumerate(messages)
@@ -92,6 +113,26 @@ class NextRequest:
             extra_headers=dict(headers or {}),
             omit_blocks=tuple(omit_blocks),
         )
+
+    def compaction_request(
+        self,
+        asked: journal.CompactionRequested,
+        tools: Tools | None = None,
+        headers: Mapping[str, str] | None = None,
+        in_scope: journal.Scope | None = None,
+    ) -> ChatRequest:
+        """Build the request for a summary, as for `request`."""
+        if asked.method == "model":
+            text = summary_prompt(self._fold.view(None, asked.up_to_seq), asked.focus, asked.budget)
+            return ChatRequest(
+                model=asked.model, messages=(UserMessage(text),), stream=True, extra_headers=dict(headers or {})
+            )
+        request = self.request(tools, headers, in_scope, asked.up_to_seq)
+        is_endpoint = asked.method == "endpoint"
+        instructions = summary_instructions(asked.focus) if asked.focus else ""
+        extra = {name: value for name, value in request.extra_body.items() if name != "context_management"}
+        native = NativeCompaction(endpoint=is_endpoint, instructions=instructions)
+        return msgspec.structs.replace(request, compaction=native, extra_body=extra, stream=not is_endpoint)
 
 
 def config_after(config: journal.Configured | None, payload: object) -> journal.Configured | None:

@@ -19,7 +19,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Reasoning
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, MessageStart, StreamEvent
 from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, Origin, Usage
+from tenuto.core.messages import AssistantMessage, Origin, Usage, summary_block
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
@@ -273,9 +273,9 @@ class Decoder(ABC):
         """
         target, prefix = self.target, ""
         if self.request_body and target.traits.prefix_bound:
-            slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)
-            if any(isinstance(slot.block, Reasoning) for slot in slots):
-                prefix = prefix_of(self.request_body, target)
+            blocks = [slot.block for choice in self._choices.values() for slot in choice.assembler.slots]
+            if any(isinstance(block, Reasoning) for block in blocks):
+                prefix = prefix_of(self.request_body, target, summary_block(AssistantMessage((blocks[0],))))
         model = target.model or self.model
         return Origin(target.provider.name, self.dialect, model, target.account, target.platform, prefix)
 

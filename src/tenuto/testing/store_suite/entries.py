@@ -7,6 +7,7 @@ import contextlib
 
 from tenuto.core.inbox import Cancel, Decision, Finished, InboxItem, Prompt, Steer, UnknownItem
 from tenuto.core.journal import (
+    OLDEST_VERSION,
     VERSION,
     Configured,
     EntryDraft,
@@ -157,10 +158,10 @@ class EntryTests(StoreTests):
 
     async def test_entries_of_an_earlier_version_are_refused(self, store: Store) -> None:
         earlier = UnknownPayload("said", '{"entry":"said","message":{"role":"user","content":"Hi"}}')
-        await store.append(await store.lease("s"), [draft(question()), draft(earlier, version=VERSION - 1)])
+        await store.append(await store.lease("s"), [draft(question()), draft(earlier, version=OLDEST_VERSION - 1)])
 
         assert len(await store.read("s", upto=1)) == 1
-        message = f"entry 2 of session 's'.*earlier version.*{VERSION - 1}.*{VERSION}"
+        message = f"entry 2 of session 's'.*earlier version.*{OLDEST_VERSION - 1}.*{VERSION}"
         await expect_error(StoreError, store.read("s"), match=message)
         assert [(one.seq, "earlier version" in one.what) for one in await store.verify("s")] == [(2, True)]
 

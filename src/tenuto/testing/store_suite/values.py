@@ -11,6 +11,7 @@ from tenuto.core.journal import (
     ApprovalRequested,
     CallFinished,
     Compacted,
+    CompactionRequested,
     Configured,
     EntryPayload,
     HandedOver,
@@ -58,7 +59,12 @@ EVERY_KIND: tuple[EntryPayload, ...] = (
     ApprovalRequested("a", 0, "weather"),
     ApprovalDecided("a", 0, allowed=False, reason="too wet"),
     SteeringAdded(UserMessage("Hurry.")),
+    CompactionRequested("some/model", 3, "model", "the weather", 1000, "0" * 64, 3, "account"),
+    RequestFailed("NoSummary", "it is empty", purpose="compaction"),
     Compacted(3, (UserMessage("It rained."),), "too long"),
+    Compacted(
+        3, (), "user", "It rained.", (reply().message,), cleared=(2,), usage=Usage(input_tokens=1), cost="0.1", model="m"
+    ),
     HandedOver("other/model", "some/model", (LOSS,)),
     LossRecorded(LOSS),
     SubSessionLinked("other-session", "a", 0),
