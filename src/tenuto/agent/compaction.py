@@ -24,7 +24,6 @@ from tenuto.client.reply import Reply
 from tenuto.core import journal
 from tenuto.core.blocks import OpenAiMeta
 from tenuto.core.messages import AssistantMessage, SystemMessage, Usage, summary_block
-from tenuto.core.next_request import Tools
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.summary import TOKEN_CHARACTERS, estimate_tokens
@@ -74,7 +73,7 @@ class Compactor:
         by_provider = settings.by == "threshold" and codec_for(target.dialect).compacts(target)
         if due_at is None or self._log.size.total() < due_at or by_provider:
             return
-        made = plan(await self._session.entries(), target, settings, tools=self._tools)
+        made = plan(await self._session.entries(), target, settings)
         if made is None:
             self._log.size.retry_above = self._log.size.total()
         elif settings.background and made.steps[:1] == ("provider",):
@@ -89,7 +88,7 @@ class Compactor:
         settings = self._context.compaction
         if settings is None:
             return False
-        made = plan(await self._session.entries(), target, settings, tools=self._tools, full=True)
+        made = plan(await self._session.entries(), target, settings, full=True)
         return made is not None and await self._compact(made, target, "context") is not None
 
     async def finish(self) -> None:
@@ -107,10 +106,12 @@ class Compactor:
     async def compact(self, target: Target, focus: str = "") -> journal.Compacted | None:
         """Compact now. Return the entry; None if there is nothing to compact, or no usable summary."""
         settings = self._context.compaction or DEFAULT
-        made = plan(await self._session.entries(), target, settings, tools=self._tools, full=True)
+        made = plan(await self._session.entries(), target, settings, full=True)
         return None if made is None else await self._compact(made, target, "user", focus)
 
-    def drop_refused(self, error: errors.LLMError, request: ChatRequest, target: Target) -> tuple[journal.Compacted, ...]:
+    def drop_refused(
+        self, error: errors.LLMError, request: ChatRequest, target: Target
+    ) -> tuple[journal.Compacted, ...]:
         """Return the entry that stops using a provider's summary that the provider refuses."""
         held, in_scope = self._log.next.compaction, issuer_check(target)
         if held is None or not isinstance(error, errors.BadRequest | errors.NotFound):
@@ -131,10 +132,6 @@ class Compactor:
     def is_running(self) -> bool:
         """Whether a background compaction has not been written yet."""
         return self._task is not None
-
-    @property
-    def _tools(self) -> Tools:
-        return self._context.toolbox.definitions()
 
     async def _run_in_background(self, made: Plan, target: Target) -> None:
         self._result = await self._summarize(made, target, "threshold", "")
@@ -219,7 +216,7 @@ class Compactor:
             budget=int((target.traits.context_window or _UNKNOWN_WINDOW) * _SOURCE_SHARE) if method == "model" else 0,
             encoder_version=ENCODER_VERSION,
         )
-        request = self._log.next.compaction_request(asked, self._tools, self._context.headers, issuer_check(target))
+        request = self._log.next.compaction_request(asked, self._context.headers, issuer_check(target))
         sent: list[tuple[Target, WireRequest]] = []
 
         async def before_send(target: Target, wire: WireRequest) -> None:

@@ -11,7 +11,7 @@ from tenuto.core import journal
 from tenuto.core.blocks import AnthropicMeta, Marker
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResults, summary_block
-from tenuto.core.next_request import NextRequest, Tools
+from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Target
 from tenuto.core.request import NativeCompaction
 from tenuto.core.summary import TOKEN_CHARACTERS, estimate_tokens
@@ -237,7 +237,6 @@ def plan(
     target: Target,
     settings: Compaction = DEFAULT,
     *,
-    tools: Tools | None = None,
     full: bool = False,
 ) -> Plan | None:
     """Return where a conversation would be compacted for a target; None if there is nothing to compact.
@@ -263,10 +262,10 @@ def plan(
         return None
     up_to_seq, kept_tokens = found
     steps = _steps(target, settings)
-    planned = _state_after(entries, _planned_compaction(state, up_to_seq, target, steps[0], tools))
+    planned = _state_after(entries, _planned_compaction(state, up_to_seq, target, steps[0]))
     dies: list[Loss] = []
     if target.traits.prefix_bound:
-        stale = _stale_blocks(planned, target, tools) - _stale_blocks(state, target, tools)
+        stale = _stale_blocks(planned, target) - _stale_blocks(state, target)
         for index, message in enumerate(state.transcript()):
             places = sorted(block for id_, block in stale if id_ == id(message))
             dies += [
@@ -314,24 +313,22 @@ def _results_to_clear(state: NextRequest, target: Target, settings: Compaction) 
     return cleared if len(cleared) > len(known) else ()
 
 
-def _planned_compaction(
-    state: NextRequest, up_to_seq: int, target: Target, method: Method, tools: Tools | None
-) -> journal.Compacted:
+def _planned_compaction(state: NextRequest, up_to_seq: int, target: Target, method: Method) -> journal.Compacted:
     """Return a compaction with a summary that stands for the one that will be made."""
     planned = journal.Compacted(up_to_seq, summary="(the summary)")
     if method not in ("provider", "endpoint"):
         return planned
     asked = journal.CompactionRequested(target.model, up_to_seq, method)
-    request = state.compaction_request(asked, tools, in_scope=issuer_check(target))
+    request = state.compaction_request(asked, in_scope=issuer_check(target))
     prefix = compacted_prefix(request.transcript, write_request(request, target).body, target)
     origin = Origin(target.provider.name, target.dialect, target.model, target.account, target.platform, prefix)
     block = Marker("compaction", planned.summary, meta=AnthropicMeta("planned"))
     return msgspec.structs.replace(planned, native=(AssistantMessage((block,), origin=origin),))
 
 
-def _stale_blocks(state: NextRequest, target: Target, tools: Tools | None) -> set[tuple[int, int]]:
+def _stale_blocks(state: NextRequest, target: Target) -> set[tuple[int, int]]:
     """Return the thinking that the next request drops: the `id()` of its message, and the index of the block."""
-    request = state.request(tools, in_scope=issuer_check(target))
+    request = state.request(in_scope=issuer_check(target))
     losses = [loss.location for loss in write_request(request, target).losses if loss.kind == "stale-prefix"]
     return {
         (id(request.transcript[place.message]), place.block)

@@ -174,6 +174,11 @@ class SessionProperties:
         return self._async._log.cost
 
     @property
+    def context_tokens(self) -> int:
+        """The tokens of the next request, counted by the provider as far as a reply has reported them."""
+        return self._async._log.size.total()
+
+    @property
     def text(self) -> str:
         """The text of the last reply, refusals included; empty before the first reply."""
         last = self._async._log.last
@@ -503,7 +508,7 @@ class AsyncSession(SessionProperties, AsyncClosable):
         report = audit(entries, target, tools=tools, find=client._target)
         if compaction:
             settings = self._context.compaction or DEFAULT
-            made = plan(entries, target or client._target(self.model), settings, tools=tools, full=True)
+            made = plan(entries, target or client._target(self.model), settings, full=True)
             report = msgspec.structs.replace(report, plan=str(made) if made else "compaction: nothing to compact")
         return report
 

@@ -75,7 +75,7 @@ def _disk_full_hint(exc: OSError) -> str:
 
 
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
-_TOO_LONG = "context too long; use fork --at N, or a model with a larger context window (-m)"
+_TOO_LONG = "context too long; use /compact or tenuto compact, or a model with a larger context window (-m)"
 _NETWORK = "check your network, then resume"
 TABLE: tuple[tuple[type[BaseException], ExitCode, Callable[[Any], str]], ...] = (
     (errors.MissingKey, ExitCode.MISSING_KEY, _missing_key_hint),

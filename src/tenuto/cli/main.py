@@ -26,6 +26,7 @@ chat       Start an interactive chat.
 resume     Continue a session, even one that was killed.
 fork       Copy a session to a new branch.
 sessions   List, search and manage sessions.
+compact    Summarize the older messages of a session.
 show       Show a session's transcript.
 export     Export sessions as JSONL, Markdown or OpenAI messages.
 import     Import exported sessions.

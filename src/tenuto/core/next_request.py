@@ -117,17 +117,16 @@ class NextRequest:
     def compaction_request(
         self,
         asked: journal.CompactionRequested,
-        tools: Tools | None = None,
         headers: Mapping[str, str] | None = None,
         in_scope: journal.Scope | None = None,
     ) -> ChatRequest:
-        """Build the request for a summary, as for `request`."""
+        """Build the request for a summary. The tools are those of the configuration."""
         if asked.method == "model":
             text = summary_prompt(self._fold.view(None, asked.up_to_seq), asked.focus, asked.budget)
             return ChatRequest(
                 model=asked.model, messages=(UserMessage(text),), stream=True, extra_headers=dict(headers or {})
             )
-        request = self.request(tools, headers, in_scope, asked.up_to_seq)
+        request = self.request(None, headers, in_scope, asked.up_to_seq)
         is_endpoint = asked.method == "endpoint"
         instructions = summary_instructions(asked.focus) if asked.focus else ""
         extra = {name: value for name, value in request.extra_body.items() if name != "context_management"}

@@ -26,10 +26,11 @@ Examples:
 @click.command("show", epilog=_EXAMPLES)
 @session_argument(default="last")
 @click.option("--hide-thinking", is_flag=True, help="Hide the model's thinking.")
+@click.option("--full", is_flag=True, help="Show the original messages, too, where a summary is sent.")
 @click.option("--json", "as_json", is_flag=True, help="Print all entries, losses and forks as JSON.")
 @store_option
 @color_option
-def command(session: str, hide_thinking: bool, as_json: bool, store: str | None, color: str) -> int:
+def command(session: str, hide_thinking: bool, full: bool, as_json: bool, store: str | None, color: str) -> int:
     """Show the transcript of SESSION: ID or unique prefix, name, `last`, or `~N` (N sessions ago).
 
     Works on sessions in use. Message numbers can be passed to fork --at.
@@ -43,7 +44,7 @@ def command(session: str, hide_thinking: bool, as_json: bool, store: str | None,
         return 0
     stored, entries, forks = asyncio.run(_read_session(session, store))
     for text in format_session(
-        stored, entries, forks, thinking=not hide_thinking, color=detect_terminal(color).out_color
+        stored, entries, forks, thinking=not hide_thinking, color=detect_terminal(color).out_color, full=full
     ):
         print_text(text, escape=False)  # format_session escapes the text and adds colors
     return 0

@@ -7,6 +7,8 @@ from decimal import Decimal
 
 from tenuto.agent.events import (
     AgentEvent,
+    CompactionFinished,
+    CompactionStarted,
     ModelChanged,
     RefusedBlockDropped,
     Retrying,
@@ -90,6 +92,11 @@ class EventPrinter:
             display.info(f"! {event.error}: {what}; asking again in {event.delay:.1f} s", "yellow")
         elif isinstance(event, RefusedBlockDropped | ModelChanged):
             self._warn(event)
+        elif isinstance(event, CompactionStarted):
+            display.status("summarizing older messages")
+        elif isinstance(event, CompactionFinished):
+            sizes = f"{event.before:,} -> about {event.after:,} tokens"
+            display.info(f"! {'no usable summary was made' if event.failed else f'compacted: {sizes}'}", "yellow")
         elif isinstance(event, SubAgentEvent):
             self._sub_agent_event(event)
         elif isinstance(event, MessageDone):

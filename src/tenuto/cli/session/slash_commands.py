@@ -282,6 +282,14 @@ async def _detach(state: ChatState, rest: str) -> None:
     state.display.message(f"{_plural(count, 'attachment')} removed")
 
 
+async def _compact(state: ChatState, rest: str) -> None:
+    from tenuto.cli.commands.compact import compact, undo_compaction
+
+    if state.session.is_new:
+        raise SlashCommandError("no messages yet")
+    state.display.message(await (undo_compaction(state.session) if rest == "undo" else compact(state.session, rest)))
+
+
 # --- looking ----------------------------------------------------------------------------------------------------------
 
 
@@ -338,6 +346,7 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "model": SlashCommand("[NAME[:EFFORT]]", "show or switch the model", _switch_model),
     "fork": SlashCommand("[N]", "fork here or after N messages", _fork),
     "undo": SlashCommand("[N]", "undo the last (or last N) exchanges", _undo),
+    "compact": SlashCommand("[FOCUS|undo]", "summarize older messages, or send them again", _compact),
     "tools": SlashCommand("[NAME...]", "list or enable tools", _add_tools),
     "attach": SlashCommand("FILE|URL", "attach a file to the next message", _attach),
     "detach": SlashCommand("", "remove attachments", _detach),

@@ -136,7 +136,8 @@ class _MarkdownDocument:
         if isinstance(act, Configured):
             yield from self._configured(act)
         elif isinstance(act, RequestFailed):
-            yield f"Asking failed: {escape_markdown(f'{act.error}: {act.message}')}\n"
+            what = "No summary" if act.purpose else "Asking failed"
+            yield f"{what}: {escape_markdown(f'{act.error}: {act.message}')}\n"
         elif isinstance(act, ApprovalDecided):
             why = f": {escape_markdown(act.reason)}" if act.reason else ""
             yield f"{self._name(act.call_index)} was {'allowed' if act.allowed else 'denied'}{why}\n"
@@ -148,9 +149,7 @@ class _MarkdownDocument:
         elif isinstance(act, LossRecorded):
             yield _format_loss(act.loss)
         elif isinstance(act, Compacted):
-            yield f"Entries before {act.up_to_seq} are summarized from here on:\n"
-            for message in act.messages:
-                yield from _format_message(message)
+            yield from _format_cut(act)
         elif isinstance(act, RunEnded):
             reason = format_status(act.reason, act.waiting_for)
             yield f"---\n\nEnded: {escape_markdown(reason)}{f': {escape_markdown(act.detail)}' if act.detail else ''}\n"
@@ -196,6 +195,20 @@ def _format_block(block: Block) -> Iterator[str]:
         yield fence(block.args, "json")
     elif (line := format_part(block)) is not None:
         yield f"{escape_markdown(line)}\n"
+
+
+def _format_cut(compacted: Compacted) -> Iterator[str]:
+    if compacted.is_undo:
+        yield "The whole conversation is sent again from here on\n"
+        return
+    if compacted.up_to_seq:
+        yield f"Entries up to {compacted.up_to_seq} are summarized from here on:\n"
+        for message in compacted.messages:
+            yield from _format_message(message)
+        if not compacted.messages:
+            yield blockquote(compacted.summary or "(the summary is readable for its provider only)")
+    if compacted.cleared:
+        yield f"{len(compacted.cleared)} tool results are no longer sent\n"
 
 
 def _format_message(message: Message, number: str = "") -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tenuto.cli.session.events import content_text, format_call_lines, format_part
 from tenuto.cli.session.result import format_loss
@@ -11,6 +11,7 @@ from tenuto.cli.terminal.output import Style, ansi_style
 from tenuto.cli.terminal.text import escape_control, one_line
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
+    CLEARED,
     ApprovalDecided,
     CallFinished,
     Compacted,
@@ -38,13 +39,20 @@ _LINE_LENGTH = 400
 
 
 def format_session(
-    stored: StoredSession, entries: Iterable[Entry], forks: Sequence[str], *, thinking: bool, color: bool
+    stored: StoredSession,
+    entries: Sequence[Entry],
+    forks: Sequence[str],
+    *,
+    thinking: bool,
+    color: bool,
+    full: bool = False,
 ) -> Iterator[str]:
     """Yield the page, piece by piece, each with its line's end. Nothing in it can be obeyed by a terminal but colors.
 
-    `forks` are the sessions that were forked off it. Messages have the numbers by which a session can be forked.
+    Entries that a summary covers are left out unless `full`. `forks` are the sessions that were forked off it. Messages have the numbers by which a session can be forked.
     """
-    page = _SessionText(thinking=thinking)
+    held = None if full else TranscriptFold(entries).compacted
+    page = _SessionText(held, thinking=thinking)
     for style, text in _format_head(stored, forks):
         yield ansi_style(text, style, color=color) + "\n"
     for entry in entries:
@@ -71,7 +79,9 @@ def _format_head(stored: StoredSession, forks: Sequence[str]) -> Iterator[Piece]
 class _SessionText:
     """Follows a journal, since a result names its call only by its place."""
 
-    def __init__(self, *, thinking: bool) -> None:
+    def __init__(self, held: Compacted | None, *, thinking: bool) -> None:
+        self._held = held
+        """The compaction whose covered entries are left out."""
         self._thinking = thinking
         self._calls: tuple[ToolCallView, ...] = ()
         self._model = ""
@@ -81,7 +91,15 @@ class _SessionText:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
         act = entry.payload
         self._fold.apply(entry)
-        if isinstance(act, UnknownPayload):
+        held = self._held
+        if held is not None and entry.seq <= held.up_to_seq:
+            if isinstance(act, ReplyReceived):
+                self._calls = tuple(act.message.tool_calls())
+            if entry.seq == held.up_to_seq:
+                yield from _format_cut(held, "tenuto show --full has them")
+        elif isinstance(act, CallFinished) and held is not None and entry.seq in held.cleared:
+            yield "dim", f"  < {self._name(act.call_index)}\n    {CLEARED}"
+        elif isinstance(act, UnknownPayload):
             yield (
                 "yellow",
                 f"\n[entry {entry.seq}: {one_line(act.kind, 40)}, of a later version] {one_line(act.raw, _LINE_LENGTH)}",
@@ -99,7 +117,8 @@ class _SessionText:
         if isinstance(act, Configured):
             yield from self._configured(act)
         elif isinstance(act, RequestFailed):
-            yield "red", f"\n! asking failed: {act.error}: {one_line(act.message, _LINE_LENGTH)}"
+            what = "no summary" if act.purpose else "asking failed"
+            yield "red", f"\n! {what}: {act.error}: {one_line(act.message, _LINE_LENGTH)}"
         elif isinstance(act, ApprovalDecided):
             why = f": {one_line(act.reason, _LINE_LENGTH)}" if act.reason else ""
             yield "dim", f"  ? {self._name(act.call_index)} {'allowed' if act.allowed else 'denied'}{why}"
@@ -111,9 +130,8 @@ class _SessionText:
         elif isinstance(act, LossRecorded):
             yield _format_loss(act.loss)
         elif isinstance(act, Compacted):
-            yield "yellow", f"\n[entries before {act.up_to_seq} are summarized from here on]"
-            for message in act.messages:
-                yield from _format_message(message)
+            if self._held is None:
+                yield from _format_cut(act, "from here on")
         elif isinstance(act, RunEnded):
             detail = f": {one_line(act.detail, _LINE_LENGTH)}" if act.detail else ""
             yield "dim", f"\n[{one_line(format_status(act.reason, act.waiting_for), 40)}{detail}]"
@@ -165,6 +183,20 @@ class _SessionText:
         how = "" if act.outcome in ("done", "failed") else f" [{act.outcome}]"
         text = "\n".join(f"    {line}" for line in kept)
         yield ("red" if act.result.is_error else ""), f"  {mark} {self._name(act.call_index)}{how}\n{text}"
+
+
+def _format_cut(compacted: Compacted, note: str) -> Iterator[Piece]:
+    if compacted.is_undo:
+        yield "yellow", "\n[the whole conversation is sent again from here on]"
+        return
+    if compacted.up_to_seq:
+        yield "yellow", f"\n[entries up to {compacted.up_to_seq} are summarized; {note}]"
+        for message in compacted.messages:
+            yield from _format_message(message)
+        if not compacted.messages:
+            yield "dim", _indent(compacted.summary or "(the summary is readable for its provider only)")
+    if compacted.cleared:
+        yield "yellow", f"\n[{len(compacted.cleared)} tool results are no longer sent]"
 
 
 def _format_message(message: Message, number: str = "") -> Iterator[Piece]:

@@ -63,7 +63,15 @@ EVERY_KIND: tuple[EntryPayload, ...] = (
     RequestFailed("NoSummary", "it is empty", purpose="compaction"),
     Compacted(3, (UserMessage("It rained."),), "too long"),
     Compacted(
-        3, (), "user", "It rained.", (reply().message,), cleared=(2,), usage=Usage(input_tokens=1), cost="0.1", model="m"
+        3,
+        (),
+        "user",
+        "It rained.",
+        (reply().message,),
+        cleared=(2,),
+        usage=Usage(input_tokens=1),
+        cost="0.1",
+        model="m",
     ),
     HandedOver("other/model", "some/model", (LOSS,)),
     LossRecorded(LOSS),
