@@ -92,7 +92,7 @@ def kept(here):
 
 def test_a_session_is_shown_whole_and_nothing_of_it_is_obeyed(here, kept):
     kept("whole", ACTS)
-    done = here("show", "who")
+    done = here("show", "who", "--full")
     again = json.loads(here("show", "whole", "--json").out)
 
     assert (0, "") == (done.code, done.err)
@@ -109,14 +109,14 @@ def test_a_session_is_shown_whole_and_nothing_of_it_is_obeyed(here, kept):
         "    line 39\\x1b\n    (20 more lines: tenuto show --json has them)\n",
         "\nuser (4)\n  Hurry\n  lost: a field (usage)\n",
         "\n[handed over to sim/openai]\n  lost: a thought (messages[1])\n",
-        "\n[entries before 4 are summarized from here on]\n\nsystem\n  They dug.\n",
+        "\n[entries up to 4 are summarized; from here on]\n\nsystem\n  They dug.\n",
         "\n[failed: of\\x1b old age]\n",
     ):
         assert piece in done.out
     assert len(ACTS) == len(again["entries"]) == again["session"]["head"]
     assert ["a signature", "a field", "a thought"] == [loss["detail"] for loss in again["losses"]]
     assert [] == again["forks"]
-    assert "A thought" not in here("show", "whole", "--hide-thinking").out
+    assert "A thought" not in here("show", "whole", "--hide-thinking", "--full").out
 
 
 def test_a_session_of_a_later_version_is_shown_and_not_resumed(here, kept):
@@ -517,7 +517,7 @@ def test_who_sits_at_a_terminal_is_asked_before_something_is_removed(tenuto):
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_a_session_on_a_terminal(tenuto):
     put(tenuto, two=ACTS)
-    terminal = tenuto.terminal("show", "two")
+    terminal = tenuto.terminal("show", "two", "--full")
     code, screen = terminal.end()
 
     assert 0 == code

@@ -186,7 +186,7 @@ class Compactor:
         return None
 
     async def _attempt_twice(self, method: Method, up_to_seq: int, target: Target, focus: str) -> journal.Compacted:
-        """Ask once more after a transient error, or for a text that is no summary."""
+        """Ask once more after a transient error, or for a text that cannot be used."""
         try:
             return await self._attempt(method, up_to_seq, target, focus)
         except _NoSummary:

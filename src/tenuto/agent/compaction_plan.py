@@ -49,7 +49,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     provider's endpoint for compactions; `threshold`: the provider, in its replies; `model`: the session's model; the name
     of another model; or a function that returns a summary."""
     background: bool = True
-    """Whether the provider's compaction runs beside the run. The run waits for it at its end."""
+    """Whether the provider's compaction runs while the run continues. The run waits for it at its end."""
 
     def __post_init__(self) -> None:
         if not 0 < self.at <= 1:

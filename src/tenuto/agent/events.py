@@ -88,7 +88,7 @@ class ModelChanged(_AgentEvent, frozen=True, tag="handover"):
 
 
 class CompactionStarted(_AgentEvent, frozen=True, tag="compaction.start"):
-    """The conversation is being compacted, beside the run or in it."""
+    """The conversation is being compacted."""
 
     reason: str
     """`threshold`, `context`, `handover` or `user`."""
