@@ -21,6 +21,7 @@ from tenuto.client.prices import cost
 from tenuto.core.journal import Compacted, CompactionRequested, Entry, RequestFailed, RequestStarted
 from tenuto.core.messages import Usage
 from tenuto.sim.dialects import TurnRequest
+from tenuto.sim.providers import target as simulated_target
 from tenuto.sim.script import Compact, Turn
 from tenuto.testing import call, say, think
 
@@ -47,13 +48,16 @@ def window(size: int) -> Iterator[None]:
         match = find(provider, model)
         return match and (match[0], replace(match[1], context_window=size))
 
-    models._find = find_small
-    models.model_traits.cache_clear()
+    def use(function: Any) -> None:
+        models._find = function
+        models.model_traits.cache_clear()
+        simulated_target.cache_clear()
+
+    use(find_small)
     try:
         yield
     finally:
-        models._find = find
-        models.model_traits.cache_clear()
+        use(find)
 
 
 def summary_text(request: TurnRequest) -> str:
@@ -128,7 +132,9 @@ def compactions(entries: list[Entry]) -> list[Compacted]:
 
 def bill(simulator: Any) -> Decimal:
     """Return the cost of all replies that the simulator gave, computed from the bytes of its replies."""
-    return sum((_cost(record) for record in simulator.requests if record.status == 200 and record.method == "POST"), Decimal(0))
+    return sum(
+        (_cost(record) for record in simulator.requests if record.status == 200 and record.method == "POST"), Decimal(0)
+    )
 
 
 def _cost(record: Any) -> Decimal:

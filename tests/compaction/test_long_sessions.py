@@ -63,7 +63,10 @@ async def test_session_outlives_its_window(tenuto_sim, model, settings):
             tenuto_sim.assert_clean()
             assert (report.clean, report.compared) == (True, request_count(entries))
             assert session.transcript.check() == ()
-            assert sum(message.has_tool_calls() for message in session.transcript if isinstance(message, AssistantMessage)) == TURNS
+            assert (
+                sum(message.has_tool_calls() for message in session.transcript if isinstance(message, AssistantMessage))
+                == TURNS
+            )
             assert session.cost == bill(tenuto_sim) > 0
 
 
@@ -80,7 +83,6 @@ async def test_provider_compacts_in_its_replies(tenuto_sim, model):
             entries, report = await session.entries(), await session.audit()
 
             assert reply.text == "4711"
-            print(compactions(entries), len(entries), own._parameters)
             assert len([one for one in compactions(entries) if one.inline]) >= 2
             assert failures(entries) == []
             tenuto_sim.assert_clean()
