@@ -130,11 +130,16 @@ def compactions(entries: list[Entry]) -> list[Compacted]:
 # --- the simulator's own bill -----------------------------------------------------------------------------------------
 
 
-def bill(simulator: Any) -> Decimal:
-    """Return the cost of all replies that the simulator gave, computed from the bytes of its replies."""
-    return sum(
-        (_cost(record) for record in simulator.requests if record.status == 200 and record.method == "POST"), Decimal(0)
-    )
+class Bill:
+    """The cost of all replies that a simulator gives, computed from the bytes of its replies. Its log is bounded."""
+
+    def __init__(self, simulator: Any) -> None:
+        self.total = Decimal(0)
+        simulator.on_exchange = self._add
+
+    def _add(self, record: Any) -> None:
+        if record.status == 200 and record.method == "POST":
+            self.total += _cost(record)
 
 
 def _cost(record: Any) -> Decimal:

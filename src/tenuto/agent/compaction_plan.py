@@ -242,7 +242,7 @@ def plan(
     """Return where a conversation would be compacted for a target; None if there is nothing to compact.
 
     Pure. The cut is directly before a past request, so the covered part is what was sent, no call is open, and the kept
-    part begins with a reply. `full`: the context is full, so anything that makes it smaller helps.
+    part begins with a reply. `full`: anything that makes it smaller helps, and at most a quarter is kept.
     """
     entries = tuple(entries)
     size = ContextSize()
@@ -256,7 +256,7 @@ def plan(
         after = sum(map(estimate_tokens, view))
         if after <= window * _AFTER_CLEARING:
             return Plan(up_to_seq=0, kept=len(view), tokens_before=total, tokens_after=after, cleared=cleared)
-    keep = min(settings.keep_tokens, (window or total) // 4)
+    keep = min(settings.keep_tokens, (total if full or not window else window) // 4)
     found = size.find_cut(keep, 1 if full else int(total * _LEAST_GAIN))
     if found is None:
         return None

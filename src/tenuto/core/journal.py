@@ -32,14 +32,13 @@ from tenuto.core.messages import (
     UserMessage,
     summary_block,
 )
+from tenuto.core.summary import SUMMARY_HEADER
 from tenuto.core.transcript import Transcript
 
 VERSION = 4
 """The version of the entries that this library writes. docs/journal.md says when to raise it."""
 OLDEST_VERSION = 3
 """The oldest version of entries that this library reads: later versions only add kinds and fields."""
-
-SUMMARY_HEADER = "Summary of the earlier conversation, which continues below:"
 
 
 class _Payload(Value, frozen=True, tag_field="entry"):

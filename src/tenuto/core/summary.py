@@ -23,11 +23,14 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResults
 
+SUMMARY_HEADER = "Summary of the earlier conversation, which continues below:"
+"""The first line of the user message with a summary."""
 TOKEN_CHARACTERS = 4
 """The estimated number of characters of a token."""
 MEDIA_TOKENS = 1500
 """The estimated number of tokens of an image, audio or document."""
 
+_GAP = " [...] "
 _EXCERPT = 600
 """The number of characters to which a long text is shortened before any text is left out."""
 _INSTRUCTIONS = """\
@@ -64,14 +67,14 @@ def conversation_text(messages: Iterable[Message], budget: int) -> str:
 
 class _Piece(msgspec.Struct):
     rank: int
-    """0 is kept longest."""
+    """The lowest is kept longest: an earlier summary, then what the user wrote."""
     text: str
 
     def shorten(self, limit: int) -> int:
         """Shorten the text to its start and end. Return the number of characters that this saves."""
         before = len(self.text)
-        if before > limit:
-            self.text = f"{self.text[: limit * 2 // 3]} [...] {self.text[-limit // 3 :]}" if limit else ""
+        if before > limit + len(_GAP) or not limit:
+            self.text = f"{self.text[: limit * 2 // 3]}{_GAP}{self.text[-limit // 3 :]}" if limit else ""
         return before - len(self.text)
 
 
@@ -87,8 +90,8 @@ def _pieces(message: Message) -> Iterator[_Piece]:
             kind = "Error of the tool" if result.is_error else "Tool result"
             yield _Piece(1, f"{kind}: {_content_text(result.content)}")
     else:
-        who = "System" if isinstance(message, SystemMessage) else "User"
-        yield _Piece(0, f"{who}: {_content_text(message.content)}")
+        who, text = "System" if isinstance(message, SystemMessage) else "User", _content_text(message.content)
+        yield _Piece(-1 if text.startswith(SUMMARY_HEADER) else 0, f"{who}: {text}")
 
 
 def _content_text(content: str | tuple[Content, ...]) -> str:
