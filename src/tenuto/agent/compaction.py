@@ -242,7 +242,8 @@ class Compactor:
             await self._record_failure(type(exc).__name__, exc.message, usage, paid, retryable=exc.retryable)
             raise
         cost = "" if reply.cost is None else str(reply.cost)
-        problem = _problem(reply, method)
+        covered = self._log.next.view(None, up_to_seq) if method == "model" else ()
+        problem = _problem(reply, method, sum(map(estimate_tokens, covered)))
         if problem:
             await self._record_failure("NoSummary", problem, reply.usage, cost)
             raise _NoSummary(problem)
@@ -321,8 +322,8 @@ def check_summary_scope(request: ChatRequest, target: Target) -> None:
         )
 
 
-def _problem(reply: Reply, method: Method) -> str:
-    """Return why a reply is not a summary; empty if it is."""
+def _problem(reply: Reply, method: Method, covered: int) -> str:
+    """Return why a reply is not a summary of messages with `covered` tokens; empty if it is."""
     message = reply.message
     if message.has_tool_calls():
         return "it calls a tool"
@@ -330,7 +331,9 @@ def _problem(reply: Reply, method: Method) -> str:
         return "" if summary_block(message) is not None else "the provider made no summary"
     if message.incomplete or message.stop_reason != "stop":
         return f"it was cut off ({message.stop_reason or 'incomplete'})"
-    return "" if str(message).strip() else "it is empty"
+    if not str(message).strip():
+        return "it is empty"
+    return "it is not shorter than the messages" if len(str(message)) // TOKEN_CHARACTERS >= covered else ""
 
 
 def _names_summary(error: errors.LLMError, native: list[AssistantMessage]) -> bool:

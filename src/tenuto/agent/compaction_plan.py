@@ -134,7 +134,6 @@ class ContextSize:
             self.retry_above = self.total() + 1
 
     def _apply_compaction(self, payload: journal.Compacted) -> None:
-        before = self.total()
         if payload.is_undo:
             self._head = self._up_to_seq = 0
         elif payload.up_to_seq > self._up_to_seq or not payload.cleared:
@@ -143,7 +142,7 @@ class ContextSize:
             if payload.messages:
                 self._head = sum(map(estimate_tokens, payload.messages))
         self._view += 1
-        self.retry_above = before + 1 if payload.is_undo else 0
+        self.retry_above = self.total() + 1  # a summary that saves too little is not followed by the next one at once
 
     def _add(self, tokens: int) -> None:
         if self.segments:
