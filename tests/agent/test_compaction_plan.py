@@ -99,8 +99,15 @@ def test_failed_attempt_waits_for_growth():
     failed = RequestFailed("NoSummary", purpose="compaction")
 
     assert size_of([*turns(9), failed]).due_at(Compaction(), 10_000) == 9011 + 500
-    assert size_of([*turns(9), failed, Compacted(5, summary="x")]).due_at(Compaction(), 10_000) == 8000
+    assert size_of([*turns(9), failed, Compacted(20, summary="x")]).due_at(Compaction(), 10_000) == 8000
     assert size_of([*turns(9), Compacted(5, summary="x"), Compacted(0)]).due_at(Compaction(), 10_000) > 8000
+
+
+def test_compaction_that_saves_little_waits_for_growth():
+    size = size_of([*turns(9), Compacted(5, summary="word " * 2000)])
+
+    assert size.total() > 8000
+    assert size.due_at(Compaction(), 10_000) == size.total() + 501
 
 
 @pytest.mark.parametrize("keep, covered", [(0, 9), (1010, 8), (2500, 7), (9000, 1), (99_000, 1)])

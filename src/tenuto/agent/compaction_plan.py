@@ -138,11 +138,12 @@ class ContextSize:
             self._head = self._up_to_seq = 0
         elif payload.up_to_seq > self._up_to_seq or not payload.cleared:
             self._up_to_seq = payload.up_to_seq
-            self._head = len(payload.summary) // TOKEN_CHARACTERS or _SUMMARY_TOKENS
+            self._head = 1 + len(payload.summary) // TOKEN_CHARACTERS if payload.summary else _SUMMARY_TOKENS
             if payload.messages:
                 self._head = sum(map(estimate_tokens, payload.messages))
         self._view += 1
-        self.retry_above = self.total() + 1  # a summary that saves too little is not followed by the next one at once
+        # A summary that saves too little is not followed by the next one at once. What clearing saves is not known yet.
+        self.retry_above = 0 if payload.cleared else self.total() + 1
 
     def _add(self, tokens: int) -> None:
         if self.segments:
