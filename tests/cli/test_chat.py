@@ -371,6 +371,21 @@ def test_an_exchange_is_taken_back_and_the_original_stays(chat, tenuto_sim):
     tenuto_sim.assert_clean()
 
 
+def test_compact_and_undo_in_a_chat(chat, tenuto_sim):
+    done = chat(
+        "/compact", "Hi", "Ho", "Ha", "/compact the greeting", "/compact undo", "/compact undo", model="sim/openai"
+    )
+    [(_, entries)] = sessions()
+
+    assert "! no messages yet\n" in done.err
+    assert "compacted: " in done.err
+    assert "the whole conversation is sent again" in done.err
+    assert "the session is not compacted" in done.err
+    assert ["Hi", "Ho", "Ha"] == said_in(entries)
+    assert ["compacted", "compacted"] == [entry.kind for entry in entries if entry.kind == "compacted"]
+    tenuto_sim.assert_clean()
+
+
 def test_everything_can_be_taken_back_but_not_more(chat, tenuto_sim):
     """Also what was attached is back on the table; where a line cannot be offered, it is shown."""
     done = chat("/undo", "Hi", "Ho", "/undo 3", "/undo 0", "/undo 2", "/undo", "/show", "Ha", offers=False)

@@ -38,7 +38,7 @@ from tenuto.core.transcript import Transcript
 VERSION = 4
 """The version of the entries that this library writes. docs/journal.md says when to raise it."""
 OLDEST_VERSION = 3
-"""The oldest version of entries that this library reads: later versions only add kinds and fields."""
+"""The earliest version that this library reads: its entries mean the same in this version. Earlier ones are refused."""
 
 
 class _Payload(Value, frozen=True, tag_field="entry"):
