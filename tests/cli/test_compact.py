@@ -78,7 +78,7 @@ def test_export_has_the_original_and_the_cut(here, talked):
     assert done.out.count("I live in Oslo.") >= 2
 
 
-def test_nothing_to_compact_is_said(here):
+def test_compact_needs_older_messages(here):
     here("run", "Hello", "-m", MODEL, "--name", "trip")
     done = here("compact", "trip")
 
