@@ -23,9 +23,9 @@ from compaction.scene import (
 from tenuto import Compaction
 from tenuto.agent.events import CompactionFinished, CompactionStarted
 from tenuto.core.journal import CompactionRequested, RequestFailed, RequestStarted
-from tenuto.errors import ContextTooLong
+from tenuto.errors import ContextTooLong, RunCancelled, UnknownProvider
 from tenuto.sim.script import HttpError
-from tenuto.testing import call, compact, deny, say, stop, think, turn
+from tenuto.testing import call, compact, deny, say, stall, stop, think, turn
 
 LOCAL = Compaction(by="model", background=False)
 CHAT = "deepseek/deepseek-chat"
@@ -220,16 +220,67 @@ async def test_another_model_or_a_function_writes_the_summary(tenuto_sim, by):
         assert session.cost == bill.total
 
 
+def broken(transcript, focus):
+    raise ZeroDivisionError("no")
+
+
+@pytest.mark.parametrize("by", [lambda transcript, focus: "", broken], ids=["no text", "exception"])
 @scene
-async def test_function_without_a_text_changes_nothing(tenuto_sim):
+async def test_function_without_a_text_changes_nothing(tenuto_sim, by):
     tenuto_sim._scripts.turn = play
-    async with agent(CHAT, compaction=Compaction(by=lambda transcript, focus: "")) as own:
+    async with agent(CHAT, compaction=Compaction(by=by)) as own:
         session = own.session("s")
         await talk(session, 6)
 
         assert await session.compact() is None
         assert compactions(await session.entries()) == []
         assert failures(await session.entries()) == ["NoSummary"]
+
+
+@scene
+async def test_unknown_model_for_summaries_is_refused_at_once(tenuto_sim):
+    with pytest.raises(UnknownProvider):
+        agent(CHAT, compaction=Compaction(by="missing/model"))
+
+
+@scene
+async def test_cached_summary_is_used(tenuto_sim, tmp_path):
+    """Its request is in the journal, without a digest: nothing was sent."""
+    from tenuto.middleware import cache
+
+    tenuto_sim._scripts.turn = play
+    for number in range(2):
+        async with agent(
+            CHAT, compaction=LOCAL, middleware=[cache(tmp_path / "cache")], store=tmp_path / f"{number}.db"
+        ) as own:
+            session = own.session("s")
+            await talk(session, 6)
+            entry = await session.compact()
+            asked = kinds(await session.entries(), CompactionRequested)
+
+            assert FACT in entry.summary
+            assert [bool(one.digest) for one in asked] == [number == 0]
+
+
+@scene
+async def test_cancelled_run_stops_its_background_compaction(tenuto_sim):
+    tenuto_sim._scripts.turn = lambda request: (
+        (stall(), compact("So far.")) if request.compaction == "alone" else play(request)
+    )
+    with window(8000):
+        async with agent(BOUND, words=150, compaction=Compaction()) as own:
+            session = own.session("s")
+            forget = session.on_event(
+                lambda event: session.cancel_local() if isinstance(event, CompactionStarted) else None
+            )
+            with pytest.raises(RunCancelled):
+                await talk(session, 20)
+            assert session.status == "cancelled"
+            assert compactions(await session.entries()) == []
+
+            forget()
+            tenuto_sim._scripts.turn = play
+            assert (await session.send("Question 30.")).text
 
 
 @scene

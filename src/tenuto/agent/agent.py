@@ -160,6 +160,8 @@ class AsyncAgent(AsyncClosable):
             target = self.client._target(each)
             admit(each, target, allow_unverified=self._unverified, tools=bool(self.toolbox.definitions()))
         compaction = own.get("compaction", DEFAULT)
+        if compaction is not None and isinstance(compaction.by, str) and "/" in compaction.by:
+            self.client._target(self.client._full_name(compaction.by))  # raise for an unknown provider now
         self._parameters, headers = stored_parameters(
             rest, native_threshold(compaction, self.client._target(self.model))
         )

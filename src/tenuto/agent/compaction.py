@@ -102,6 +102,8 @@ class Compactor:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # its run has ended for another reason
 
     async def compact(self, target: Target, focus: str = "") -> journal.Compacted | None:
         """Compact now. Return the entry; None if there is nothing to compact, or no usable summary."""
@@ -137,13 +139,11 @@ class Compactor:
         self._result = await self._summarize(made, target, "threshold", "")
 
     async def _adopt(self) -> bool:
-        """Wait for the background task, and write its result unless the session has changed its form meanwhile."""
+        """Wait for the background task, and write its result. Return whether there is one."""
+        assert self._task is not None
+        await asyncio.wait({self._task})
         task, self._task = self._task, None
-        assert task is not None
-        await asyncio.wait({task})
-        error = task.exception()
-        if error is not None:
-            raise error
+        task.result()
         result, self._result = self._result, None
         if result is None:
             return False
@@ -175,7 +175,7 @@ class Compactor:
             try:
                 entry = await self._attempt_twice(method, made.up_to_seq, target, focus)
                 return msgspec.structs.replace(entry, reason=reason)
-            except (errors.BadRequest, errors.NotFound, errors.AuthenticationFailed) as exc:
+            except (errors.BadRequest, errors.NotFound, errors.AuthenticationFailed, errors.MissingKey) as exc:
                 logger.warning("session %s: %s cannot compact: %s", self._log.id, method, exc)  # another way may work
             except (_NoSummary, errors.LimitReached, errors.BudgetExceeded, errors.LLMError) as exc:
                 logger.warning("session %s: there is no summary: %s", self._log.id, exc)
@@ -241,6 +241,8 @@ class Compactor:
             usage, paid = self._log.price_error(exc)
             await self._record_failure(type(exc).__name__, exc.message, usage, paid, retryable=exc.retryable)
             raise
+        if not sent:  # the reply is from a cache
+            await self._log.append(asked)
         cost = "" if reply.cost is None else str(reply.cost)
         covered = self._log.next.view(None, up_to_seq) if method == "model" else ()
         problem = _problem(reply, method, sum(map(estimate_tokens, covered)))
@@ -253,8 +255,8 @@ class Compactor:
         if method != "model":
             block = summary_block(message)
             summary = (block.text if block is not None else None) or ""
-            target, wire = sent[-1]
-            if message.origin is not None:
+            if message.origin is not None and sent:
+                target, wire = sent[-1]
                 prefix = compacted_prefix(request.transcript, wire.body, target)
                 message = msgspec.structs.replace(
                     message, origin=msgspec.structs.replace(message.origin, prefix=prefix)
@@ -268,11 +270,16 @@ class Compactor:
         by = (self._context.compaction or DEFAULT).by
         assert not isinstance(by, str)
         await self._log.append(journal.CompactionRequested("", up_to_seq, "function", focus))
-        result = by(Transcript(self._log.next.view(None, up_to_seq)), focus)
-        summary = await result if inspect.isawaitable(result) else result
+        problem, summary = "the function returned no text", None
+        try:
+            result = by(Transcript(self._log.next.view(None, up_to_seq)), focus)
+            summary = await result if inspect.isawaitable(result) else result
+        except Exception as exc:
+            logger.exception("session %s: the function for summaries failed", self._log.id)
+            problem = f"{type(exc).__name__}: {exc}"[:500]
         if not isinstance(summary, str) or not summary.strip():
-            await self._record_failure("NoSummary", "the function returned no text", None, "")
-            raise _NoSummary("the function returned no text")
+            await self._record_failure("NoSummary", problem, None, "")
+            raise _NoSummary(problem)
         return journal.Compacted(up_to_seq, summary=summary)
 
     async def _record_failure(
@@ -299,15 +306,13 @@ class Compactor:
             await self._write(msgspec.structs.replace(made, native=held.native, cleared=held.cleared))
 
 
-def inline_entry(reply: Reply, request_seq: int) -> tuple[journal.Compacted, ...]:
-    """Return the entry for a reply in which the provider has summarized the conversation before it."""
+def inline_entry(reply: Reply, up_to_seq: int) -> tuple[journal.Compacted, ...]:
+    """Return the entry for a reply in which the provider has summarized the conversation up to an entry."""
     block = summary_block(reply.message)
     if block is None:
         return ()
     summary = block.text or ""
-    return (
-        journal.Compacted(request_seq - 1, summary=summary, inline=True, reason="threshold", model=_model_of(reply)),
-    )
+    return (journal.Compacted(up_to_seq, summary=summary, inline=True, reason="threshold", model=_model_of(reply)),)
 
 
 def check_summary_scope(request: ChatRequest, target: Target) -> None:

@@ -308,7 +308,7 @@ class Runner:
             cost="" if price is None else str(price),
         )
         unsent = self._unsent(model)
-        inline = inline_entry(reply, self._log.size.request_seq or self._log.head + 1)
+        inline = inline_entry(reply, self._log.head if unsent else self._log.size.request_seq - 1)
         entries = (*unsent, *inline, entry)
         is_open = reply.message.has_tool_calls() or reply.message.paused
         last = not (is_open or self._log.background or self._compactor.is_running)

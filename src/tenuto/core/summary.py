@@ -1,6 +1,7 @@
 """The text that a model summarizes: a conversation without the syntax of any provider, cut to a number of tokens.
 
-What a user wrote is kept longest, then calls and results of tools, then the text of replies, then reasoning.
+What a user wrote is kept longest, then calls and results of tools, then the text of replies, then reasoning. The audit
+writes past requests for summaries again: a change of these texts raises `ENCODER_VERSION`.
 """
 
 from __future__ import annotations
