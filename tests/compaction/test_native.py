@@ -233,7 +233,9 @@ async def test_summary_in_a_reply_is_handed_over(tenuto_sim):
             session = own.session("s")
             await talk(session, 11)
             await session.handover(GPT)
-            assert (await session.send("What is my locker?")).text == "4711"
+            reply = await session.send("What is my locker?")
+            assert reply.text == "4711"
+            assert [loss for loss in reply.losses if "Marker" in loss.detail or "compaction" in loss.detail] == []
             await session.handover(BOUND)
             assert (await session.send("What is my locker?")).text == "4711"
 
