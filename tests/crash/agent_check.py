@@ -122,7 +122,8 @@ class AgentCheck:
             return
         self._expect(len(known) == 1, f"{len(known)} summaries without a kill")
         self._expect(len(asked) <= len(known) + 1, f"{len(asked)} summaries, {len(known)} without a kill")
-        self._expect(bool(_acts(after, Compacted)), "the session was not compacted")
+        if self.scenario.in_flight == 1:  # one in the background may be lost after the last reply
+            self._expect(bool(_acts(after, Compacted)), "the session was not compacted")
         report = await session.audit()
         self._expect(report.clean, f"the audit says: {report}")
 
