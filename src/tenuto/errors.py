@@ -2,7 +2,7 @@
 
     TenutoError
       LLMError
-        AuthenticationFailed, BadRequest (ContextTooLong), NotFound, RateLimited, QuotaExceeded, Unavailable,
+        AuthenticationFailed, BadRequest (ContextTooLong, CompactionRefused), NotFound, RateLimited, QuotaExceeded, Unavailable,
         ConnectionFailed, TimedOut, IncompleteResponse, ProtocolError
       UnsupportedModel, UnknownProvider, MissingKey, MissingTool, LossError, TranscriptError (UnsupportedContent),
       FetchRefused, NetworkForbidden, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled,
@@ -94,6 +94,10 @@ class BadRequest(LLMError):
 
 class ContextTooLong(BadRequest):
     """The conversation is too long for the model."""
+
+
+class CompactionRefused(BadRequest):
+    """The provider refuses to compact a conversation, or the summary that it made earlier."""
 
 
 class NotFound(LLMError):

@@ -10,6 +10,7 @@ from tenuto.core.journal import (
     CallFinished,
     CallStarted,
     Compacted,
+    CompactionRequested,
     Configured,
     Entry,
     HandedOver,
@@ -36,6 +37,8 @@ REPLIED = ReplyReceived(AssistantMessage((Text("Hello"),), raw_stop_reason="end_
 PAUSED = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop_reason="pause_turn"))
 FAILED = RequestFailed("Unavailable", "busy", retryable=True)
 METADATA = MetadataChanged({"customer": "42"})
+COMPACTING = CompactionRequested(MODEL, 1)
+NOT_COMPACTED = RequestFailed("NoSummary", "it is empty", purpose="compaction")
 LOST = LossRecorded(Loss("rule", Location(path="place"), "what", "do"))
 HANDED_OVER = HandedOver("sim/openai", MODEL)
 COMPLETED = RunEnded("completed")

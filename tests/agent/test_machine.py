@@ -59,7 +59,9 @@ REACHED = {
 }
 EVENTS = {
     "configured": [j.CONFIGURED],
+    "compaction_requested": [j.COMPACTING],
     "compacted": [j.compacted(1)],
+    "compaction_failed": [j.NOT_COMPACTED],
     "handed_over": [j.HANDED_OVER],
     "loss_recorded": [j.LOST],
     "metadata_changed": [j.METADATA],
@@ -86,7 +88,18 @@ FIRST = {
     (CANCELLING, "run_ended"): [j.returned(0), j.returned(1)],
 }
 """What has to be before an event, in a state, for it to be that event."""
-ANYWHERE = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded", "metadata_changed"), "")
+ANYWHERE = dict.fromkeys(
+    (
+        "configured",
+        "compaction_requested",
+        "compacted",
+        "compaction_failed",
+        "handed_over",
+        "loss_recorded",
+        "metadata_changed",
+    ),
+    "",
+)
 LEADS = {
     REST: ANYWHERE | {"message_added": CALLING, "steering_added": CALLING, "run_ended": ""},
     CALLING: ANYWHERE

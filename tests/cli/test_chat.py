@@ -335,6 +335,21 @@ def test_undo_continues_in_a_fork_and_offers_the_text(chat, tenuto_sim):
     tenuto_sim.assert_clean()
 
 
+def test_compact_and_undo_in_a_chat(chat, tenuto_sim):
+    done = chat(
+        "/compact", "Hi", "Ho", "Ha", "/compact the greeting", "/compact undo", "/compact undo", model="sim/openai"
+    )
+    [(_, entries)] = sessions()
+
+    assert "! no messages yet\n" in done.err
+    assert "compacted: " in done.err
+    assert "the whole conversation is sent again" in done.err
+    assert "the session is not compacted" in done.err
+    assert messages(entries) == ["Hi", "Ho", "Ha"]
+    assert [entry.kind for entry in entries if entry.kind == "compacted"] == ["compacted", "compacted"]
+    tenuto_sim.assert_clean()
+
+
 def test_undo_takes_no_more_than_there_is(chat, tenuto_sim):
     """A reader that cannot edit prints the text."""
     done = chat("/undo", "Hi", "Ho", "/undo 3", "/undo 0", "/undo 2", "/undo", "/show", "Ha", can_edit=False)

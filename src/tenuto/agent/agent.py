@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, Unpack, overload
 import msgspec
 
 from tenuto import settings
+from tenuto.agent.compaction_plan import DEFAULT, Compaction, native_threshold
 from tenuto.agent.config import Approve, RunContext, admit, check_names, json_text, stored_parameters
 from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks
@@ -102,6 +103,8 @@ class AgentOptions(ModelParameters, total=False):
     """Accept a model that agents refuse. The journal records it."""
     fallback: Sequence[str]
     """Models to continue with if the session's own fails; the one that keeps most of the transcript comes first."""
+    compaction: Compaction | None
+    """When and how long conversations are compacted; None: never."""
     strict: bool
     """Do not repeat a request without a block that its provider refused."""
     listeners: Iterable[Listener]
@@ -128,6 +131,7 @@ _TYPES = {
     "client": AsyncClient,
     "retry": Retry,
     "repairs": int,
+    "compaction": Compaction,
 }
 RETRIES = 4
 """How often an agent sends a failed request again by default. It is more than for a client: no person waits."""
@@ -221,7 +225,12 @@ class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
         for each in (self.model, *fallback):
             target = self.client._target(each)
             admit(each, target, allow_unverified=self._unverified, tools=bool(self.toolbox.definitions()))
-        self._parameters, headers = stored_parameters({"cache": "auto", **rest})
+        compaction = own.get("compaction", DEFAULT)
+        if compaction is not None and isinstance(compaction.by, str) and "/" in compaction.by:
+            self.client._target(self.client._full_name(compaction.by))  # raise for an unknown provider now
+        self._parameters, headers = stored_parameters(
+            {"cache": "auto", **rest}, native_threshold(compaction, self.client._target(self.model))
+        )
         self._ids = IdSource(**{name: own[name] for name in ("now", "new_id") if own.get(name)})
         self._store_option: Any = own.get("store", ...)
         self._stores: dict[str, Store] = {}
@@ -249,6 +258,7 @@ class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
             repairs=own.get("repairs", 1),
             deps_type=deps_type,
             deps_factory=own.get("deps_factory"),
+            compaction=compaction,
         )
         # A type without a schema is an error of this line, not of the first run.
         add_output(Configured(self.model), self._context.output_spec, self.client._target(self.model), self.toolbox)

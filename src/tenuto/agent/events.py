@@ -22,6 +22,8 @@ __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
     "CacheMissed",
+    "CompactionFinished",
+    "CompactionStarted",
     "ConfigurationChanged",
     "ModelChanged",
     "OutputRetried",
@@ -112,6 +114,27 @@ class ModelChanged(_AgentEvent, frozen=True, tag="handover"):
     """The content that the new model does not receive."""
 
 
+class CompactionStarted(_AgentEvent, frozen=True, tag="compaction.start"):
+    """The conversation is being compacted."""
+
+    reason: str
+    """`threshold`, `context`, `handover` or `user`."""
+    tokens: int
+    """The tokens of the conversation."""
+
+
+class CompactionFinished(_AgentEvent, frozen=True, tag="compaction.done"):
+    """The conversation was compacted: later requests have fewer tokens. The journal keeps the originals."""
+
+    reason: str
+    before: int
+    """The tokens before."""
+    after: int
+    """The tokens after, estimated."""
+    failed: bool = False
+    """Whether there is no summary that can be used. The conversation continues as it was."""
+
+
 class Retrying(_AgentEvent, frozen=True, tag="retry"):
     """A request failed and is sent again after `delay` seconds. Discard the events of the failed reply."""
 
@@ -187,6 +210,8 @@ AgentEvent: TypeAlias = (
     | ConfigurationChanged
     | OutputRetried
     | ModelChanged
+    | CompactionStarted
+    | CompactionFinished
     | ToolStarted
     | ToolProgress
     | ToolFinished

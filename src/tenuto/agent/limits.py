@@ -10,6 +10,7 @@ import msgspec
 from tenuto.core.journal import (
     CallFinished,
     CallStarted,
+    Compacted,
     EntryPayload,
     MessageAdded,
     ReplyReceived,
@@ -97,7 +98,7 @@ class Spent(msgspec.Struct, frozen=True):
         if isinstance(payload, CallStarted):
             is_counted = payload.attempt == 1 and payload.name != FINAL_TOOL
             return msgspec.structs.replace(self, tool_calls=self.tool_calls + is_counted)
-        if not isinstance(payload, ReplyReceived | RequestFailed | CallFinished | SteeringAdded):
+        if not isinstance(payload, ReplyReceived | RequestFailed | CallFinished | SteeringAdded | Compacted):
             return self
         is_reply, usage, cost = isinstance(payload, ReplyReceived), payload.usage, payload.cost
         is_denied = isinstance(payload, CallFinished) and (payload.outcome, payload.detail) == ("denied", TOO_MANY)
@@ -187,7 +188,7 @@ class FamilyBudget:
 
         `spent` includes the entries. `reserve` is the estimate of a request: tokens, and the cost if it is known.
         """
-        counted = (MessageAdded, ReplyReceived, RequestFailed, CallFinished, SteeringAdded)
+        counted = (MessageAdded, ReplyReceived, RequestFailed, CallFinished, SteeringAdded, Compacted)
         if not (reserve or any(isinstance(payload, counted) for payload in payloads)):
             return None
         limits = self._root._limits

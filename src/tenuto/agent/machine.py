@@ -118,7 +118,15 @@ NextStep: TypeAlias = AskModel | RunTools | TurnBoundary | RetryRequest | Finish
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-_REST = ("configured", "compacted", "handed_over", "loss_recorded", "metadata_changed")
+_REST = (
+    "configured",
+    "compaction_requested",
+    "compacted",
+    "compaction_failed",
+    "handed_over",
+    "loss_recorded",
+    "metadata_changed",
+)
 """Entries that are allowed in every state and do not change it."""
 
 
@@ -245,6 +253,8 @@ class Machine:
             if self._open:
                 return "run_ended with open calls"
             return "run_ended with a message" if self._unanswered else "run_ended"
+        if isinstance(entry, journal.RequestFailed) and entry.purpose:
+            return "compaction_failed"
         return f"unknown {entry.kind}" if isinstance(entry, journal.UnknownPayload) else journal.payload_kind(entry)
 
     def _update_calls(self, entry: journal.EntryPayload | journal.UnknownPayload, event: str) -> None:
@@ -292,7 +302,7 @@ class Machine:
         if isinstance(entry, journal.RequestStarted):
             self.attempt += 1
         elif isinstance(entry, journal.RequestFailed):
-            self.failures += 1
+            self.failures += not entry.purpose
         elif isinstance(entry, journal.HandedOver):
             self.failures = 0
             if self.halted is None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from datetime import UTC, datetime
-from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from tenuto import errors
+from tenuto.agent.compaction import Compactor, check_summary_scope, inline_entry
 from tenuto.agent.events import (
     CacheMissed,
     ConfigurationChanged,
@@ -48,13 +47,14 @@ from tenuto.agent.result import stored_reply
 from tenuto.agent.run_settings import RunSettings, configure_run, new_losses
 from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_result
 from tenuto.client.middleware.retry import RetryState
-from tenuto.client.reply import Reply, cost
+from tenuto.client.reply import Reply
 from tenuto.core import journal
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Message, Usage, user
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.write import ENCODER_VERSION
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ _REPLY_TOKENS = 4096
 _BUDGET_POLL = 0.1
 """The seconds between two attempts to reserve a budget that other requests in flight use up."""
 _FULL = (
-    "the session is saved: hand it over to a model with a larger context window, session.handover(model), and continue"
+    "the session is saved: compact it, session.compact(), or hand it over to a model with a larger context window, "
+    "session.handover(model), and continue"
 )
 
 
@@ -116,6 +117,7 @@ class Runner:
         self._sent: tuple[ChatRequest, Target, WireRequest] | None = None
         self._healed = False
         self._ended = False
+        self._compactor = Compactor(session)
         self.reply: Reply | None = None
         self.losses: tuple[Loss, ...] = ()
 
@@ -136,6 +138,7 @@ class Runner:
     async def configure(self, settings: RunSettings, *, is_new: bool) -> None:
         """Evaluate the settings of the run. `is_new`: a message starts it."""
         self._context, self._configs, self.info = await configure_run(self._session, settings, is_new=is_new)
+        self._compactor.context = self._context
 
     def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
         """Return the configurations that the journal does not have; these messages follow.
@@ -181,19 +184,26 @@ class Runner:
     async def run(self, messages: tuple[Message, ...], key: str) -> None:
         """Add messages and do the pending work. Raise the error that ends it."""
         await self.begin(messages, key)
-        while True:
-            step = await self.step()
-            if isinstance(step, Wait):
-                await self._context.retry.sleep(step.seconds)
-            elif not isinstance(step, More):
-                return
+        try:
+            while True:
+                step = await self.step()
+                if isinstance(step, Wait):
+                    await self._context.retry.sleep(step.seconds)
+                elif not isinstance(step, More):
+                    return
+        finally:
+            await self._compactor.cancel()
 
     async def run_step(self, messages: tuple[Message, ...], key: str) -> Step:
         """Add messages and do one step, with the background sub-agents that it starts."""
         await self.begin(messages, key)
-        step = await self.step()
-        while self._session._sub_agents.tasks:
-            await self._session._sub_agents.wait_for_one()
+        try:
+            step = await self.step()
+            while self._session._sub_agents.tasks:
+                await self._session._sub_agents.wait_for_one()
+            await self._compactor.finish()
+        finally:
+            await self._compactor.cancel()
         return step
 
     async def step(self) -> Step:
@@ -291,6 +301,7 @@ class Runner:
         """Record the end of the run, after its background sub-agents have ended."""
         while self._session._sub_agents.tasks:
             await self._session._sub_agents.wait_for_one()
+        await self._compactor.finish()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
         self._report_cache_miss()
@@ -303,10 +314,12 @@ class Runner:
         if exceeded is not None:
             await self._end(journal.RunEnded("waiting", exceeded.limit, "limit"))
             raise exceeded
+        target = await self._session._locate()
+        await self._compactor.before_request(target)
         self._session._emit(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
         is_own = self._configs[-1].scope == "run"  # the toolbox has no server tools then
         tools = None if is_own else self._context.toolbox.definitions()
-        request = self._log.next_request(tools, self._context.headers)
+        request = self._log.next_request(tools, self._context.headers, issuer_check(target))
         self._started, self._sent, self._error = False, None, None
         if self.output is not None:
             self.output.value = msgspec.UNSET  # of a reply before messages that arrived meanwhile
@@ -346,8 +359,9 @@ class Runner:
             healing = self._healing(exc)
             await self._log.append(*self._unsent(request.model), self._failure(exc), *healing)
             self._healed = bool(healing)
-            for loss in healing:
-                session._emit(RefusedBlockDropped(loss.loss))
+            for entry in healing:
+                if isinstance(entry, journal.LossRecorded):
+                    session._emit(RefusedBlockDropped(entry.loss))
             raise
         await self._record_reply(request.model, reply)
         return reply
@@ -355,6 +369,7 @@ class Runner:
     async def _before_send(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """Record that the request is about to be sent: from here on it may be charged."""
         self._sent = request, target, wire
+        check_summary_scope(request, target)
         self._session._emit(RequestReady(request, target, wire))
         entry = journal.RequestStarted(
             model=f"{target.provider.name}/{target.model}",
@@ -366,7 +381,7 @@ class Runner:
         budget, reserve = self._log.budget, None
         if budget is not None:
             usage = Usage(input_tokens=len(wire.body) // 4, output_tokens=request.max_tokens or _REPLY_TOKENS)
-            reserve = usage.total_tokens or 0, self._price(usage, target.provider.name, target.model)
+            reserve = usage.total_tokens or 0, self._log.price(usage, target.provider.name, target.model)
         while True:
             try:
                 await self._log.append(entry, reserve=reserve)
@@ -378,14 +393,13 @@ class Runner:
             await asyncio.sleep(_BUDGET_POLL)
         self._started = True
 
-    def _price(self, usage: Usage, provider: str, model: str) -> Decimal | None:
-        """Return the cost of a request by today's prices."""
-        return cost(usage, provider, model, datetime.fromtimestamp(self._log.ids.now() / 1000, UTC).date())
-
-    def _healing(self, error: errors.LLMError) -> tuple[journal.LossRecorded, ...]:
+    def _healing(self, error: errors.LLMError) -> tuple[journal.LossRecorded | journal.Compacted, ...]:
         """Return the loss of the block that an error refuses; at most one for each request, none with `strict`."""
         if self._sent is None or self._context.strict or self._log.next.healed:
             return ()
+        request, target, _ = self._sent
+        if without := self._compactor.drop_refused(error, request, target):
+            return without
         refused = refused_block(error, *self._sent)
         if refused is None:
             return ()
@@ -407,9 +421,12 @@ class Runner:
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
         )
-        entries = (*self._unsent(model), entry)
-        is_final = self.output is None  # otherwise it is checked first
-        last = is_final and not (reply.message.has_tool_calls() or reply.message.paused or self._log.background)
+        unsent = self._unsent(model)
+        inline = inline_entry(reply, self._log.head if unsent else self._log.size.request_seq - 1)
+        entries = (*unsent, *inline, entry)
+        is_open = reply.message.has_tool_calls() or reply.message.paused
+        is_checked = self.output is not None  # before the run ends
+        last = not (is_open or is_checked or self._log.background or self._compactor.is_running)
         try:
             if last:
                 await self._end(journal.RunEnded("completed"), *entries, unless_posted=True)
@@ -431,19 +448,14 @@ class Runner:
         logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)
 
     def _failure(self, error: errors.LLMError) -> journal.RequestFailed:
-        usage, paid = None, None
-        if error.partial is not None:
-            usage, origin = error.partial.usage, error.partial.message.origin
-            if usage is not None and origin is not None:
-                known = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
-                paid = self._price(msgspec.structs.replace(usage, **known), origin.provider, origin.model)
+        usage, paid = self._log.price_error(error)
         return journal.RequestFailed(
             type(error).__name__,
             error.message,
             attempt=self._log.machine.attempt - self._started,
             retryable=error.retryable,
             usage=usage,
-            cost="" if paid is None else str(paid),
+            cost=paid,
         )
 
     async def _recover(self, error: errors.LLMError) -> Step:
@@ -455,6 +467,9 @@ class Runner:
             self._session._emit(Retrying(type(error).__name__, error.message, delay))
             return Wait(delay, type(error).__name__)
         if await self._try_fallback(error):
+            return More()
+        is_too_long = isinstance(error, errors.ContextTooLong) or error.status == 413
+        if is_too_long and await self._compactor.shrink(await self._session._locate()):
             return More()
         if isinstance(error, errors.ContextTooLong):
             await self._end(journal.RunEnded("waiting", "", "context"))
@@ -492,6 +507,7 @@ class Runner:
     async def _block(self) -> Step:
         """Wait for approval: end the run, unless a decision was posted meanwhile."""
         session, end = self._session, journal.RunEnded("waiting", "", "approval")
+        await self._compactor.finish()
         session._pending_below = await session._sub_agents.pending()
         if not await self._has_decision():
             await self._log.append(end, last=True)
@@ -516,6 +532,7 @@ class Runner:
         cancels = [item for item in items if isinstance(item.item, Cancel)]
         if not cancels or not self._log.has_work:
             return
+        await self._compactor.cancel()
         await self._log.append(*cancel_entries(self._log.machine), taking=cancels, last=True)
         self._ended = True
         self._session._emit(RunStopped(CANCELLED))

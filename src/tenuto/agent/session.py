@@ -13,6 +13,8 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 import msgspec
 
 import tenuto  # annotations load `tenuto.AsyncAgent` and `tenuto.Report` when they are evaluated
+from tenuto.agent.compaction import Compactor
+from tenuto.agent.compaction_plan import DEFAULT, plan
 from tenuto.agent.config import RunContext, admit, json_text
 from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
@@ -52,6 +54,7 @@ from tenuto.core.messages import (
     Usage,
     display_text,
 )
+from tenuto.core.provider import Target
 from tenuto.core.transcript import Transcript
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
 from tenuto.tools.execution import Deps
@@ -67,20 +70,16 @@ def fork_point(entries: Iterable[Entry], count: int) -> int:
 
     Raise `ValueError` with the possible values if there is no such entry.
     """
-    fold, least = TranscriptFold(), 0
+    fold = TranscriptFold()
     points: dict[int, int] = {}
     for entry in entries:
         fold.apply(entry)
-        if isinstance(entry.payload, Compacted):  # the conversation starts with other messages now
-            points, least = {}, len(fold)
         if not fold.open_calls():
             points.setdefault(len(fold), entry.seq)
     if not 0 < count <= len(fold):
         raise ValueError(f"cannot fork after message {count}: choose 1 to {len(fold)}")
     if count in points:
         return points[count]
-    if count < least:
-        raise ValueError(f"cannot fork after message {count}: it was compacted since")
     near = sorted((point for point in points if point > 0), key=lambda point: abs(point - count))[:2]
     choice = f"; choose {' or '.join(map(str, sorted(near)))}" if near else ""
     raise ValueError(f"cannot fork after message {count}: a tool call would lose its result{choice}")
@@ -150,6 +149,11 @@ class SessionProperties:
     def cost(self) -> Decimal | None:
         """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
         return self._async._log.cost
+
+    @property
+    def context_tokens(self) -> int:
+        """The tokens of the next request, counted by the provider as far as a reply has reported them."""
+        return self._async._log.size.total()
 
     @property
     def text(self) -> str:
@@ -506,8 +510,39 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self._emit(ModelChanged(entry.model, entry.previous_model, entry.losses))
         return entry.losses
 
-    async def audit(self, model: str | None = None) -> tenuto.Report:
+    async def compact(self, focus: str = "") -> Compacted | None:
+        """Shorten what later requests contain: a summary instead of the older messages. The journal keeps the originals.
+
+        `focus` is what the summary should emphasize. Return the entry; None if there is nothing to compact, or if no usable
+        summary was made. Raise `ValueError` for a session without messages.
+        """
+        if self.is_new:
+            raise ValueError("the session has no messages yet: nothing to compact")
+        async with self._working():
+            return await Compactor(self).compact(await self._locate(), focus)
+
+    async def uncompact(self) -> bool:
+        """Send the whole conversation again. Return False if it is not compacted."""
+        if self._log.next.compaction is None:
+            await self.load()
+        if self._log.next.compaction is None:
+            return False
+        async with self._working():
+            await self._log.append(Compacted(0, reason="user"))
+        return True
+
+    async def _locate(self) -> Target:
+        """Return the target of the next request; with its account if that decides what a compaction sends back."""
+        client, model = self._context.client, self.model
+        held = self._log.next.compaction
+        if held is None or not (held.native or held.inline):
+            return client._target(model)
+        return await client._locate(model, self._context.headers)
+
+    async def audit(self, model: str | None = None, *, compaction: bool = False) -> tenuto.Report:
         """Report what a provider would refuse if the session were sent to its model (or another) now.
+
+        With `compaction`, the report has the plan of a compaction: what it would keep, and what becomes invalid.
 
         Nothing is sent or written. Each request of the journal is built again and compared with the bytes that were sent.
         Raise `UnknownProvider`, `TranscriptError` for content that cannot be written, `ValueError` for a new session.
@@ -518,7 +553,13 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             raise ValueError("the session has no messages yet: nothing to audit")
         client = self._context.client
         target = client._target(client._full_name(model)) if model is not None else None
-        return audit(await self.entries(), target, tools=self._context.toolbox.definitions(), find=client._target)
+        entries, tools = await self.entries(), self._context.toolbox.definitions()
+        report = audit(entries, target, tools=tools, find=client._target)
+        if compaction:
+            settings = self._context.compaction or DEFAULT
+            made = plan(entries, target or client._target(self.model), settings, full=True)
+            report = msgspec.structs.replace(report, plan=str(made) if made else "compaction: nothing to compact")
+        return report
 
     async def entries(self) -> list[Entry]:
         """Read the journal; a new session has no entries."""

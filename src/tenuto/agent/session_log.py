@@ -11,13 +11,16 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 
 import msgspec
 
+from tenuto.agent.compaction_plan import ContextSize
 from tenuto.agent.limits import FamilyBudget, Spent
 from tenuto.agent.machine import AGAIN, Machine, Phase, State
+from tenuto.client.reply import cost
 from tenuto.core import journal
 from tenuto.core.blocks import Text
 from tenuto.core.inbox import InboxItem, PostedItem, Steer
@@ -25,7 +28,7 @@ from tenuto.core.messages import AssistantMessage, Message, Usage, UserMessage
 from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
 from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
-from tenuto.errors import BudgetExceeded, InboxNotEmpty, LeaseLost, SessionNotFound, StoreError, TenutoError
+from tenuto.errors import BudgetExceeded, InboxNotEmpty, LeaseLost, LLMError, SessionNotFound, StoreError, TenutoError
 from tenuto.store.protocol import Lease, Store
 
 logger = logging.getLogger("tenuto")
@@ -92,6 +95,8 @@ class SessionLog:
         self.last_run = KeyedRun(())
         """The last run, with a key or without one."""
         self.next = NextRequest()
+        self.size = ContextSize()
+        """The tokens of the conversation."""
         self.keyed_runs: dict[str, KeyedRun] = {}
         self.metadata: dict[str, str] = {}
         """The keys and values that the user has given the session."""
@@ -110,10 +115,15 @@ class SessionLog:
         self.inbox = await self.store.inbox(self.id) if not self.new else []
         return self.inbox
 
-    def next_request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
+    def next_request(
+        self,
+        tools: Tools | None = None,
+        headers: Mapping[str, str] | None = None,
+        in_scope: journal.Scope | None = None,
+    ) -> ChatRequest:
         """Build the next request. Raise `StoreError` if the session has no configuration that this version knows."""
         try:
-            return self.next.request(tools, headers)
+            return self.next.request(tools, headers, in_scope)
         except ConfigurationError as exc:
             raise StoreError(str(exc)) from None
 
@@ -132,6 +142,20 @@ class SessionLog:
 
     def sibling(self, id: str, *, new: bool = False) -> SessionLog:
         return SessionLog(self.store, id, self.ids, new=new)
+
+    def price(self, usage: Usage, provider: str, model: str) -> Decimal | None:
+        """Return the cost of a request by today's prices."""
+        return cost(usage, provider, model, datetime.fromtimestamp(self.ids.now() / 1000, UTC).date())
+
+    def price_error(self, error: LLMError) -> tuple[Usage | None, str]:
+        """Return the usage of a failed request, which is charged, too, and its cost as the journal stores it."""
+        usage = error.partial.usage if error.partial is not None else None
+        origin = error.partial.message.origin if error.partial is not None else None
+        if usage is None or origin is None:
+            return usage, ""
+        known = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
+        paid = self.price(msgspec.structs.replace(usage, **known), origin.provider, origin.model)
+        return usage, "" if paid is None else str(paid)
 
     # --- writing ---
 
@@ -319,11 +343,16 @@ class SessionLog:
         self.machine, self.spent = machine, spent
         for entry in entries:
             self.next.apply(entry)
+            self.size.apply(entry)
             self.head, payload = entry.seq, entry.payload
             if (
                 isinstance(
                     payload,
-                    journal.ReplyReceived | journal.RequestFailed | journal.CallFinished | journal.SteeringAdded,
+                    journal.ReplyReceived
+                    | journal.RequestFailed
+                    | journal.CallFinished
+                    | journal.SteeringAdded
+                    | journal.Compacted,
                 )
                 and payload.usage
             ):

@@ -216,6 +216,8 @@ class Session(SessionProperties, Closable, Generic[Deps, Out]):
     enqueue = make_sync(AsyncSession.enqueue)
     steer = make_sync(AsyncSession.steer)
     handover = make_sync(AsyncSession.handover)
+    compact = make_sync(AsyncSession.compact)
+    uncompact = make_sync(AsyncSession.uncompact)
     audit = make_sync(AsyncSession.audit)
     set_metadata = make_sync(AsyncSession.set_metadata)
     entries = make_sync(AsyncSession.entries)

@@ -64,7 +64,7 @@ TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], .
     (
         errors.ContextTooLong,
         ExitCode.FAILED,
-        "context too long; use fork --at N, or a model with a larger context window (-m)",
+        "context too long; use /compact or tenuto compact, or a model with a larger context window (-m)",
     ),
     (errors.ConnectionFailed, ExitCode.FAILED, _NETWORK),
     (errors.TimedOut, ExitCode.FAILED, _NETWORK),

@@ -26,6 +26,7 @@ chat       Start an interactive chat.
 resume     Continue a session, even one that was killed.
 fork       Copy a session to a new branch.
 sessions   List, search and manage sessions.
+compact    Summarize the older messages of a session.
 show       Show a session's transcript.
 export     Export sessions as JSONL, Markdown or OpenAI messages.
 import     Import exported sessions.
@@ -45,7 +46,7 @@ completion Print a shell completion script.
 COMMANDS = dict(line.split(maxsplit=1) for line in _COMMANDS.splitlines() if line)
 _SECTIONS = {
     "Talk": "run chat resume",
-    "Sessions": "sessions show fork handover audit export import store",
+    "Sessions": "sessions show compact fork handover audit export import store",
     "Models": "models providers tools embed sim",
     "Setup": "keys config doctor completion",
 }

@@ -29,7 +29,7 @@ from tenuto.closable import AsyncClosable
 from tenuto.core.embeddings import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.errors import ClosedError, ConnectionFailed
+from tenuto.errors import ClosedError, ConnectionFailed, MissingKey
 
 if TYPE_CHECKING:
     import tenuto.client
@@ -255,6 +255,15 @@ class AsyncClient(AsyncClosable):
         Nothing is sent, and no key function is called. `headers` are names of headers that the request will have.
         """
         await self._router.check_key(self._target(model), headers)
+
+    async def _locate(self, model: str, headers: Iterable[str] = ()) -> Target:
+        """Return the target of a model with its account and platform, if its key is known."""
+        target = self._target(model)
+        try:
+            endpoint = await self._router.endpoint(target, {name.lower() for name in headers})
+        except MissingKey:  # replies may come from a cache
+            return target
+        return msgspec.structs.replace(target, account=endpoint.account, platform=endpoint.platform)
 
     async def close(self) -> None:
         """Close every connection. Running calls fail."""

@@ -80,6 +80,17 @@ class Thinking(msgspec.Struct, frozen=True):
     """Whether the reply has a readable summary; None: the provider's default."""
 
 
+class NativeCompaction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ask the provider to compact the conversation itself."""
+
+    threshold: int | None = None
+    """The number of input tokens above which a reply starts with a summary; None: the reply is only the summary."""
+    endpoint: bool = False
+    """Whether the request goes to the provider's endpoint for compactions, if it has one."""
+    instructions: str = ""
+    """The instructions instead of the provider's own."""
+
+
 class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One chat request. A field that is None is not sent: the provider decides."""
 
@@ -134,6 +145,7 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """Headers added last, for any provider; they win over others."""
     foreign_reasoning: Literal["omit", "note", "inline"] = "omit"
     """The form of another provider's reasoning: none, a note in the next user message, or assistant text."""
+    compaction: NativeCompaction | None = None
     omit_blocks: tuple[tuple[int, int], ...] = ()
     """(message index, block index) pairs to leave out of this request."""
 

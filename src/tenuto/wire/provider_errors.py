@@ -14,6 +14,7 @@ from tenuto.core import jsonio
 from tenuto.errors import (
     AuthenticationFailed,
     BadRequest,
+    CompactionRefused,
     ContextTooLong,
     LLMError,
     NotFound,
@@ -199,6 +200,8 @@ def _select_class(fields: dict[str, Any], message: str, status: int | None) -> t
     by_code.sort(key=lambda error_class: error_class in _GENERAL)
     allowed = _MORE_SPECIFIC.get(selected, ())
     selected = next((by for by in by_code if status is None or by in allowed), selected)
+    if selected is BadRequest and any(code.startswith("compaction_") for code in _find_codes(fields)):
+        return CompactionRefused
     for by_message, replaceable, pattern in _MESSAGE_PATTERNS:
         if selected in replaceable and re.search(pattern, message, re.IGNORECASE):
             return by_message

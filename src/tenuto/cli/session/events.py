@@ -8,6 +8,8 @@ from decimal import Decimal
 
 from tenuto.agent.events import (
     AgentEvent,
+    CompactionFinished,
+    CompactionStarted,
     ModelChanged,
     RefusedBlockDropped,
     Retrying,
@@ -97,6 +99,11 @@ class EventPrinter:
                 display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{losses}", "yellow")
             case RefusedBlockDropped():
                 display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
+            case CompactionStarted():
+                display.status("summarizing older messages")
+            case CompactionFinished():
+                sizes = f"{event.before:,} -> about {event.after:,} tokens"
+                display.info(f"! {'no usable summary was made' if event.failed else f'compacted: {sizes}'}", "yellow")
             case SubAgentEvent():
                 self._sub_agent_event(event)
             case MessageDone():

@@ -127,7 +127,7 @@ class SessionOpener:
     @asynccontextmanager
     async def resume(self, id: str, tell: Listener | None, *, asks: bool) -> AsyncIterator[OpenSession]:
         options = self._options
-        stored = _stored_config(await self._store.read(id))
+        stored = stored_config(await self._store.read(id))
         tools = restore_tools(stored, load_tools(options.tool, options.root), options.root)
         settings = {} if stored is None else {"allow_unverified": stored.allow_unverified, "name": stored.agent}
         model = stored.model if stored is not None else options.model or ""
@@ -273,7 +273,7 @@ def _parse_limits(options: RunOptions) -> Limits:
         raise click.UsageError(message.partition(", or None")[0]) from None
 
 
-def _stored_config(entries: Sequence[Entry]) -> Configured | None:
+def stored_config(entries: Sequence[Entry]) -> Configured | None:
     """Return the stored configuration of a session; None before its first entry."""
     kept: Configured | None = None
     for entry in entries:

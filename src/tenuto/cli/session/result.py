@@ -21,7 +21,7 @@ from tenuto.cli.session.losses import recorded_losses, summarize_losses
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.core import jsonio
-from tenuto.core.journal import CallFinished, Entry, ReplyReceived, RequestFailed
+from tenuto.core.journal import CallFinished, Compacted, Entry, ReplyReceived, RequestFailed
 from tenuto.core.loss import Loss
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
@@ -298,7 +298,9 @@ async def _read_entries(session: AsyncSession) -> list[Entry]:
 def total_cost(entries: Iterable[Entry]) -> Decimal | None:
     """Return the cost in USD with failed requests and sub-agents; None if a reply has no price."""
     acts = [
-        entry.payload for entry in entries if isinstance(entry.payload, ReplyReceived | RequestFailed | CallFinished)
+        entry.payload
+        for entry in entries
+        if isinstance(entry.payload, ReplyReceived | RequestFailed | CallFinished | Compacted)
     ]
     if any(isinstance(act, ReplyReceived) and not act.cost for act in acts):
         return None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
 from tenuto.cli.session.losses import format_loss
 from tenuto.cli.store import format_status
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
+    CLEARED,
     ApprovalDecided,
     CallFinished,
     Compacted,
@@ -49,8 +51,9 @@ class TranscriptItem(NamedTuple):
     call: ToolCallView | None = None
 
 
-def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
-    walk = _Walk()
+def transcript_items(entries: Iterable[Entry], held: Compacted | None = None) -> Iterator[TranscriptItem]:
+    """Yield the items. Those that the compaction `held` covers are replaced by its summary."""
+    walk = _Walk(held)
     for entry in entries:
         yield from walk.items(entry)
 
@@ -58,7 +61,8 @@ def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
 class _Walk:
     """Follows a journal: a result names its call only by its index."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Compacted | None) -> None:
+        self._held = held
         self._calls: tuple[ToolCallView, ...] = ()
         self._model = ""
         self._fold = TranscriptFold()
@@ -66,7 +70,18 @@ class _Walk:
     def items(self, entry: Entry) -> Iterator[TranscriptItem]:
         payload = entry.payload
         self._fold.apply(entry)
+        held = self._held
+        if held is not None and entry.seq <= held.up_to_seq:
+            if isinstance(payload, ReplyReceived):
+                self._calls = tuple(payload.message.tool_calls())
+            elif isinstance(payload, Configured):
+                self._model = payload.model
+            if entry.seq == held.up_to_seq:
+                yield from _compaction_items(held, "covered")
+            return
         match payload:
+            case CallFinished() if held is not None and entry.seq in held.cleared:
+                yield TranscriptItem("result", CLEARED, self._name(payload.call_index), outcome="done")
             case UnknownPayload():
                 yield TranscriptItem("unknown", payload.raw, payload.kind, entry.seq)
             case ReplyReceived():
@@ -89,7 +104,7 @@ class _Walk:
                     yield TranscriptItem("text", payload.system)
                 self._model = payload.model
             case RequestFailed():
-                yield TranscriptItem("failure", f"{payload.error}: {payload.message}")
+                yield TranscriptItem("failure", f"{payload.error}: {payload.message}", outcome=payload.purpose)
             case ApprovalDecided():
                 outcome = "allowed" if payload.allowed else "denied"
                 yield TranscriptItem("approval", payload.reason, self._name(payload.call_index), outcome=outcome)
@@ -104,9 +119,8 @@ class _Walk:
             case LossRecorded():
                 yield _loss_item(payload.loss)
             case Compacted():
-                yield TranscriptItem("compaction", number=payload.up_to_seq)
-                for message in payload.messages:
-                    yield from _message_items(message)
+                if self._held is None:
+                    yield from _compaction_items(payload)
             case RunEnded():
                 yield TranscriptItem("end", payload.detail, format_status(payload.reason, payload.waiting_for))
 
@@ -144,6 +158,28 @@ def _message_items(message: Message, number: int = 0) -> Iterator[TranscriptItem
         role, text = ("model" if isinstance(message, AssistantMessage) else "system"), str(message)
     yield TranscriptItem("heading", name=role, number=number)
     yield TranscriptItem("text", text)
+
+
+def _compaction_items(payload: Compacted, outcome: str = "") -> Iterator[TranscriptItem]:
+    if payload.is_undo:
+        yield TranscriptItem("compaction", outcome="undone")
+        return
+    if payload.up_to_seq:
+        yield TranscriptItem("compaction", number=payload.up_to_seq, outcome=outcome)
+        for message in payload.messages:
+            yield from _message_items(message)
+        if not payload.messages:
+            yield TranscriptItem("text", payload.summary or "(only its provider can read the summary)")
+    if payload.cleared:
+        yield TranscriptItem("compaction", number=len(payload.cleared), outcome="cleared")
+
+
+def compaction_text(item: TranscriptItem) -> str:
+    if item.outcome == "undone":
+        return "the whole conversation is sent again from here on"
+    if item.outcome == "cleared":
+        return f"{plural(item.number, 'tool result')} not sent any more"
+    return f"summary of the entries up to {item.number}"
 
 
 def _loss_item(loss: Loss) -> TranscriptItem:

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from tenuto.cli.errors import plural
 from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import TranscriptItem, transcript_items
+from tenuto.cli.transcript.items import TranscriptItem, compaction_text, transcript_items
 from tenuto.core.journal import Entry
 from tenuto.store.protocol import StoredSession
 
@@ -70,7 +70,7 @@ def _format(item: TranscriptItem) -> Iterator[str]:
             yield f"Entry {item.number}, of a later version of tenuto: {code}\n"
             yield fence(item.text, "json")
         case "failure":
-            yield f"Request failed: {line}\n"
+            yield f"{'No summary' if item.outcome else 'Request failed'}: {line}\n"
         case "approval":
             yield f"{code} was {item.outcome}{reason}\n"
         case "sub-session":
@@ -82,7 +82,7 @@ def _format(item: TranscriptItem) -> Iterator[str]:
         case "metadata":
             yield f"Metadata: {line}\n"
         case "compaction":
-            yield f"Summary of the entries before {item.number}:\n"
+            yield f"{compaction_text(item).capitalize()}:\n"
         case "cut":
             yield f"Cut off: {item.text}\n"
         case "end":

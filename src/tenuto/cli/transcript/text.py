@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tenuto.cli.errors import plural
 from tenuto.cli.session.call_view import argument_lines
 from tenuto.cli.store import format_status, format_time
 from tenuto.cli.terminal.output import Style, ansi_style
 from tenuto.cli.terminal.text import escape_control, one_line
-from tenuto.cli.transcript.items import TranscriptItem, transcript_items
-from tenuto.core.journal import Entry
+from tenuto.cli.transcript.items import TranscriptItem, compaction_text, transcript_items
+from tenuto.core.journal import Entry, TranscriptFold
 from tenuto.store.protocol import StoredSession
 
 _RESULT_LINES = 40
 """The lines of a result that are shown."""
 _LINE_LENGTH = 400
+_FULL = "; tenuto show --full has them"
 
 
 def format_session(
-    stored: StoredSession, entries: Iterable[Entry], forks: Sequence[str], *, thinking: bool, color: bool
+    stored: StoredSession,
+    entries: Sequence[Entry],
+    forks: Sequence[str],
+    *,
+    thinking: bool,
+    color: bool,
+    full: bool = False,
 ) -> Iterator[str]:
-    """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one."""
+    """Yield lines whose only control sequences are colors.
+
+    Entries that a summary covers are omitted unless `full`. `forks` are the sessions that were forked from this one.
+    """
+    held = None if full else TranscriptFold(entries).compacted
     pieces = list(_head(stored, forks))
     for style, text in pieces:
         yield ansi_style(text, style, color=color) + "\n"
-    for item in transcript_items(entries):
+    for item in transcript_items(entries, held):
         if thinking or item.kind != "thinking":
             style, text = _format(item)
             if text:
@@ -71,7 +82,7 @@ def _format(item: TranscriptItem) -> tuple[Style, str]:
         case "unknown":
             return "yellow", f"\n[entry {item.number}: {name}, of a later version] {line}"
         case "failure":
-            return "red", f"\n! request failed: {line}"
+            return "red", f"\n! {'no summary' if item.outcome else 'request failed'}: {line}"
         case "approval":
             return "dim", f"  ? {name} {item.outcome}{reason}"
         case "sub-session":
@@ -83,7 +94,7 @@ def _format(item: TranscriptItem) -> tuple[Style, str]:
         case "metadata":
             return "dim", f"\n[metadata: {line}]"
         case "compaction":
-            return "yellow", f"\n[summary of the entries before {item.number}]"
+            return "yellow", f"\n[{compaction_text(item)}{_FULL if item.outcome == 'covered' else ''}]"
         case "cut":
             return "yellow", f"  [ended: {line}]"
         case "end":

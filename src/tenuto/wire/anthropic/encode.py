@@ -6,12 +6,20 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Block, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.blocks import Block, Document, Image, Marker, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import split_data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
-from tenuto.core.request import AUTO_CACHE, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.request import (
+    AUTO_CACHE,
+    JsonSchema,
+    NamedTool,
+    NativeCompaction,
+    ServerTool,
+    Thinking,
+    ToolDefinition,
+)
 from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS, TOKENS
 from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, model_path, set_parameters, with_locations
@@ -26,6 +34,11 @@ BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh":
 INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 _MAX_MARKS = 4
 """The number of cache marks in a request."""
+COMPACTION_BETA = "compact-2026-09-04"
+"""Summaries on request. They are signed."""
+COMPACTION_EDIT_BETA = "compact-2026-01-12"
+"""Summaries at the start of a reply."""
+MIN_COMPACTION_TRIGGER = 50_000
 _UNSUPPORTED = (
     *("seed", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias"),
     *("verbosity", "modalities", "audio", "store"),
@@ -202,6 +215,8 @@ class _MessageWriter:
             case Opaque() if block.dialect != DIALECT:
                 self._builder.record_loss("unreadable-block", place, "a block of another dialect or a later version")
                 return None
+            case Marker(kind="compaction"):
+                self._builder.join_header("anthropic-beta", COMPACTION_BETA if block.meta else COMPACTION_EDIT_BETA)
         try:
             return write_block(block)
         except KeyError:
@@ -251,9 +266,25 @@ def write_options(builder: BodyBuilder) -> None:
     body |= set_parameters(request, ("service_tier",))
     if request.stream:
         body["stream"] = True
+    if request.compaction is not None:
+        _write_compaction(builder, request.compaction)
     builder.record_unsupported(*_UNSUPPORTED)
     if request.n is not None and request.n != 1:
         builder.record_loss("unsupported-parameter", "n", str(request.n), "send several requests")
+
+
+def _write_compaction(builder: BodyBuilder, compaction: NativeCompaction) -> None:
+    instructions = {"instructions": compaction.instructions} if compaction.instructions else {}
+    if compaction.threshold is None:
+        builder.join_header("anthropic-beta", COMPACTION_BETA)
+        builder.body["compaction"] = {"type": "summarize", **instructions}
+        return
+    value = max(compaction.threshold, MIN_COMPACTION_TRIGGER)
+    if value != compaction.threshold:
+        builder.record_loss("clamped", "compaction.threshold", f"{compaction.threshold} became {value}")
+    builder.join_header("anthropic-beta", COMPACTION_EDIT_BETA)
+    edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": value}, **instructions}
+    builder.body["context_management"] = {"edits": [edit]}
 
 
 def _cache_control(cache: str) -> dict[str, Any]:

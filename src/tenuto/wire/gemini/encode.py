@@ -52,7 +52,7 @@ _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _SPEECH_FIELDS = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
 _MIXABLE_TOOLS = ("computerUse", "mcpServers")
 """Server tools that every model accepts together with functions, as far as known."""
-_UNSUPPORTED = ("logit_bias", "user", "verbosity", "container")
+_UNSUPPORTED = ("logit_bias", "user", "verbosity", "container", "compaction")
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
