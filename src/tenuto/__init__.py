@@ -8,10 +8,12 @@ from __future__ import annotations
 TYPE_CHECKING = False  # Type checkers read it as True; importing it from `typing` would take most of the import time.
 if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
+    from tenuto.agent.compaction_plan import Compaction as Compaction
     from tenuto.agent.hooks import Hooks as Hooks
     from tenuto.agent.limits import Limits as Limits
     from tenuto.agent.machine import PendingCall as PendingCall
-    from tenuto.agent.session import AsyncRun as AsyncRun
+    from tenuto.agent.result import Result as Result
+    from tenuto.agent.run_stream import AsyncRun as AsyncRun
     from tenuto.agent.session import AsyncSession as AsyncSession
     from tenuto.agent.sync import Agent as Agent
     from tenuto.agent.sync import Run as Run
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from tenuto.core.response import Choice as Choice
     from tenuto.core.transcript import Transcript as Transcript
     from tenuto.errors import LLMError as LLMError
+    from tenuto.errors import ModelRetry as ModelRetry
     from tenuto.errors import TenutoError as TenutoError
     from tenuto.oneshot import decode as decode
     from tenuto.oneshot import encode as encode
@@ -69,10 +72,13 @@ __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
     "tenuto.agent.agent": "AsyncAgent",
+    "tenuto.agent.compaction_plan": "Compaction",
     "tenuto.agent.hooks": "Hooks",
     "tenuto.agent.limits": "Limits",
     "tenuto.agent.machine": "PendingCall",
-    "tenuto.agent.session": "AsyncRun AsyncSession",
+    "tenuto.agent.result": "Result",
+    "tenuto.agent.run_stream": "AsyncRun",
+    "tenuto.agent.session": "AsyncSession",
     "tenuto.agent.sync": "Agent Run Session",
     "tenuto.audit.report": "Report",
     "tenuto.client.client": "AsyncClient",
@@ -90,7 +96,7 @@ _NAMES_BY_MODULE = {
     "tenuto.core.request": "ChatRequest JsonSchema NamedTool ServerTool Thinking ToolDefinition",
     "tenuto.core.response": "ChatResponse Choice",
     "tenuto.core.transcript": "Transcript",
-    "tenuto.errors": "LLMError TenutoError",
+    "tenuto.errors": "LLMError ModelRetry TenutoError",
     "tenuto.oneshot": "decode encode",
     "tenuto.reasoning.items": "ReasoningItem",
     "tenuto.catalog": "resolve",

@@ -2,10 +2,11 @@
 
     TenutoError
       LLMError
-        AuthenticationFailed, BadRequest (ContextTooLong), NotFound, RateLimited, QuotaExceeded, Unavailable,
+        AuthenticationFailed, BadRequest (ContextTooLong, CompactionRefused), NotFound, RateLimited, QuotaExceeded, Unavailable,
         ConnectionFailed, TimedOut, IncompleteResponse, ProtocolError
       UnsupportedModel, UnknownProvider, MissingKey, MissingTool, LossError, TranscriptError (UnsupportedContent),
-      FetchRefused, NetworkForbidden, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled
+      FetchRefused, NetworkForbidden, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled,
+      ModelRetry
       StreamAssemblyError
         OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
         InvalidArgsJson
@@ -18,6 +19,8 @@ type or out of range) raises `TypeError` or `ValueError`.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import tenuto  # annotations load `tenuto.ChatResponse` when they are evaluated: listing sessions does not need it
 
@@ -43,6 +46,10 @@ class LLMError(TenutoError):
     message: str
     provider: str
     """The name of the provider row."""
+    model: str = ""
+    """The model of the request."""
+    url: str = ""
+    """The URL that was requested, without its query; only for `NotFound`."""
     status: int | None
     """The HTTP status."""
     raw: str
@@ -69,6 +76,13 @@ class LLMError(TenutoError):
         if retryable is not None:
             self.retryable = retryable
 
+    def __str__(self) -> str:
+        """Return provider and model, HTTP status and message: `openai/gpt-5.2: HTTP 503: overloaded`."""
+        target = "/".join(filter(None, (self.provider, self.model)))
+        status = f"HTTP {self.status}" if self.status and f"HTTP {self.status}" not in self.message else ""
+        text = ": ".join(filter(None, (target, status, self.message)))
+        return f"{text} (requested: {self.url})" if self.url else text
+
 
 class AuthenticationFailed(LLMError):
     """401, 403: the key is missing, wrong, or lacks a permission."""
@@ -80,6 +94,10 @@ class BadRequest(LLMError):
 
 class ContextTooLong(BadRequest):
     """The conversation is too long for the model."""
+
+
+class CompactionRefused(BadRequest):
+    """The provider refuses to compact a conversation, or the summary that it made earlier."""
 
 
 class NotFound(LLMError):
@@ -229,6 +247,13 @@ class SchemaMismatch(TenutoError):
         super().__init__(message)
         self.text = text
         self.response = response
+
+
+class ModelRetry(TenutoError):
+    """Raise it in a tool or in an output validator: the model reads the message and tries again."""
+
+    detail: Literal["retry", "output"] = "retry"
+    """The detail of the failed call in the journal."""
 
 
 class LimitReached(TenutoError):

@@ -10,11 +10,13 @@ from tenuto.core.journal import (
     CallFinished,
     CallStarted,
     Compacted,
+    CompactionRequested,
     Configured,
     Entry,
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RequestStarted,
@@ -34,6 +36,9 @@ ASKED = RequestStarted(MODEL)
 REPLIED = ReplyReceived(AssistantMessage((Text("Hello"),), raw_stop_reason="end_turn"))
 PAUSED = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop_reason="pause_turn"))
 FAILED = RequestFailed("Unavailable", "busy", retryable=True)
+METADATA = MetadataChanged({"customer": "42"})
+COMPACTING = CompactionRequested(MODEL, 1)
+NOT_COMPACTED = RequestFailed("NoSummary", "it is empty", purpose="compaction")
 LOST = LossRecorded(Loss("rule", Location(path="place"), "what", "do"))
 HANDED_OVER = HandedOver("sim/openai", MODEL)
 COMPLETED = RunEnded("completed")

@@ -104,7 +104,7 @@ async def test_without_a_function_the_session_waits_for_a_person(tenuto_sim, sto
     async with stores() as store, agent(pay, add, store=store, listeners=[told.append]) as ai:
         session = ai.session("s")
         reply = await session.send("Pay.")
-        assert [made.name for made in reply.tool_calls] == ["pay", "add", "pay"]
+        assert [made.name for made in reply.reply.tool_calls] == ["pay", "add", "pay"]
         assert (session.status, session.has_pending_work) == ("waiting", True)
         assert (await story(session))[-1] == "waiting(approval)"
     assert [event.ordinal for event in told if isinstance(event, ApprovalNeeded)] == [0, 2]

@@ -9,7 +9,7 @@ import pytest
 from agent.acting import agent, scene, story, until
 from tenuto import ToolContext, tool
 from tenuto.agent.events import RunStopped, SubAgentEvent, ToolFinished, ToolProgress
-from tenuto.agent.session import MAX_QUEUED
+from tenuto.agent.run_stream import MAX_QUEUED
 from tenuto.core.events import ContentDelta
 from tenuto.errors import RunCancelled
 from tenuto.testing import call, say, turn

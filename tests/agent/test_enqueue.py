@@ -133,3 +133,16 @@ async def test_deleted_session_takes_no_prompt(tenuto_sim, stores):
         await store.delete("s")
         with pytest.raises(SessionNotFound):
             await session.enqueue("Second.")
+
+
+@scene
+async def test_prompt_for_a_new_session_is_stored(tenuto_sim, stores):
+    """By a process that never runs it."""
+    tenuto_sim.script(turn("One."))
+    async with stores() as store, stores() as other, agent(store=store) as ai, agent(store=other) as worker:
+        for _ in range(2):
+            await ai.session("s").enqueue("First.", key="k")
+        handle = worker.session("s")
+        assert (await handle.continue_()).text == "One."
+        assert await messages(handle) == [("First.", "k")]
+        assert not await other.verify()

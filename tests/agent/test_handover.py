@@ -85,7 +85,7 @@ async def test_before_anything_is_said_nothing_is_written(tenuto_sim):
 
         assert await session.handover("sim/openai") == ()
         assert await session.entries() == []
-        assert (await session.send("Go.")).message.origin.dialect == "openai-responses"
+        assert (await session.send("Go.")).reply.message.origin.dialect == "openai-responses"
         assert await session.handover("sim/openai") == ()
         assert "handed_over" not in await story(session)
 
@@ -170,7 +170,7 @@ async def test_somebody_else_has_handed_it_over_meanwhile(tenuto_sim):
         losses = await session.handover("sim/anthropic")
 
         assert losses == ()
-        assert (await session.send("Go on.")).message.origin.dialect == "anthropic-messages"
+        assert (await session.send("Go on.")).reply.message.origin.dialect == "anthropic-messages"
         await session.close()
         late = MeanwhileStore(memory)
         assert await hand_over(late, "run", "sim/gemini") is None

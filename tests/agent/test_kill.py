@@ -33,6 +33,11 @@ def test_agent_on_postgres_survives_kills(server):
     assert run_sample("agent", "postgres", "--server", str(server.folder)) > 20 + SAMPLE_SIZE
 
 
+def test_compacted_session_survives_kills():
+    """Before and after every commit, and at some lines of a compaction; `make crash` takes every line."""
+    assert run_sample("agent", "sqlite", "--scenario", "long", "--lines", "agent/compaction") > 40 + SAMPLE_SIZE
+
+
 BREAKAGES = {
     "missing-start": "had not been written down",
     "repeated-call": "took effect 2 times",

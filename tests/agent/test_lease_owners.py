@@ -111,3 +111,28 @@ async def test_owner_is_kept_after_an_uncertain_write(tenuto_sim):
                 await run
         assert session.status == "completed"
     assert store.owners == [(JOB, 3), (JOB, 3)]
+
+
+@pytest.mark.parametrize("effect", ["once", "pure"])
+@scene
+async def test_result_of_a_replaced_attempt_is_not_lost(tenuto_sim, stores, effect):
+    """The model reads it with the next run, unless the call ran again."""
+    tenuto_sim.script(turn(call("hold", {"x": 7})), turn("Unknown."), turn("Now I know."), then="repeat")
+    held, again = Held(effect=effect), Held(effect=effect)
+    again.go.set()
+    async with stores() as store, stores() as other, agent(held.tool, store=store) as ai:
+        first = ai.session("s", owner=JOB, generation=1)
+        async with running(first.send("Go.", key="k")) as run:
+            await held.begun.wait()
+            async with agent(again.tool, store=other) as ai_again:
+                second = ai_again.session("s", owner=JOB, generation=2)
+                assert (await second.send("Go.", key="k")).text == "Unknown."
+                held.go.set()
+                with pytest.raises(LeaseLost):
+                    await run
+                reply = await second.continue_()
+                texts = [str(message) for message in second.transcript]
+        assert again.runs == (effect == "pure")
+        assert (reply is not None) == (effect == "once")
+        assert any("It has ended since. Its result: held 7" in text for text in texts) == (effect == "once")
+        assert not await other.verify()

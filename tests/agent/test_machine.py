@@ -59,9 +59,12 @@ REACHED = {
 }
 EVENTS = {
     "configured": [j.CONFIGURED],
+    "compaction_requested": [j.COMPACTING],
     "compacted": [j.compacted(1)],
+    "compaction_failed": [j.NOT_COMPACTED],
     "handed_over": [j.HANDED_OVER],
     "loss_recorded": [j.LOST],
+    "metadata_changed": [j.METADATA],
     "message_added": [j.SAID],
     "steering_added": [j.STEERED],
     "request_started": [j.ASKED],
@@ -76,6 +79,7 @@ EVENTS = {
     "call_finished": [j.returned(0)],
     "call_finished last": [j.returned(0), j.returned(1)],
     "run_ended": [j.CANCELLED],
+    "run_ended completed": [j.COMPLETED],
     "cancelling": [j.CANCELLING],
 }
 """Each event as the acts that lead to it, of which the last is it."""
@@ -84,7 +88,18 @@ FIRST = {
     (CANCELLING, "run_ended"): [j.returned(0), j.returned(1)],
 }
 """What has to be before an event, in a state, for it to be that event."""
-ANYWHERE = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded"), "")
+ANYWHERE = dict.fromkeys(
+    (
+        "configured",
+        "compaction_requested",
+        "compacted",
+        "compaction_failed",
+        "handed_over",
+        "loss_recorded",
+        "metadata_changed",
+    ),
+    "",
+)
 LEADS = {
     REST: ANYWHERE | {"message_added": CALLING, "steering_added": CALLING, "run_ended": ""},
     CALLING: ANYWHERE
@@ -103,6 +118,7 @@ LEADS = {
         "steering_added": "",
         "request_started": CALLING,
         "run_ended": "",
+        "run_ended completed": REST,
         "cancelling": CANCELLING,
     },
     RECOVERING: ANYWHERE
@@ -127,6 +143,8 @@ def seen(machine: Machine) -> dict:
 def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, event):
     """Every state with every event. What is refused changes nothing."""
     *before, act = EVENTS[event]
+    if event == "run_ended completed" and state is not DRAINING:
+        event = "run_ended"  # only after the results of a turn does it end the work
     possible = event in LEADS[state]
     machine = fed([*REACHED[state], *FIRST.get((state, event), ()), *(before if possible else ())])
     then = seen(machine)
@@ -243,7 +261,7 @@ def test_why_a_run_stopped_is_known_until_the_work_goes_on():
 PLACES = (-1, 0, 0, 1, 1, 2, 3)
 ALL = [
     *(j.SAID, j.SAID, j.ASKED, j.ASKED, j.ASKED, j.REPLIED, j.PAUSED, j.FAILED, j.STEERED),
-    *(j.CONFIGURED, j.LOST, j.HANDED_OVER, UnknownPayload("message_added", "{}")),
+    *(j.CONFIGURED, j.LOST, j.METADATA, j.HANDED_OVER, UnknownPayload("message_added", "{}")),
     *(j.COMPLETED, j.CANCELLED, j.CANCELLED, j.CANCELLING, RunEnded("limit", "turns")),
     *(j.calling(count, raw_stop_reason=stop) for count in (1, 2, 3) for stop in ("tool_use", "tool_use", "pause_turn")),
     *(j.started(at, attempt, "once") for at in PLACES for attempt in (1, 2)),
@@ -304,6 +322,8 @@ class Sketch:
                 if ok and self.cancelling:
                     self.cancelling, self.asking, self.failed = False, self.question, False
                     self.waits = not self.question
+                elif ok and act.reason == "completed":
+                    self.waits = False
                 return ok
             case CallStarted() | CallFinished() | ApprovalRequested() | ApprovalDecided() | SubSessionLinked():
                 return self.moves(act)

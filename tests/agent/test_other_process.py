@@ -161,8 +161,8 @@ def test_message_with_a_key_is_sent_once(tenuto_sim, paths):
 
         assert [str(entry.message) for entry in payloads(session, MessageAdded)] == ["Go.", "And?"]
     assert [reply.text for reply in replies] == ["Done."] * 3
-    assert len({reply.message for reply in replies}) == 1
-    assert [len(reply.transcript) for reply in replies] == [4, 4, 4]
+    assert len({reply.reply.message for reply in replies}) == 1
+    assert [len(reply.reply.transcript) for reply in replies] == [4, 4, 4]
     assert len({reply.cost for reply in replies}) == 1
     assert len(tenuto_sim.requests) == 3
     tenuto_sim.assert_clean()

@@ -135,7 +135,7 @@ async def test_what_the_entries_say(tenuto_sim):
 
     [begun] = [act for act in acts if isinstance(act, Configured)]
     assert (begun.model, begun.system, begun.agent) == ("sim/anthropic", "Be brief.", "adder")
-    assert begun.parameters == '{"temperature":0.5}'
+    assert begun.parameters == '{"temperature":0.5,"cache":"auto"}'
     assert '"name":"add"' in begun.tools
     assert [act.attempt for act in acts if isinstance(act, RequestStarted)] == [1, 1]
     assert all(act.digest and act.encoder_version for act in acts if isinstance(act, RequestStarted))
@@ -211,7 +211,7 @@ async def test_how_an_answer_ended_can_be_seen(tenuto_sim, step, reason):
         session = ai.session()
         reply = await session.send("Go.")
 
-        assert reply.stop_reason == session.last.stop_reason == reason
+        assert reply.reply.stop_reason == session.last.stop_reason == reason
         assert session.status == "completed"
 
 
@@ -241,7 +241,7 @@ async def test_only_a_users_words_can_be_said(tenuto_sim):
     async with agent(store=None) as ai:
         session = ai.session()
         reply = await session.send([{"role": "user", "content": "Hi"}])
-        for said in (reply.message, ToolResults(()), {"role": "system", "content": "Obey."}):
+        for said in (reply.reply.message, ToolResults(()), {"role": "system", "content": "Obey."}):
             for door in (session.send, session.steer, session.stream):
                 with pytest.raises(TypeError, match="expected a user message"):
                     await door(said)

@@ -12,7 +12,7 @@ from tenuto.audit import audit_body
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Opaque, Reasoning, ServerToolResult, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.oneshot import target_of
-from tenuto.wire.token_scope import prefix_of
+from tenuto.wire.prefix_binding import prefix_of
 
 OPEN, BOUND = "claude-opus-4-6", "claude-opus-5-5"
 DIALECT = "anthropic-messages"

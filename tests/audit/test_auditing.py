@@ -26,7 +26,7 @@ from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResul
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError, TranscriptError, UnknownProvider
-from tenuto.wire.token_scope import prefix_of
+from tenuto.wire.prefix_binding import prefix_of
 from tenuto.wire.write import ENCODER_VERSION, write_request
 
 CLAUDE, BOUND, GPT = "anthropic/claude-opus-4-6", "anthropic/claude-opus-5-5", "openai/gpt-5.2"

@@ -26,7 +26,7 @@ from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, UserMessage
 from tenuto.core.next_request import NextRequest
 from tenuto.core.stored import make_draft
-from tenuto.wire.token_scope import prefix_of
+from tenuto.wire.prefix_binding import prefix_of
 from tenuto.wire.write import ENCODER_VERSION, write_request
 
 HERE, THERE = "sim/anthropic/claude-opus-5-5", "sim/openai/gpt-5.2"

@@ -69,8 +69,8 @@ def pay(amount: int) -> str:
 }
 
 _COMMANDS = (
-    "run chat resume fork sessions show export import audit handover store models providers embed tools keys config sim "
-    "doctor completion"
+    "run chat resume fork compact sessions show export import audit handover store models providers embed tools keys config "
+    "sim doctor completion"
 )
 _BELOW = {
     "sessions": "search rename archive rm",

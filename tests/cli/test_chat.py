@@ -320,7 +320,8 @@ def test_effort_can_change_and_other_parameters_stay(chat, tenuto_sim):
 
     for text in ("switched to sim/openai, effort low", "model: sim/openai, effort high", "sim/anthropic, effort high"):
         assert f"{text}\n" in done.err
-    assert stored == [{"temperature": 0.1, "effort": "low"}, {"temperature": 0.1, "effort": "high"}]
+    same = {"temperature": 0.1, "cache": "auto"}
+    assert stored == [{**same, "effort": "low"}, {**same, "effort": "high"}]
     tenuto_sim.assert_clean()
 
 
@@ -338,6 +339,21 @@ def test_undo_continues_in_a_fork_and_offers_the_text(chat, tenuto_sim):
     assert branch.parent == one.id
     assert messages(entries) == ["first", "second, otherwise"]
     assert done.err.endswith(f"resume with: tenuto chat {branch.id[:12]}\n")
+    tenuto_sim.assert_clean()
+
+
+def test_compact_and_undo_in_a_chat(chat, tenuto_sim):
+    done = chat(
+        "/compact", "Hi", "Ho", "Ha", "/compact the greeting", "/compact undo", "/compact undo", model="sim/openai"
+    )
+    [(_, entries)] = sessions()
+
+    assert "! no messages yet\n" in done.err
+    assert "compacted: " in done.err
+    assert "the whole conversation is sent again" in done.err
+    assert "the session is not compacted" in done.err
+    assert messages(entries) == ["Hi", "Ho", "Ha"]
+    assert [entry.kind for entry in entries if entry.kind == "compacted"] == ["compacted", "compacted"]
     tenuto_sim.assert_clean()
 
 

@@ -301,7 +301,7 @@ def test_openai_messages_report_losses(here, kept):
 
     assert 0 == done.code
     assert [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where is Oslo?"}] == one
-    assert ["system", "system", "assistant", "tool", "tool"] == [message["role"] for message in evil]
+    assert ["system", "user", "assistant", "tool", "tool"] == [message["role"] for message in evil]
     assert [f"dig{EVIL}", "ask"] == [call["function"]["name"] for call in evil[2]["tool_calls"]]
     assert (f"Error: {EVIL}", EVIL) == (evil[3]["content"], evil[4]["content"])
     assert all(line.startswith("lost: session evil: ") for line in told)

@@ -82,7 +82,7 @@ def kept(here):
 
 def test_show_prints_every_entry_escaped(here, kept):
     kept("whole", ACTS)
-    done = here("show", "who")
+    done = here("show", "who", "--full")
     again = json.loads(here("show", "whole", "--json").out)
 
     assert (0, "") == (done.code, done.err)
@@ -99,14 +99,14 @@ def test_show_prints_every_entry_escaped(here, kept):
         "    line 39\\x1b\n    (20 more lines: tenuto show --json has them)\n",
         "\nuser (4)\n  Hurry\n  lost: a field (usage)\n",
         "\n[switched to sim/openai]\n  lost: a thought (messages[1])\n",
-        "\n[summary of the entries before 4]\n\nsystem\n  They dug.\n",
+        "\n[summary of the entries up to 4]\n\nsystem\n  They dug.\n",
         "\n[failed: of\\x1b old age]\n",
     ):
         assert piece in done.out
     assert len(ACTS) == len(again["entries"]) == again["session"]["head"]
     assert ["a signature", "a field", "a thought"] == [loss["detail"] for loss in again["losses"]]
     assert [] == again["forks"]
-    assert "A thought" not in here("show", "whole", "--hide-thinking").out
+    assert "A thought" not in here("show", "whole", "--hide-thinking", "--full").out
 
 
 def test_session_of_a_later_version_is_not_resumed(here, kept):

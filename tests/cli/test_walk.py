@@ -28,6 +28,7 @@ EVERY = {
     "resume": ("resume", "last"),
     "fork": ("fork", "last"),
     "sessions": ("sessions",),
+    "compact": ("compact", "last"),
     "show": ("show", "last"),
     "export": ("export", "last"),
     "import": ("import", "session.jsonl"),
@@ -60,13 +61,26 @@ BELOW = {
 ALL = EVERY | BELOW
 HELP = {"help": ("--help",), "run help": ("run", "--help"), "version": ("--version",)}
 KEPT = (
-    *("run", "chat", "resume", "fork", "sessions", "show", "export", "import", "audit", "handover", "doctor"),
+    *(
+        "run",
+        "chat",
+        "resume",
+        "fork",
+        "sessions",
+        "compact",
+        "show",
+        "export",
+        "import",
+        "audit",
+        "handover",
+        "doctor",
+    ),
     *("sessions search", "sessions rename", "sessions archive", "sessions rm", "store stats", "store verify"),
     "store gc",
 )
 """Those that look into the store."""
 NAMING = (
-    *("resume", "show", "fork", "export", "audit", "handover", "chat"),
+    *("resume", "compact", "show", "fork", "export", "audit", "handover", "chat"),
     *("sessions rename", "sessions archive", "sessions rm", "store verify"),
 )
 """Those that are told a session."""
@@ -397,7 +411,7 @@ def test_damaged_store_is_code_7_and_unchanged(kept, tmp_path, harm):
 NEEDS = {
     "sessions search": 1,
     **dict.fromkeys(("run", "chat", "import"), 7),
-    **dict.fromkeys(("resume", "show", "fork", "export", "audit", "handover"), 7),
+    **dict.fromkeys(("resume", "compact", "show", "fork", "export", "audit", "handover"), 7),
     **dict.fromkeys(("sessions rename", "sessions archive", "sessions rm"), 7),
     "keys set": 1,
     "config set": 1,

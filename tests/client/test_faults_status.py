@@ -473,4 +473,4 @@ def test_streamed_and_whole_say_the_same(dialect):
 def test_unexpected_upgrade_is_named(stream):
     error = refused([b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"], stream=stream)
 
-    assert (str(error), error.status, error.retryable) == ("HTTP 101: unexpected upgrade", 101, False)
+    assert (error.message, error.status, error.retryable) == ("HTTP 101: unexpected upgrade", 101, False)

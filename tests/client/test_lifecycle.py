@@ -132,7 +132,7 @@ def test_a_thread_in_a_stream_hears_that_the_client_was_closed():
     ai.close()
     thread.join(10)
 
-    assert ["the client was closed"] == [str(error) for error in heard]
+    assert ["the client was closed"] == [error.message for error in heard]
 
 
 def test_closing_stream_after_client_keeps_the_error():

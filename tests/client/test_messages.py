@@ -803,7 +803,7 @@ def test_formats_of_answers(given_format, format):
             "effort: expected 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max', got 'hihg'",
         ),
         ({"effort": 3}, ValueError, "effort: expected 'none'"),
-        ({"cache": "forever"}, ValueError, "cache: expected 'auto', '5m', '1h', 'off', got 'forever'"),
+        ({"cache": "forever"}, ValueError, "cache: expected 'auto', 'auto-1h', '5m', '1h', 'off', got 'forever'"),
         ({"foreign_reasoning": "x"}, ValueError, "foreign_reasoning: expected 'omit', 'note', 'inline', got 'x'"),
         ({"omit_blocks": ((0, 0),)}, TypeError, "unknown parameter 'omit_blocks'"),
         ({"max_tokens": 1.5}, ValueError, "max_tokens: "),

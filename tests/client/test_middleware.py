@@ -450,7 +450,7 @@ def test_a_reply_that_does_not_come_in_time_is_an_error(before):
     found = played(timeout(1e-6), question("groq/m", stream=True), handler)
 
     assert (type(found.error), found.error.provider, found.error.retryable) == (TimedOut, "groq", True)
-    assert str(found.error) == "no complete reply within 1e-06 s"
+    assert str(found.error) == "groq/m: no complete reply within 1e-06 s"
     assert (found, handler.closed) == (before, 1)
 
 

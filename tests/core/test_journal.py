@@ -39,6 +39,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RequestStarted,
@@ -120,6 +121,7 @@ def payloads_of(text):
         build(HandedOver, model=text, previous_model=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
         build(LossRecorded, loss=losses_of(text)),
         build(SubSessionLinked, session=text, call_id=text, call_index=call_index),
+        build(MetadataChanged, metadata=st.dictionaries(text, text, max_size=2)),
         build(RunEnded, reason=text, detail=text),
     )
 
@@ -228,6 +230,7 @@ def test_later_message_closes_open_calls():
         RequestFailed("TimedOut"),
         RunEnded("cancelled"),
         Configured("m"),
+        MetadataChanged({"customer": "42"}),
         LossRecorded(journal.Loss("r", Location(path="p"), "w")),
     ):
         assert [call.id for call in TranscriptFold(entries_of([*payloads, other])).open_calls()] == ["b"]
@@ -299,6 +302,12 @@ def test_fold_leaves_entries_unchanged(payloads):
 # --- compaction -------------------------------------------------------------------------------------------------------
 
 SUMMARY = UserMessage("It rained.")
+
+
+def view_after(*payloads, in_scope=None):
+    return list(TranscriptFold(entries_of(payloads)).view(in_scope))
+
+
 TURN = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER]
 TURN_MESSAGES = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
 
@@ -309,16 +318,16 @@ def test_compaction_replaces_complete_turns(up_to_seq, replaced):
     compacted = Compacted(up_to_seq, (SUMMARY,))
     more = MessageAdded(UserMessage("And now?"))
 
-    assert messages_after(*TURN, compacted) == [SUMMARY, *TURN_MESSAGES[replaced:]]
-    assert messages_after(*TURN, compacted, more) == [SUMMARY, *TURN_MESSAGES[replaced:], more.message]
+    assert view_after(*TURN, compacted) == [SUMMARY, *TURN_MESSAGES[replaced:]]
+    assert view_after(*TURN, compacted, more) == [SUMMARY, *TURN_MESSAGES[replaced:], more.message]
 
 
 def test_open_calls_survive_compaction():
     payloads = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), Compacted(3, (SUMMARY,))]
 
-    assert messages_after(*payloads) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_B,))]
+    assert view_after(*payloads) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_B,))]
     assert [call.id for call in TranscriptFold(entries_of(payloads)).open_calls()] == ["a"]
-    assert messages_after(*payloads, CallFinished(RESULT_A, 0)) == [
+    assert view_after(*payloads, CallFinished(RESULT_A, 0)) == [
         SUMMARY,
         TWO_CALLS.message,
         ToolResults((RESULT_A, RESULT_B)),
@@ -329,9 +338,9 @@ def test_compaction_replaces_earlier_compaction():
     first, second = Compacted(5, (SUMMARY,)), Compacted(7, (UserMessage("Still raining."),))
     more = MessageAdded(UserMessage("And now?"))
 
-    assert messages_after(*TURN, first, more, second) == [UserMessage("Still raining.")]
-    assert messages_after(*TURN, first, more, Compacted(5, second.messages)) == [*second.messages, more.message]
-    assert messages_after(*TURN, Compacted(99, (SUMMARY,)), more, Compacted(6)) == [more.message]
+    assert view_after(*TURN, first, more, second) == [UserMessage("Still raining.")]
+    assert view_after(*TURN, first, more, Compacted(5, second.messages)) == [*second.messages, more.message]
+    assert view_after(*TURN, Compacted(99, (SUMMARY,)), more, Compacted(6)) == [*TURN_MESSAGES, more.message]
 
 
 def test_compaction_leaves_journal_unchanged():
@@ -345,7 +354,7 @@ def test_compaction_leaves_journal_unchanged():
 @given(compacted_turns)
 def test_result_always_follows_its_call(payloads):
     """Directly after the reply with the call, for every compaction."""
-    messages = messages_after(*payloads)
+    messages = view_after(*payloads)
     for before, message in zip([None, *messages], messages, strict=False):
         if isinstance(message, ToolResults):
             assert isinstance(before, AssistantMessage)
@@ -420,6 +429,7 @@ def test_status_is_interrupted_when_session_continues():
     for payload in (
         Configured("m"),
         SubSessionLinked("t"),
+        MetadataChanged({"customer": "42"}),
         LossRecorded(journal.Loss("r", Location(path="p"), "w")),
         Compacted(1),
         UnknownPayload("x", "{}"),

@@ -32,7 +32,7 @@ def test_request_has_configuration_and_messages():
     assert request.messages == (SystemMessage("Be brief."), QUESTION.message)
     assert request.tools == (ToolDefinition("weather", "Look."), ServerTool("web_search"))
     assert request.extra_headers == {"x-trace": "1"}
-    assert len(following) == 2
+    assert following.length() == 2
 
 
 def test_passed_tools_replace_configured_tools():

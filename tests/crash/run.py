@@ -81,6 +81,8 @@ def _parse_options() -> argparse.Namespace:
         metavar="N",
         help="only the first scenario: all commits and N random lines; one long session (default: all points)",
     )
+    parser.add_argument("--scenario", action="append", metavar="NAME", help="only this scenario; repeatable")
+    parser.add_argument("--lines", default="", metavar="TEXT", help="only lines of files with this in their names")
     parser.add_argument("--seed", type=int, help="seed of all random choices (default: random, printed)")
     parser.add_argument(
         "--processes",
@@ -127,11 +129,11 @@ def _run_sweep(sweep: Sweep, options: argparse.Namespace, seed: int, reached_lin
     sweep.brief = options.sample is not None
     commits: list[Point] = []
     lines: list[Point] = []
-    for scenario in work.scenarios if options.sample is None else work.brief:
+    for scenario in options.scenario or (work.scenarios if options.sample is None else work.brief):
         # Each line is killed in one scenario only, commits and events in every scenario.
         found = {at: times for at, times in sweep.counted(scenario).items() if at[0] in MARKS or at not in counts}
         for points, more in zip((commits, lines), list_points(scenario, found, work.watched), strict=True):
-            points += more
+            points += [point for point in more if point.file in MARKS or options.lines in point.file]
         counts |= found
     reached_lines |= {(file, line) for file, line, _ in counts}
     if options.breaks:

@@ -2,7 +2,8 @@
 
 `plain` is a run of two turns with three tools at the same time. The others reach further lines: `hands` with the
 synchronous API, approvals and a steered message; `hard` with a sub-agent, a pending call, calls that cannot run, and errors
-of the provider; `files` with the tools of the command; `cut` is cancelled; `again` was killed before, while its tools ran.
+of the provider; `files` with the tools of the command; `cut` is cancelled; `again` was killed before, while its tools ran;
+`long`, `summed` and `wide` are compacted by the provider, by the model, and by the provider in the background.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from crash.agent_tools import Barrier, Ledger, make_tools
 from crash.experiments import Experiment
 from crash.provider import TAG
 from crash.tracing import kill_self, stop
-from tenuto import Agent, Limits
+from tenuto import Agent, Compaction, Limits
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.events import ToolFinished
 from tenuto.agent.session import AsyncSession
@@ -32,6 +35,9 @@ from tenuto.tools.execution import ToolContext
 PROMPT = "Do it."
 STEERED = "And mind the step."
 MODEL = "sim/anthropic"
+CLAUDE = "sim/anthropic/claude-opus-5-5"
+COMPACTED_AT = 0.00025
+"""The share of its window at which some sessions are compacted, before their last turns."""
 
 SCRIPTS = (
     Script(
@@ -90,6 +96,14 @@ SCRIPTS = (
         (turn(call("look", {"turn": 1}), call("pay", {"turn": 1}), call("note", {"turn": 1})), turn(say("Enough."))),
         "cut",
     ),
+    *(
+        Script(
+            (*(turn(think(f"Turn {at}."), call("look", {"turn": at})) for at in range(1, 7)), turn(say("It is done."))),
+            name,
+        )
+        for name in ("long", "summed", "wide")
+    ),
+    Script((turn(say("Goal: look.")),), "Write a summary of the conversation", "repeat"),
 )
 
 
@@ -103,6 +117,10 @@ class Scenario(NamedTuple):
     agent: Callable[[Experiment, SqlStore, bool], AsyncAgent]
     same: bool = True
     bytes: bool = True
+    compacts: bool = False
+    """Whether its session is compacted."""
+    in_flight: int = 1
+    """The number of requests that a kill can repeat."""
     system: str = ""
 
     def counted(self, name: str) -> bool:
@@ -264,11 +282,35 @@ def _again(experiment: Experiment) -> None:
     asyncio.run(_second_life(experiment))
 
 
+def _make_long_agent(scenario: str, settings: Compaction) -> Callable[[Experiment, SqlStore, bool], AsyncAgent]:
+    """Return a factory of agents whose session is compacted before its last turns."""
+
+    def make(experiment: Experiment, store: SqlStore, continues: bool) -> AsyncAgent:
+        look = make_tools(ledger_of(experiment), Barrier(), lambda: None)[0]
+        options = _make_options(experiment, scenario, store)
+        return AsyncAgent(CLAUDE, tools=[look], compaction=settings, on_loss="keep", **options)
+
+    return make
+
+
+LONG = Compaction(at=COMPACTED_AT, keep_tokens=60, background=False)
+
 SCENARIOS: dict[str, Scenario] = {
     "plain": Scenario(_run_async("plain"), _make_plain_agent),
     "hands": Scenario(_run_sync, _make_sync_agent),
     "hard": Scenario(_run_async("hard"), _make_failing_agent, bytes=False),
     "files": Scenario(_run_async("files"), _make_file_agent),
     "again": Scenario(_again, _make_plain_agent, system="plain"),
+    "long": Scenario(_run_async("long"), _make_long_agent("long", LONG), bytes=False, compacts=True),
+    "summed": Scenario(
+        _run_async("summed"), _make_long_agent("summed", replace(LONG, by="model")), bytes=False, compacts=True
+    ),
+    "wide": Scenario(
+        _run_async("wide"),
+        _make_long_agent("wide", replace(LONG, background=True)),
+        bytes=False,
+        compacts=True,
+        in_flight=2,
+    ),
     "cut": Scenario(lambda experiment: asyncio.run(_cancelled(experiment)), _make_cancelled_agent, same=False),
 }

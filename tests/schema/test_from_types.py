@@ -131,7 +131,43 @@ def test_lone_surrogates_are_parsed():
         parse_as('"\\ud800"', int)
 
 
-@pytest.mark.parametrize("python_type", [object, complex, Callable[[int], str], Node | Mixed, list[complex]])
+@dataclasses.dataclass
+class Bird:
+    name: str
+    wings: int = 2
+
+
+@pytest.mark.parametrize(
+    ("python_type", "expected"),
+    [
+        (Inner | Outer, Outer(inner=Inner(x=1))),
+        (Mixed | Bird, Bird("Kea")),
+        (Film | Inner | None, None),
+        (list[Inner | Bird], [Inner(x=1), Bird("Kea")]),
+        (Annotated[Inner | Bird, pydantic.Field(description="One of two")], Bird("Kea")),
+        (dict[str, Bird | int | Inner], {"one": Bird("Kea"), "two": 2}),
+        (pydantic.TypeAdapter(Inner | Outer), Inner(x=1)),
+    ],
+)
+def test_union_of_types_that_msgspec_refuses(python_type, expected):
+    text = jsonio.encode(msgspec.to_builtins(expected, enc_hook=lambda model: model.model_dump()))
+
+    assert parse_as(text, python_type) == expected
+    assert not find_problems(jsonio.parse(text), schema_from_type(python_type))
+
+
+def test_union_prefers_the_member_with_most_properties():
+    """A type ignores properties that it does not have."""
+    assert parse_as('{"name": "Kea", "wings": 1, "lives": 9}', Dog | Bird) == Bird("Kea", 1)
+    assert parse_as('{"name": "Kea", "title": "x"}', Film | Bird) == {"title": "x"}
+
+
+def test_union_without_a_member_that_fits_names_all():
+    with pytest.raises(jsonio.JsonError, match=r"not Inner: x: Field required; not Bird: .*`name`"):
+        parse_as("{}", Inner | Bird)
+
+
+@pytest.mark.parametrize("python_type", [object, complex, Callable[[int], str], Node | complex, list[complex]])
 def test_type_without_schema_is_a_type_error(python_type):
     with pytest.raises(TypeError, match="not supported"):
         schema_from_type(python_type)

@@ -18,6 +18,7 @@ from sim.playing import TURNS, ask, judged, rule_view, turn_request, write_turn
 from tenuto.rules import Judgement
 from tenuto.sim.anthropic import DIALECT
 from tenuto.sim.dialects import ParsedRequest
+from tenuto.sim.prompt_cache import PromptCache
 from tenuto.sim.script import RunCode, Search, Stall, join_text
 from tenuto.testing import call, cut, drip, fail, image, pause, refuse, run_code, say, search, stall, stop, think
 
@@ -344,14 +345,16 @@ def test_image_has_a_fixed_number_of_tokens():
 
 def test_cached_prompt_is_counted():
     text = {"type": "text", "text": "word " * 2000, "cache_control": {"type": "ephemeral"}}
-    first = reply(body_of(user(text)), (say("x"),))["usage"]
-    second = reply(body_of(user(text), assistant("x"), user("y")), (say("x"),))["usage"]
+    cache = PromptCache()
+    first = reply(body_of(user(text)), (say("x"),), prompt_cache=cache)["usage"]
+    second = reply(body_of(user(text), assistant("x"), user("y")), (say("x"),), prompt_cache=cache)["usage"]
     hour = {**text, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
     longer = reply(body_of(user(hour)), (say("x"),))["usage"]["cache_creation"]
 
-    assert (first["input_tokens"], first["cache_read_input_tokens"]) == (3, 0)
+    assert first["input_tokens"] < 8
+    assert first["cache_read_input_tokens"] == 0
     assert first["cache_creation"]["ephemeral_5m_input_tokens"] == first["cache_creation_input_tokens"] > 2000
-    assert second["cache_read_input_tokens"] > 1000
+    assert second["cache_read_input_tokens"] == first["cache_creation_input_tokens"]
     assert longer["ephemeral_1h_input_tokens"] > 2000 > longer["ephemeral_5m_input_tokens"] == 0
 
 

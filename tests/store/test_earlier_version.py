@@ -1,6 +1,7 @@
-"""Stores and exports of the version before: refused by version, with a message that says what to do, and not changed.
+"""Stores, exports and entries of earlier versions: read if their meaning is the same, refused by version otherwise.
 
-`old/` was written by that version: store format 3, export format 1, entry format 1.
+`old/` was written by those versions: `sessions-3` with store format 3, `session-1` with export format 1 and entry format 1,
+`session-3` with entry format 3.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tenuto import AsyncAgent, tool
+from tenuto.audit.journal import REQUEST_CHANGED
 from tenuto.core.journal import VERSION as ENTRY_VERSION
 from tenuto.core.journal import MessageAdded, RunEnded
 from tenuto.core.messages import UserMessage
@@ -182,5 +185,30 @@ def test_import_refuses_entries_of_the_version_before():
                 await import_session(store, changed)
             assert f"entry 1 of session 'old' {EARLIER.format(1, ENTRY_VERSION)}" in str(error.value)
             assert (await store.sessions(archived=None)).sessions == ()
+
+    asyncio.run(play())
+
+
+def test_session_of_entry_version_3_is_resumed(tenuto_sim):
+    """Its requests are rebuilt byte for byte, and the calls of its last reply are not run again."""
+    tenuto_sim.script("", "", "", "7.")
+    runs = []
+
+    @tool(effect="pure")
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        runs.append((a, b))
+        return a + b
+
+    async def play() -> None:
+        async with AsyncAgent("sim/anthropic", tools=[add], name="old", store=None) as agent:
+            await import_session(agent.store, (OLD / "session-3.jsonl").read_text("utf-8").splitlines())
+            session = await agent.resume("recorded-3")
+            assert (session.status, session.waiting_for) == ("waiting", "limit")
+            assert {entry.version for entry in await session.entries()} == {3}
+            await session.continue_()
+            assert (session.status, session.text, runs) == ("completed", "7.", [])
+            assert [entry.version for entry in await session.entries()][-3:] == [ENTRY_VERSION] * 3
+            assert not [each for each in (await session.audit()).findings if each.rule == REQUEST_CHANGED]
 
     asyncio.run(play())

@@ -78,8 +78,7 @@ def file(tmp_path):
 
 
 def seen(store, wanted):
-    agent, status, archived, order, limit, after = wanted
-    return store.sessions(agent=agent, status=status, archived=archived, order=order, limit=limit, after=after)
+    return store.sessions(**wanted._asdict())
 
 
 def test_it_sees_what_the_store_shows(file):

@@ -33,10 +33,9 @@ def awaiting_none() -> None:
         MODEL, system="Be brief.", tools=[pay], limits=limits, approve=word, effort="high", retry=retry(2)
     ) as agent:
         session = agent.session()
-        assert_type(session.send("Pay Ada."), Reply)
-        assert_type(session.continue_(), Reply | None)
+        assert_type(session.send("Pay Ada.").reply, Reply)
         assert_type(session.pending, tuple[PendingCall, ...])
-        assert_type(session.approve(*session.pending), Reply | None)
+        session.approve(*session.pending)
         assert_type(session.transcript, Transcript)
         assert_type(session.usage, Usage)
         assert_type(session.entries(), list[Entry])
@@ -50,13 +49,15 @@ def awaiting_none() -> None:
                         assert_type(text, str)
                     case ToolFinished(result=result) | SubAgentEvent(event=ToolFinished(result=result)):
                         print(result.content)
+                    case _:
+                        continue
             assert_type(run.reply, Reply)
 
 
 async def awaiting() -> None:
     async with AsyncAgent(MODEL, store=None, name="payer", keys={"anthropic": "any"}) as agent:
         session = await agent.resume("last")
-        assert_type(await session.send("Go on."), Reply)
+        assert_type((await session.send("Go on.")).text, str)
         async with session.stream() as run:
             async for event in run:
                 assert_type(event, StreamEvent | AgentEvent)

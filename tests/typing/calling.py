@@ -11,7 +11,10 @@ from tenuto import Client, NamedTool, Tool, ToolCallView, ToolContext, ToolDefin
 from tenuto.tools import web_search
 
 MODEL = "anthropic/claude-sonnet-4-6"
-PLAIN = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
+PLAIN: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "now", "parameters": {"type": "object", "properties": {}}},
+}
 
 
 @tool

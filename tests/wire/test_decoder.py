@@ -254,7 +254,7 @@ def test_error_names_the_missing_field(dialect, frames, text):
     with pytest.raises(ProtocolError) as caught:
         decode_stream(decoder, [b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)])
 
-    assert str(caught.value) == text
+    assert caught.value.message == text
     assert json.loads(caught.value.frame) == frames[-1]
 
 
@@ -422,7 +422,7 @@ def test_error_message_is_printable():
     with pytest.raises(ProtocolError) as caught:
         decode_stream(raising(ValueError("odd \ud800"), "frame"), [GOOD])
 
-    assert str(caught.value).startswith("unreadable frame: odd \ufffd")
+    assert caught.value.message.startswith("unreadable frame: odd \ufffd")
 
 
 def test_malformed_data_found_by_complete_is_an_error():

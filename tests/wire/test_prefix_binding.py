@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from hashlib import sha256
 
 import msgspec
 import pytest
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from tenuto import AsyncClient
 from tenuto.catalog import resolve
+from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.testing import ScriptedTransport
-from tenuto.wire.token_scope import prefix_of, stale_thoughts
+from tenuto.wire.prefix_binding import prefix_of, stale_thoughts
 from tenuto.wire.write import write_request
 
 BOUND, FREE = resolve("anthropic/claude-opus-5-5"), resolve("anthropic/claude-opus-4-6")
@@ -52,7 +54,28 @@ def test_prefix_is_empty_unless_model_binds():
     request = ask(UserMessage("Hi"))
 
     assert prefix_of(write_request(request, FREE).body, FREE) == ""
-    assert len(prefix_of(write_request(request, BOUND).body, BOUND)) == 32
+    assert len(prefix_of(write_request(request, BOUND).body, BOUND)) == 49
+
+
+def test_digest_of_journal_version_3_is_still_valid():
+    """It has one part: the digest of the instructions, the tools and the messages in one hash."""
+    question, first, result, second, last = conversation()
+    old = []
+    for reply, *before in ((first, question), (second, question, first, result)):
+        body = json.loads(write_request(ask(*before), BOUND).body)
+        digest = sha256(jsonio.encode([[{"type": "text", "text": body["system"]}], body["tools"]]))
+        for message in body["messages"]:
+            for part in message["content"]:
+                if part["type"] == "tool_result":
+                    part["content"] = [{"type": "text", "text": part["content"]}]
+                digest.update(jsonio.encode([message["role"], part]))
+        origin = msgspec.structs.replace(reply.origin, prefix=digest.hexdigest()[:32])
+        old.append(msgspec.structs.replace(reply, origin=origin))
+    kept = write_request(ask(question, old[0], result, old[1], last), BOUND)
+    changed = write_request(ask(UserMessage("Other?"), old[0], result, old[1], last), BOUND)
+
+    assert (thoughts(kept), kept.losses) == (2, ())
+    assert (thoughts(changed), len(changed.losses)) == (0, 2)
 
 
 @pytest.mark.parametrize(

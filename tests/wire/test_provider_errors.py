@@ -319,7 +319,13 @@ def test_errors_docstring_names_every_error():
 def test_llm_error_has_fields():
     error = LLMError("said", provider="row", status=500, raw="{}", retryable=True)
 
-    assert (str(error), error.message, error.provider, error.status, error.raw) == ("said", "said", "row", 500, "{}")
+    assert (str(error), error.message, error.provider, error.status, error.raw) == (
+        "row: HTTP 500: said",
+        "said",
+        "row",
+        500,
+        "{}",
+    )
     assert error.retryable
     assert (error.request_id, error.retry_after, error.partial) == (None, None, None)
     assert not LLMError("said").retryable

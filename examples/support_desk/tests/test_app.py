@@ -18,7 +18,7 @@ def test_agent_looks_up_an_order(tenuto_sim: Simulator) -> None:
     assert app.answer("ada", "What is B-4?") == "A lamp for 250 EUR."
     first, second = tenuto_sim.requests
     assert (first.provider, first.model) == ("anthropic", "claude-sonnet-5-5")
-    assert first.body["system"] == "You are the support desk of a shop. Be brief."
+    assert first.body["system"][0]["text"] == "You are the support desk of a shop. Be brief."
     assert "order B-4: lamp, 250 EUR" in str(second.body["messages"][-1])
     tenuto_sim.assert_clean()
 

@@ -9,23 +9,36 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
-from typing import Any, Unpack
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 import msgspec
 
 from tenuto import settings
+from tenuto.agent.compaction_plan import DEFAULT, Compaction, native_threshold
 from tenuto.agent.config import Approve, RunContext, admit, check_names, json_text, stored_parameters
 from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks
 from tenuto.agent.limits import Limits
-from tenuto.agent.session import AsyncSession
+from tenuto.agent.output import OutputSpec, Validator, add_output
+from tenuto.agent.result import Out, Result
+from tenuto.agent.run_settings import Instructions, OutputForm, RunParameters, read_instructions
+from tenuto.agent.session import AsyncSession, check_metadata
 from tenuto.agent.session_log import IdSource, SessionLog
+from tenuto.agent.sessions import AsyncSessionStore
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.client import AsyncClient
 from tenuto.client.http import Transport
 from tenuto.client.middleware.base import Middleware
 from tenuto.client.middleware.retry import Retry
-from tenuto.client.parameters import Key, ModelParameters, OnLoss, ProviderConfig, Timeouts, expand_parameters
+from tenuto.client.parameters import (
+    Key,
+    MessageInput,
+    ModelParameters,
+    OnLoss,
+    ProviderConfig,
+    Timeouts,
+    expand_parameters,
+)
 from tenuto.closable import AsyncClosable
 from tenuto.core.journal import Configured
 from tenuto.core.provider import Provider
@@ -33,9 +46,11 @@ from tenuto.errors import SessionNotFound, TenutoError
 from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
 from tenuto.store.sessions import check_id, new_id
+from tenuto.tools.execution import Deps
 from tenuto.tools.toolbox import Toolbox, ToolSource, is_tool_source
 
 logger = logging.getLogger("tenuto")
+T = TypeVar("T")
 
 INBOX_INTERVAL = 0.5
 """The seconds between two looks at the inboxes. One query serves all running sessions of an agent."""
@@ -45,7 +60,16 @@ class AgentOptions(ModelParameters, total=False):
     """The options of an agent, and the parameters of its requests."""
 
     system: str
-    """The instructions: the system prompt."""
+    """The system prompt; `instructions` follow it."""
+    instructions: Instructions
+    """Texts, and functions that return one at the start of each run, `async` or not; a function may take the `RunInfo`."""
+    validators: Iterable[Validator]
+    """Functions that check the output; they may take the `RunInfo`. They return the output, changed or not, or None, and raise
+    `ModelRetry` or `ValueError` to send it back."""
+    repairs: int
+    """How often a rejected output is sent back in one run; 1 by default."""
+    deps_factory: Callable[[AsyncSession[Any, Any]], Any]
+    """Makes the dependencies of a session for a run without `deps`, for a worker that resumes sessions."""
     tools: Iterable[object]
     """Functions, `Tool`s, server tools, dispatchers and tool sources."""
     name: str
@@ -79,6 +103,8 @@ class AgentOptions(ModelParameters, total=False):
     """Accept a model that agents refuse. The journal records it."""
     fallback: Sequence[str]
     """Models to continue with if the session's own fails; the one that keeps most of the transcript comes first."""
+    compaction: Compaction | None
+    """When and how long conversations are compacted; None: never."""
     strict: bool
     """Do not repeat a request without a block that its provider refused."""
     listeners: Iterable[Listener]
@@ -97,7 +123,16 @@ _OWN_OPTIONS = tuple(
     name for name in AgentOptions.__annotations__ if name not in {*ModelParameters.__annotations__, *_CLIENT_OPTIONS}
 )
 """Options of the agent itself; all others are parameters of each request."""
-_TYPES = {"model": str, "system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
+_TYPES = {
+    "model": str,
+    "system": str,
+    "name": str,
+    "limits": Limits,
+    "client": AsyncClient,
+    "retry": Retry,
+    "repairs": int,
+    "compaction": Compaction,
+}
 RETRIES = 4
 """How often an agent sends a failed request again by default. It is more than for a client: no person waits."""
 
@@ -120,15 +155,50 @@ def _config_for(config: Configured, context: RunContext) -> Configured:
     )
 
 
-class AsyncAgent(AsyncClosable):
+class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
     """Runs sessions with one model and its tools.
+
+    `output`: the type of the output: a pydantic model, a dataclass, a msgspec struct, a TypedDict, a list or union of those, or
+    a JSON Schema; None for text. `deps_type`: the type of the dependencies that `run`, `send` and `stream` take as `deps`, and
+    tools receive as `context.deps`.
 
     Raise `UnsupportedModel` for a model that agents refuse, before anything is sent; `TypeError` and `ValueError` for
     invalid options. Close it with `async with` or `close()`.
     """
 
+    @overload
+    def __init__(
+        self: AsyncAgent[Any, str],
+        model: str,
+        *,
+        output: None = ...,
+        deps_type: None = ...,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncAgent[Deps, str],
+        model: str,
+        *,
+        output: None = ...,
+        deps_type: type[Deps],
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, model: str, *, output: type[Out], deps_type: type[Deps] | None = ..., **options: Unpack[AgentOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncAgent[Deps, Any],
+        model: str,
+        *,
+        output: OutputForm,
+        deps_type: type[Deps] | None = ...,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
     @expand_parameters(ModelParameters, AgentOptions)
-    def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
+    def __init__(self, model: str, *, output: Any = None, deps_type: Any = None, **options: Any) -> None:
         rest: dict[str, Any] = dict(options)
         check_names(rest, (*_OWN_OPTIONS, *_CLIENT_OPTIONS))
         given = {"model": model, **{name: value for name, value in rest.items() if value is not None}}
@@ -155,15 +225,20 @@ class AsyncAgent(AsyncClosable):
         for each in (self.model, *fallback):
             target = self.client._target(each)
             admit(each, target, allow_unverified=self._unverified, tools=bool(self.toolbox.definitions()))
-        self._parameters, headers = stored_parameters(rest)
+        compaction = own.get("compaction", DEFAULT)
+        if compaction is not None and isinstance(compaction.by, str) and "/" in compaction.by:
+            self.client._target(self.client._full_name(compaction.by))  # raise for an unknown provider now
+        self._parameters, headers = stored_parameters(
+            {"cache": "auto", **rest}, native_threshold(compaction, self.client._target(self.model))
+        )
         self._ids = IdSource(**{name: own[name] for name in ("now", "new_id") if own.get(name)})
         self._store_option: Any = own.get("store", ...)
         self._stores: dict[str, Store] = {}
         """The open stores by location: the default location may change with the environment."""
         self._store_lock = threading.Lock()
         self._listeners = tuple(own.get("listeners", ()))
-        self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
-        self._running: dict[str, AsyncSession] = {}
+        self._sessions: weakref.WeakSet[AsyncSession[Any, Any]] = weakref.WeakSet()
+        self._running: dict[str, AsyncSession[Any, Any]] = {}
         """The sessions whose inboxes are watched."""
         self._watcher: asyncio.Task[None] | None = None
         self._context = RunContext(
@@ -178,7 +253,15 @@ class AsyncAgent(AsyncClosable):
             timeout=own.get("timeout"),
             fallback=fallback,
             strict=bool(own.get("strict")),
+            instructions=read_instructions(own.get("instructions", ())),
+            output_spec=OutputSpec(output, tuple(own.get("validators", ()))),
+            repairs=own.get("repairs", 1),
+            deps_type=deps_type,
+            deps_factory=own.get("deps_factory"),
+            compaction=compaction,
         )
+        # A type without a schema is an error of this line, not of the first run.
+        add_output(Configured(self.model), self._context.output_spec, self.client._target(self.model), self.toolbox)
         self._configured = self._make_config()
         self._overrides: list[_Override] = []
         """The active overrides. The last one is in effect and contains the others."""
@@ -234,15 +317,57 @@ class AsyncAgent(AsyncClosable):
 
     # --- sessions ---
 
-    def session(self, id: str = "", *, owner: str = "", generation: int = 0) -> AsyncSession:
+    @overload
+    async def run(
+        self, prompt: MessageInput, *, session: str = ..., output: None = ..., **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Out, AsyncSession[Deps, Out]]: ...
+    @overload
+    async def run(
+        self, prompt: MessageInput, *, session: str = ..., output: type[T], **options: Unpack[RunParameters[Deps]]
+    ) -> Result[T, AsyncSession[Deps, Out]]: ...
+    @overload
+    async def run(
+        self, prompt: MessageInput, *, session: str = ..., output: OutputForm, **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Any, AsyncSession[Deps, Out]]: ...
+    @expand_parameters(ModelParameters, RunParameters)
+    async def run(
+        self,
+        prompt: MessageInput,
+        *,
+        session: str = "",
+        output: Any = None,
+        **options: Any,
+    ) -> Result[Any, AsyncSession[Deps, Out]]:
+        """Send a prompt in a new session, run tools until the model is done, and return the result.
+
+        `session`: the id of a session to use, which is created if it does not exist. The session stays in the store:
+        `result.session` continues it. `output` and the other options are those of `AsyncSession.send`.
+        """
+        opened = self.session(session)
+        result: Result[Any, AsyncSession[Deps, Out]] = await opened.send(prompt, output=output, **options)
+        return result
+
+    def session(
+        self,
+        id: str = "",
+        *,
+        metadata: Mapping[str, str] | None = None,
+        owner: str = "",
+        generation: int = 0,
+        deps: Deps | None = None,
+    ) -> AsyncSession[Deps, Out]:
         """Open the session with exactly this id, or create it; without an id, create a new one.
 
-        Nothing is read or written before the first run; `async with` and `load()` read it at once. `owner` and `generation`
-        identify the lease holder, for a job that is delivered again: the same owner with a higher generation replaces its
-        predecessor at once.
+        Nothing is read or written before the first run; `async with` and `load()` read it at once. `metadata` are keys and
+        values by which `sessions` finds it, stored with the next message. `owner` and `generation` identify the lease
+        holder, for a job that is delivered again: the same owner with a higher generation replaces its predecessor at
+        once. `deps` are the dependencies of its runs.
         """
         id = check_id(id or new_id(self._ids.now()))
-        return self._open(SessionLog(self.store, id, self._ids, new=True, owner=owner, generation=generation))
+        log = SessionLog(self.store, id, self._ids, new=True, owner=owner, generation=generation)
+        session = self._open(log, deps=deps)
+        session._new_metadata = None if metadata is None else check_metadata(metadata)
+        return session
 
     async def resume(
         self,
@@ -252,19 +377,20 @@ class AsyncAgent(AsyncClosable):
         root: str | os.PathLike[str] | None = None,
         owner: str = "",
         generation: int = 0,
-    ) -> AsyncSession:
+        deps: Deps | None = None,
+    ) -> AsyncSession[Deps, Out]:
         """Find a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written.
 
         The session keeps its model and parameters. The next run uses this agent's tools, and its instructions if it has
         any. Built-in tools work in the directory that the session has stored; `root` is another one for them. `takeover`
-        takes the session over from the process that holds it. `owner` and `generation` are as for `session`. Raise
+        takes the session over from the process that holds it. `owner`, `generation` and `deps` are as for `session`. Raise
         `SessionNotFound`, and `StoreError` for a session that a later version wrote.
         """
         await self._open_sources()
         id = await self.store.find(session, agent=self.name)
         log = SessionLog(self.store, id, self._ids, owner=owner, generation=generation)
         await log.read()
-        opened = self._open(log, root)
+        opened = self._open(log, root, deps)
         if takeover:  # the holder stops at its next write
             await log.acquire(takeover=True)
             await log.release()
@@ -292,6 +418,12 @@ class AsyncAgent(AsyncClosable):
                 self._stores = {**kept, location: open_store(location or self._store_option)}
             return self._stores[location]
 
+    def _use_store(self, store: str | Store) -> None:
+        """Use this store, unless the agent was created with one: then raise `ValueError`."""
+        if self._store_option not in (..., store):
+            raise ValueError(f"agent {self.name!r} has a store of its own: create it without one, or omit this one")
+        self._store_option = store
+
     async def close(self) -> None:
         """Close every session, the tool sources and the store; a store or client that was passed in stays open."""
         if self.closed:
@@ -314,7 +446,7 @@ class AsyncAgent(AsyncClosable):
     # --- for its sessions ---
 
     @contextmanager
-    def _watching_inbox(self, session: AsyncSession) -> Iterator[None]:
+    def _watching_inbox(self, session: AsyncSession[Any, Any]) -> Iterator[None]:
         """Tell a session during its run that another process posted to its inbox."""
         self._running[session._log.id] = session
         if self._watcher is None or self._watcher.done():  # done: its loop has ended
@@ -356,23 +488,25 @@ class AsyncAgent(AsyncClosable):
             for session in self._sessions:
                 session._use_tools(self.toolbox, self._configured)
 
-    def _open(self, log: SessionLog, root: str | os.PathLike[str] | None = None) -> AsyncSession:
+    def _open(
+        self, log: SessionLog, root: str | os.PathLike[str] | None = None, deps: Deps | None = None
+    ) -> AsyncSession[Deps, Out]:
         context = self._context
         if root is not None:
             toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots, os.path.realpath(root)))
             context = msgspec.structs.replace(context, toolbox=toolbox, keep_roots=False)
-        session = AsyncSession(self, log, context, self._configured, self._listeners)
+        session = AsyncSession[Deps, Out](self, log, context, self._configured, self._listeners, deps=deps)
         self._sessions.add(session)
         return session
 
-    async def _fork(self, session: str, at: int | None) -> AsyncSession:
+    async def _fork(self, session: str, at: int | None, deps: Deps | None = None) -> AsyncSession[Deps, Out]:
         """Fork a session after an entry."""
         id = await self.store.fork(session, at=at, id=new_id(self._ids.now()))
         log = SessionLog(self.store, id, self._ids)
         await log.read()
-        return self._open(log)
+        return self._open(log, deps=deps)
 
-    async def _open_child(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
+    async def _open_child(self, parent: AsyncSession[Any, Any], id: str, name: str) -> AsyncSession[Any, Any]:
         """Open the session in which this agent runs a tool call of `parent`.
 
         It uses the parent's store and shares its budget. The parent's hooks surround its own. It uses the parent's client

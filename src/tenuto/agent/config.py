@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -15,13 +15,17 @@ from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.messages import ToolCallView
 from tenuto.core.provider import Target
-from tenuto.core.request import ChatRequest
+from tenuto.core.request import ChatRequest, NativeCompaction
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.codec import codec_for
 
 if TYPE_CHECKING:  # the command loads this module to list models
+    from tenuto.agent.compaction_plan import Compaction
     from tenuto.agent.hooks import Hooks
     from tenuto.agent.limits import Limits
+    from tenuto.agent.output import OutputSpec, RunOutput
+    from tenuto.agent.run_settings import Instruction
+    from tenuto.agent.session import AsyncSession
     from tenuto.client.client import AsyncClient
     from tenuto.client.middleware.retry import Retry
     from tenuto.client.parameters import Timeouts
@@ -50,8 +54,20 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     strict: bool = False
     """Whether a block that its provider refused ends the run, instead of a request without it."""
+    compaction: Compaction | None = None
     keep_roots: bool = True
     """Whether tools work in the directories that a session has stored."""
+    instructions: tuple[Instruction, ...] = ()
+    """Instructions after `system` that are evaluated at the start of each run."""
+    output_spec: OutputSpec
+    repairs: int = 1
+    """How often a rejected output is sent back in one run."""
+    deps_type: object = None
+    deps_factory: Callable[[AsyncSession[Any, Any]], object] | None = None
+    deps: Any = None
+    """The dependencies of this run."""
+    output: RunOutput | None = None
+    """The output of this run; None if any reply ends it."""
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -93,7 +109,10 @@ _NOT_STORED = frozenset(("model", "messages", "tools", "stream", "extra_headers"
 _NOT_FOR_AGENTS = ("n",)
 _HINTS = {
     "max_turns": "limits=Limits(turns=...)",
-    "instructions": "system",
+    "system_prompt": "instructions",
+    "output_type": "output",
+    "result_type": "output",
+    "output_retries": "repairs",
     "max_tool_calls": "limits=Limits(tool_calls=...)",
 }
 """Names of options in other libraries, and the options here."""
@@ -108,10 +127,12 @@ def check_names(options: Iterable[str], known: Iterable[str]) -> None:
             raise TypeError(f"unknown option {name!r} of an agent{f': did you mean {near!r}?' if near else ''}")
 
 
-def stored_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, str]]:
+def stored_parameters(
+    parameters: Mapping[str, object], compaction: NativeCompaction | None = None
+) -> tuple[str, dict[str, str]]:
     """Return the parameters as JSON text, and separately the headers, which the journal does not store.
 
-    Raise `TypeError` or `ValueError` for an invalid value, as the client does.
+    `compaction`: the provider compacts in its replies. Raise `TypeError` or `ValueError` for an invalid value, as the client does.
     """
     request = build_request("agent/parameters", "-", parameters)
     defaults = ChatRequest(model=request.model, messages=request.messages)
@@ -120,6 +141,8 @@ def stored_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, 
         for field in msgspec.structs.fields(ChatRequest)
         if field.name not in _NOT_STORED and getattr(request, field.name) != getattr(defaults, field.name)
     }
+    if compaction is not None:
+        stored["compaction"] = compaction
     return json_text(stored), dict(request.extra_headers)
 
 

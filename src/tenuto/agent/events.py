@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 import tenuto  # annotations load `tenuto.Report` when they are evaluated
+from tenuto.core.cache_misses import MissedPart
 from tenuto.core.events import StreamEvent
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Message, ToolCallView, ToolResult
@@ -20,7 +21,12 @@ from tenuto.core.request import ChatRequest
 __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
+    "CacheMissed",
+    "CompactionFinished",
+    "CompactionStarted",
+    "ConfigurationChanged",
     "ModelChanged",
+    "OutputRetried",
     "RefusedBlockDropped",
     "RequestReady",
     "Retrying",
@@ -70,10 +76,33 @@ class RequestReady(_AgentEvent, frozen=True, tag="request"):
         return report_of(self.request, self.target, self.wire)
 
 
+class CacheMissed(_AgentEvent, frozen=True, tag="cache.miss"):
+    """A reply read less from the provider's prompt cache than the request before it had stored."""
+
+    part: MissedPart
+    """What changed: `model`, `tools`, `system`, `messages`, `parameters`; or `expired`, or `unknown`."""
+    names: tuple[str, ...] = ()
+    """The names of the changed tools or parameters; for messages the reason."""
+    tokens: int = 0
+    """The tokens that were not read again."""
+
+
 class RefusedBlockDropped(_AgentEvent, frozen=True, tag="left_out"):
     """The provider refused one of its own blocks: the request is sent once more, without it."""
 
     loss: Loss
+
+
+class ConfigurationChanged(_AgentEvent, frozen=True, tag="configured"):
+    """The instructions or tools are about to change, which makes the model lose reasoning that it is bound to."""
+
+    losses: tuple[Loss, ...]
+
+
+class OutputRetried(_AgentEvent, frozen=True, tag="output.retry"):
+    """The output was rejected, and the model is asked for another one."""
+
+    reason: str
 
 
 class ModelChanged(_AgentEvent, frozen=True, tag="handover"):
@@ -83,6 +112,27 @@ class ModelChanged(_AgentEvent, frozen=True, tag="handover"):
     before: str
     losses: tuple[Loss, ...] = ()
     """The content that the new model does not receive."""
+
+
+class CompactionStarted(_AgentEvent, frozen=True, tag="compaction.start"):
+    """The conversation is being compacted."""
+
+    reason: str
+    """`threshold`, `context`, `handover` or `user`."""
+    tokens: int
+    """The tokens of the conversation."""
+
+
+class CompactionFinished(_AgentEvent, frozen=True, tag="compaction.done"):
+    """The conversation was compacted: later requests have fewer tokens. The journal keeps the originals."""
+
+    reason: str
+    before: int
+    """The tokens before."""
+    after: int
+    """The tokens after, estimated."""
+    failed: bool = False
+    """Whether there is no summary that can be used. The conversation continues as it was."""
 
 
 class Retrying(_AgentEvent, frozen=True, tag="retry"):
@@ -155,8 +205,13 @@ AgentEvent: TypeAlias = (
     | TurnStarted
     | Retrying
     | RefusedBlockDropped
+    | CacheMissed
     | RequestReady
+    | ConfigurationChanged
+    | OutputRetried
     | ModelChanged
+    | CompactionStarted
+    | CompactionFinished
     | ToolStarted
     | ToolProgress
     | ToolFinished

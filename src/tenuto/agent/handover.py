@@ -14,6 +14,7 @@ from tenuto.core.next_request import Tools
 from tenuto.core.provider import Target
 from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
 from tenuto.store.protocol import Store
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.write import write_request
 
 _TEMPORARY = ("open-call", "prefill-refused")
@@ -27,8 +28,9 @@ def handover_entry(
 
     Raise `UnknownProvider` for an unknown provider, `TranscriptError` for content that cannot be sent to the model.
     """
-    request = log.next_request(tools)
-    wire = write_request(msgspec.structs.replace(request, model=model), find(model))
+    target = find(model)
+    request = log.next_request(tools, in_scope=issuer_check(target))
+    wire = write_request(msgspec.structs.replace(request, model=model), target)
     losses = tuple(loss for loss in wire.losses if loss.kind not in _TEMPORARY)
     return HandedOver(model, previous_model=request.model, losses=losses)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -12,13 +12,13 @@ from tenuto.core.messages import ToolCallView
 from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TenutoError
-from tenuto.tools.execution import Outcome
+from tenuto.tools.execution import Deps, Outcome
 
 T = TypeVar("T")
 
 
-class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a session."""
+class RunInfo(msgspec.Struct, Generic[Deps], frozen=True, kw_only=True):
+    """One run of a session; functions for instructions and output validators may take it as their last argument."""
 
     session_id: str
     agent: str
@@ -28,6 +28,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the run continues work that an earlier run left."""
     parent: str = ""
     """The id of the session that called this one as a sub-agent."""
+    deps: Deps = None  # type: ignore[assignment]  # None without dependencies
+    """The dependencies of the run."""
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from tenuto.core.journal import (
     CallFinished,
     CallStarted,
+    Compacted,
     EntryPayload,
     MessageAdded,
     ReplyReceived,
@@ -23,6 +24,10 @@ from tenuto.store.protocol import BudgetChange
 
 TOO_MANY = "limit"
 """The detail of a call that was denied because the limit of tool calls was reached."""
+FINAL_TOOL = "final_answer"
+"""The name of the tool that takes the output of a run; its calls do not count."""
+OUTPUT_REJECTED = "output"
+"""The detail of a call whose arguments are an output that was rejected."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +83,8 @@ class Spent(msgspec.Struct, frozen=True):
     """Replies whose cost is unknown."""
     uncounted: int = 0
     """Replies that reported no usable token counts."""
+    repairs: int = 0
+    """Outputs that were rejected."""
 
     @property
     def cost(self) -> str:
@@ -89,11 +96,14 @@ class Spent(msgspec.Struct, frozen=True):
         if isinstance(payload, MessageAdded):
             return Spent()
         if isinstance(payload, CallStarted):
-            return msgspec.structs.replace(self, tool_calls=self.tool_calls + (payload.attempt == 1))
-        if not isinstance(payload, ReplyReceived | RequestFailed | CallFinished | SteeringAdded):
+            is_counted = payload.attempt == 1 and payload.name != FINAL_TOOL
+            return msgspec.structs.replace(self, tool_calls=self.tool_calls + is_counted)
+        if not isinstance(payload, ReplyReceived | RequestFailed | CallFinished | SteeringAdded | Compacted):
             return self
         is_reply, usage, cost = isinstance(payload, ReplyReceived), payload.usage, payload.cost
         is_denied = isinstance(payload, CallFinished) and (payload.outcome, payload.detail) == ("denied", TOO_MANY)
+        is_call_repair = isinstance(payload, CallFinished) and payload.detail == OUTPUT_REJECTED
+        is_repair = is_call_repair or (isinstance(payload, SteeringAdded) and payload.repair)
         needs_price = is_reply or (usage is not None and not isinstance(payload, RequestFailed))
         tokens = _tokens(usage)
         return Spent(
@@ -104,6 +114,7 @@ class Spent(msgspec.Struct, frozen=True):
             usd=self.usd + Decimal(cost or 0),
             unpriced=self.unpriced + (needs_price and not cost),
             uncounted=self.uncounted + (is_reply and not tokens),
+            repairs=self.repairs + is_repair,
         )
 
 
@@ -177,7 +188,7 @@ class FamilyBudget:
 
         `spent` includes the entries. `reserve` is the estimate of a request: tokens, and the cost if it is known.
         """
-        counted = (MessageAdded, ReplyReceived, RequestFailed, CallFinished, SteeringAdded)
+        counted = (MessageAdded, ReplyReceived, RequestFailed, CallFinished, SteeringAdded, Compacted)
         if not (reserve or any(isinstance(payload, counted) for payload in payloads)):
             return None
         limits = self._root._limits

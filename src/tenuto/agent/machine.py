@@ -21,6 +21,8 @@ from tenuto.errors import TenutoError
 
 CANCELLING = "cancelling"
 CANCELLED = "cancelled"
+AGAIN = ("pure", "idempotent", "keyed")
+"""The effects of calls that may run again after a crash."""
 
 
 class State(Enum):
@@ -67,6 +69,8 @@ class CallState(msgspec.Struct, frozen=True):
     """The reason of the approval or denial."""
     session: str = ""
     """The session of the sub-agent that runs the call."""
+    outcome: str = ""
+    """The outcome of the call; empty until it has a result."""
 
 
 class PendingCall(msgspec.Struct, frozen=True):
@@ -114,7 +118,15 @@ NextStep: TypeAlias = AskModel | RunTools | TurnBoundary | RetryRequest | Finish
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-_REST = ("configured", "compacted", "handed_over", "loss_recorded")
+_REST = (
+    "configured",
+    "compaction_requested",
+    "compacted",
+    "compaction_failed",
+    "handed_over",
+    "loss_recorded",
+    "metadata_changed",
+)
 """Entries that are allowed in every state and do not change it."""
 
 
@@ -147,6 +159,7 @@ TABLE: dict[State, dict[str, State | None]] = {
         **_stay("steering_added", "run_ended"),
         "message_added": State.CALLING_LLM,
         "request_started": State.CALLING_LLM,
+        "run_ended completed": State.COMPLETED,
         "cancelling": State.CANCELLING,
     },
     State.ERROR_RECOVERY: {
@@ -164,6 +177,7 @@ TABLE: dict[State, dict[str, State | None]] = {
 """For each state, the events that may follow and the state that they lead to. None: the state stays.
 
 An event that is not listed is invalid. `run_ended` does not change the next step: the run has ended, its work may not have.
+`run_ended completed`: the last reply called the tool that takes the output of the run, so no request follows.
 """
 
 
@@ -232,11 +246,15 @@ class Machine:
         if isinstance(entry, journal.RunEnded):
             if entry.reason == CANCELLING:
                 return CANCELLING
+            if self.state is State.DRAINING_EVENTS and entry.reason == "completed":
+                return "run_ended completed"
             if self.state is not State.CANCELLING:
                 return "run_ended"
             if self._open:
                 return "run_ended with open calls"
             return "run_ended with a message" if self._unanswered else "run_ended"
+        if isinstance(entry, journal.RequestFailed) and entry.purpose:
+            return "compaction_failed"
         return f"unknown {entry.kind}" if isinstance(entry, journal.UnknownPayload) else journal.payload_kind(entry)
 
     def _update_calls(self, entry: journal.EntryPayload | journal.UnknownPayload, event: str) -> None:
@@ -273,6 +291,8 @@ class Machine:
                 changes = {"phase": Phase.ALLOWED if entry.allowed else Phase.DENIED, "why": entry.reason}
             elif isinstance(entry, journal.SubSessionLinked):
                 changes["session"] = entry.session
+            elif isinstance(entry, journal.CallFinished):
+                changes["outcome"] = entry.outcome
             elif isinstance(entry, journal.CallStarted):
                 changes |= {"attempt": entry.attempt, "key": entry.idempotency_key, "effect": entry.effect}
             self.calls[index] = msgspec.structs.replace(call, **changes)
@@ -282,7 +302,7 @@ class Machine:
         if isinstance(entry, journal.RequestStarted):
             self.attempt += 1
         elif isinstance(entry, journal.RequestFailed):
-            self.failures += 1
+            self.failures += not entry.purpose
         elif isinstance(entry, journal.HandedOver):
             self.failures = 0
             if self.halted is None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from datetime import UTC, datetime
-from decimal import Decimal
+import logging
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from tenuto import errors
-from tenuto.agent.config import RunContext
+from tenuto.agent.compaction import Compactor, check_summary_scope, inline_entry
 from tenuto.agent.events import (
+    CacheMissed,
+    ConfigurationChanged,
     ModelChanged,
+    OutputRetried,
     RefusedBlockDropped,
     RequestReady,
     Retrying,
@@ -27,7 +29,8 @@ from tenuto.agent.events import (
     TurnStarted,
 )
 from tenuto.agent.handover import best_fallback
-from tenuto.agent.hooks import RequestInfo, run_around
+from tenuto.agent.hooks import RequestInfo, RunInfo, run_around
+from tenuto.agent.limits import FINAL_TOOL, Limits
 from tenuto.agent.machine import (
     CANCELLED,
     CANCELLING,
@@ -38,26 +41,34 @@ from tenuto.agent.machine import (
     State,
     TurnBoundary,
 )
+from tenuto.agent.output import OutputRejected, RunOutput, is_unrecoverable
 from tenuto.agent.refusals import is_item_refusal, refused_block
+from tenuto.agent.result import stored_reply
+from tenuto.agent.run_settings import RunSettings, configure_run, new_losses
 from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_result
 from tenuto.client.middleware.retry import RetryState
-from tenuto.client.reply import Reply, cost
+from tenuto.client.reply import Reply
 from tenuto.core import journal
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
-from tenuto.core.messages import Message, Usage
+from tenuto.core.loss import Loss
+from tenuto.core.messages import Message, Usage, user
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.write import ENCODER_VERSION
 
 if TYPE_CHECKING:
     from tenuto.agent.session import AsyncSession
+
+logger = logging.getLogger("tenuto")
 
 _REPLY_TOKENS = 4096
 """The estimated length of a reply to a request without `max_tokens`."""
 _BUDGET_POLL = 0.1
 """The seconds between two attempts to reserve a budget that other requests in flight use up."""
 _FULL = (
-    "the session is saved: hand it over to a model with a larger context window, session.handover(model), and continue"
+    "the session is saved: compact it, session.compact(), or hand it over to a model with a larger context window, "
+    "session.handover(model), and continue"
 )
 
 
@@ -90,25 +101,75 @@ Step: TypeAlias = More | Done | Wait | Blocked
 class Runner:
     """One run of a session whose lease is held."""
 
-    def __init__(self, session: AsyncSession, context: RunContext, *, failures: int = 0) -> None:
+    info: RunInfo[Any]
+    """The run; `configure` sets it."""
+
+    def __init__(self, session: AsyncSession[Any, Any], *, failures: int = 0) -> None:
         self._session = session
         self._log = session._log
-        self._context = context
-        self._retries = RetryState(context.retry, failures)
+        self._context = session._context
+        self._configs: tuple[journal.Configured, ...] = ()
+        """The configurations of the session and of the run."""
+        self._retries = RetryState(self._context.retry, failures)
         self._error: errors.LLMError | None = None
         self._started = False
         """Whether `RequestStarted` is recorded for the current request."""
         self._sent: tuple[ChatRequest, Target, WireRequest] | None = None
         self._healed = False
         self._ended = False
+        self._compactor = Compactor(session)
         self.reply: Reply | None = None
+        self.losses: tuple[Loss, ...] = ()
+
+    @property
+    def limits(self) -> Limits:
+        return self._context.limits
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the run received a reply, or checked the output in that of an earlier run."""
+        return self.reply is not None or (self.output is not None and self._ended)
+
+    @property
+    def output(self) -> RunOutput | None:
+        """The output of the run; None if any reply ends it."""
+        return self._context.output
+
+    async def configure(self, settings: RunSettings, *, is_new: bool) -> None:
+        """Evaluate the settings of the run. `is_new`: a message starts it."""
+        self._context, self._configs, self.info = await configure_run(self._session, settings, is_new=is_new)
+        self._compactor.context = self._context
+
+    def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
+        """Return the configurations that the journal does not have; these messages follow.
+
+        Report the reasoning that they cost.
+        """
+        state = self._log.next
+        current, entries = state.configured, list[journal.Configured]()
+        for config in self._configs:
+            is_changed = config.scope == "session" and config != state.session_config
+            if is_changed or (config is self._configs[-1] and config != current):
+                entries.append(config)
+                current = config
+        if entries:
+            target = self._context.client._target(entries[-1].model)
+            losses = new_losses(state, entries[-1], target, messages)
+            if losses:
+                logger.warning(
+                    "session %s: the model loses %d blocks of its reasoning, because instructions or tools changed",
+                    self._log.id,
+                    len(losses),
+                )
+                self._session._emit(ConfigurationChanged(losses))
+        return entries
 
     async def begin(self, messages: tuple[Message, ...], key: str = "") -> None:
         """Write the entries before the first step."""
         session, log = self._session, self._log
+        log.next.cache.miss = None  # of an earlier run
         items = await log.read_inbox()
-        config = session._effective_config()
-        entries: list[journal.EntryPayload] = [] if config == log.next.configured else [config]
+        entries: list[journal.EntryPayload] = [*self._unwritten_configs(messages), *session._metadata_entries()]
         if not messages:
             await self.check_cancel(items)
             await log.append(*entries)
@@ -123,19 +184,26 @@ class Runner:
     async def run(self, messages: tuple[Message, ...], key: str) -> None:
         """Add messages and do the pending work. Raise the error that ends it."""
         await self.begin(messages, key)
-        while True:
-            step = await self.step()
-            if isinstance(step, Wait):
-                await self._context.retry.sleep(step.seconds)
-            elif not isinstance(step, More):
-                return
+        try:
+            while True:
+                step = await self.step()
+                if isinstance(step, Wait):
+                    await self._context.retry.sleep(step.seconds)
+                elif not isinstance(step, More):
+                    return
+        finally:
+            await self._compactor.cancel()
 
     async def run_step(self, messages: tuple[Message, ...], key: str) -> Step:
         """Add messages and do one step, with the background sub-agents that it starts."""
         await self.begin(messages, key)
-        step = await self.step()
-        while self._session._sub_agents.tasks:
-            await self._session._sub_agents.wait_for_one()
+        try:
+            step = await self.step()
+            while self._session._sub_agents.tasks:
+                await self._session._sub_agents.wait_for_one()
+            await self._compactor.finish()
+        finally:
+            await self._compactor.cancel()
         return step
 
     async def step(self) -> Step:
@@ -152,6 +220,8 @@ class Runner:
             await self._log.append(*cancel_entries(self._log.machine))
             return More()
         if isinstance(step, TurnBoundary) and not step.paused:
+            if await self._end_after_output():
+                return More() if self._log.background else Done("completed")
             await self._inject_messages()
         return await self._ask()
 
@@ -171,6 +241,8 @@ class Runner:
             if halted is not None:  # there was nothing to do
                 self._session._emit(RunStopped(halted.reason, halted.detail, halted.waiting_for))
                 return Done(halted.reason)
+            if await self._repair_output():
+                return More()
             try:
                 await self._end(journal.RunEnded("completed"), unless_posted=True)
             except errors.InboxNotEmpty:
@@ -178,12 +250,61 @@ class Runner:
             return Done("completed")
         return More()
 
+    # --- output
+
+    async def _repair_output(self) -> bool:
+        """Check the output in the last reply. Return whether it is sent back; raise `SchemaMismatch` if it cannot be."""
+        output, repairs = self.output, self._context.repairs
+        if output is None or output.value is not msgspec.UNSET:
+            return False
+        reply = self.reply or stored_reply(self._session, self._log.last_run)
+        assert reply is not None  # the state follows a reply
+        try:
+            await output.accept_reply(reply)
+        except OutputRejected as exc:
+            if self._log.spent.repairs >= repairs or is_unrecoverable(reply, exc):
+                raise output.mismatch(reply, exc, self._log.spent.repairs) from exc.__cause__
+            await self._log.append(journal.SteeringAdded(user(output.repair_prompt(exc)), repair=True))
+            self._session._emit(OutputRetried(str(exc)))
+            return True
+        return False
+
+    async def _end_after_output(self) -> bool:
+        """End the run if its output was accepted as the arguments of a call.
+
+        Return False if there is none, or if messages arrived meanwhile. Raise `SchemaMismatch` after too many outputs that
+        were rejected.
+        """
+        output, spent = self.output, self._log.spent
+        calls = [call for call in self._log.machine.calls if call.view.name == FINAL_TOOL]
+        if output is None or output.mode != "tool" or not calls:
+            return False
+        if output.error is not None:
+            raise output.error
+        if not any(call.outcome == "done" for call in calls):
+            reply = self.reply or stored_reply(self._session, self._log.last_run)
+            if spent.repairs > self._context.repairs and reply is not None:
+                raise output.mismatch(reply, output.problem, spent.repairs - 1)
+            return False
+        if self._log.background:  # the run continues with their results
+            await self._log.append(journal.RunEnded("completed"))
+            return True
+        try:
+            await self._end(journal.RunEnded("completed"), unless_posted=True)
+        except errors.InboxNotEmpty:
+            return False
+        return True
+
+    # --- end
+
     async def _end(self, end: journal.RunEnded, *before: journal.EntryPayload, unless_posted: bool = False) -> None:
         """Record the end of the run, after its background sub-agents have ended."""
         while self._session._sub_agents.tasks:
             await self._session._sub_agents.wait_for_one()
+        await self._compactor.finish()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
+        self._report_cache_miss()
         self._session._emit(RunStopped(end.reason, end.detail, end.waiting_for))
 
     # --- requests ---
@@ -193,9 +314,15 @@ class Runner:
         if exceeded is not None:
             await self._end(journal.RunEnded("waiting", exceeded.limit, "limit"))
             raise exceeded
+        target = await self._session._locate()
+        await self._compactor.before_request(target)
         self._session._emit(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
-        request = self._log.next_request(self._context.toolbox.definitions(), self._context.headers)
+        is_own = self._configs[-1].scope == "run"  # the toolbox has no server tools then
+        tools = None if is_own else self._context.toolbox.definitions()
+        request = self._log.next_request(tools, self._context.headers, issuer_check(target))
         self._started, self._sent, self._error = False, None, None
+        if self.output is not None:
+            self.output.value = msgspec.UNSET  # of a reply before messages that arrived meanwhile
         send = partial(self._exchange, request)
         if self._context.hooks:
             info = RequestInfo(
@@ -232,8 +359,9 @@ class Runner:
             healing = self._healing(exc)
             await self._log.append(*self._unsent(request.model), self._failure(exc), *healing)
             self._healed = bool(healing)
-            for loss in healing:
-                session._emit(RefusedBlockDropped(loss.loss))
+            for entry in healing:
+                if isinstance(entry, journal.LossRecorded):
+                    session._emit(RefusedBlockDropped(entry.loss))
             raise
         await self._record_reply(request.model, reply)
         return reply
@@ -241,6 +369,7 @@ class Runner:
     async def _before_send(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """Record that the request is about to be sent: from here on it may be charged."""
         self._sent = request, target, wire
+        check_summary_scope(request, target)
         self._session._emit(RequestReady(request, target, wire))
         entry = journal.RequestStarted(
             model=f"{target.provider.name}/{target.model}",
@@ -252,7 +381,7 @@ class Runner:
         budget, reserve = self._log.budget, None
         if budget is not None:
             usage = Usage(input_tokens=len(wire.body) // 4, output_tokens=request.max_tokens or _REPLY_TOKENS)
-            reserve = usage.total_tokens or 0, self._price(usage, target.provider.name, target.model)
+            reserve = usage.total_tokens or 0, self._log.price(usage, target.provider.name, target.model)
         while True:
             try:
                 await self._log.append(entry, reserve=reserve)
@@ -264,14 +393,13 @@ class Runner:
             await asyncio.sleep(_BUDGET_POLL)
         self._started = True
 
-    def _price(self, usage: Usage, provider: str, model: str) -> Decimal | None:
-        """Return the cost of a request by today's prices."""
-        return cost(usage, provider, model, datetime.fromtimestamp(self._log.ids.now() / 1000, UTC).date())
-
-    def _healing(self, error: errors.LLMError) -> tuple[journal.LossRecorded, ...]:
+    def _healing(self, error: errors.LLMError) -> tuple[journal.LossRecorded | journal.Compacted, ...]:
         """Return the loss of the block that an error refuses; at most one for each request, none with `strict`."""
         if self._sent is None or self._context.strict or self._log.next.healed:
             return ()
+        request, target, _ = self._sent
+        if without := self._compactor.drop_refused(error, request, target):
+            return without
         refused = refused_block(error, *self._sent)
         if refused is None:
             return ()
@@ -293,8 +421,12 @@ class Runner:
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
         )
-        entries = (*self._unsent(model), entry)
-        last = not (reply.message.has_tool_calls() or reply.message.paused or self._log.background)
+        unsent = self._unsent(model)
+        inline = inline_entry(reply, self._log.head if unsent else self._log.size.request_seq - 1)
+        entries = (*unsent, *inline, entry)
+        is_open = reply.message.has_tool_calls() or reply.message.paused
+        is_checked = self.output is not None  # before the run ends
+        last = not (is_open or is_checked or self._log.background or self._compactor.is_running)
         try:
             if last:
                 await self._end(journal.RunEnded("completed"), *entries, unless_posted=True)
@@ -302,23 +434,28 @@ class Runner:
             last = False
         if not last:
             await self._log.append(*entries)
+            self._report_cache_miss()
         self.reply = reply
+        self.losses += reply.losses
         self._retries = RetryState(self._context.retry)
 
+    def _report_cache_miss(self) -> None:
+        miss, self._log.next.cache.miss = self._log.next.cache.miss, None
+        if miss is None:
+            return
+        self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens))
+        is_surprising = miss.part in ("tools", "system", "parameters")
+        logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)
+
     def _failure(self, error: errors.LLMError) -> journal.RequestFailed:
-        usage, paid = None, None
-        if error.partial is not None:
-            usage, origin = error.partial.usage, error.partial.message.origin
-            if usage is not None and origin is not None:
-                known = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
-                paid = self._price(msgspec.structs.replace(usage, **known), origin.provider, origin.model)
+        usage, paid = self._log.price_error(error)
         return journal.RequestFailed(
             type(error).__name__,
             error.message,
             attempt=self._log.machine.attempt - self._started,
             retryable=error.retryable,
             usage=usage,
-            cost="" if paid is None else str(paid),
+            cost=paid,
         )
 
     async def _recover(self, error: errors.LLMError) -> Step:
@@ -330,6 +467,9 @@ class Runner:
             self._session._emit(Retrying(type(error).__name__, error.message, delay))
             return Wait(delay, type(error).__name__)
         if await self._try_fallback(error):
+            return More()
+        is_too_long = isinstance(error, errors.ContextTooLong) or error.status == 413
+        if is_too_long and await self._compactor.shrink(await self._session._locate()):
             return More()
         if isinstance(error, errors.ContextTooLong):
             await self._end(journal.RunEnded("waiting", "", "context"))
@@ -367,6 +507,7 @@ class Runner:
     async def _block(self) -> Step:
         """Wait for approval: end the run, unless a decision was posted meanwhile."""
         session, end = self._session, journal.RunEnded("waiting", "", "approval")
+        await self._compactor.finish()
         session._pending_below = await session._sub_agents.pending()
         if not await self._has_decision():
             await self._log.append(end, last=True)
@@ -391,6 +532,7 @@ class Runner:
         cancels = [item for item in items if isinstance(item.item, Cancel)]
         if not cancels or not self._log.has_work:
             return
+        await self._compactor.cancel()
         await self._log.append(*cancel_entries(self._log.machine), taking=cancels, last=True)
         self._ended = True
         self._session._emit(RunStopped(CANCELLED))
@@ -420,6 +562,10 @@ class Runner:
                 await forward_or_drop(self._log, item)
         if at_rest and not messages:
             messages = prompts[:1]
+            if messages:
+                await self.configure(RunSettings(), is_new=True)
+                following = tuple(item.item.message for item in messages if isinstance(item.item, Prompt))
+                await self._log.append(*self._unwritten_configs(following))
         if not messages:
             return False
         finished = [item.item.session for item in messages if isinstance(item.item, Finished)]

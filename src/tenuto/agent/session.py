@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 import tenuto  # annotations load `tenuto.AsyncAgent` and `tenuto.Report` when they are evaluated
-from tenuto.agent.config import RunContext, admit, json_text, tool_names
-from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped, ToolProgress
+from tenuto.agent.compaction import Compactor
+from tenuto.agent.compaction_plan import DEFAULT, plan
+from tenuto.agent.config import RunContext, admit, json_text
+from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
-from tenuto.agent.hooks import RunInfo, run_around
+from tenuto.agent.hooks import run_around
 from tenuto.agent.limits import FamilyBudget, limit_reached
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
+from tenuto.agent.result import Out, Result, make_result
+from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, missing_tools, read_settings
+from tenuto.agent.run_stream import AsyncRun, EventQueue
 from tenuto.agent.runner import Done, Runner, Step, cancel_entries
 from tenuto.agent.session_log import SessionLog
 from tenuto.agent.sub_agents import AgentTool, SubAgents
-from tenuto.client.parameters import MessageInput
+from tenuto.client.parameters import MessageInput, ModelParameters, expand_parameters
 from tenuto.client.reply import Reply
 from tenuto.client.request import check_newest, to_messages
 from tenuto.closable import AsyncClosable
 from tenuto.core import jsonio
 from tenuto.core.events import StreamEvent
 from tenuto.core.inbox import Cancel, Decision, InboxItem, PostedItem, Prompt, Steer
-from tenuto.core.journal import Compacted, Configured, Entry, RunEnded, TranscriptFold, status_after
+from tenuto.core.journal import (
+    Compacted,
+    Configured,
+    Entry,
+    EntryPayload,
+    MetadataChanged,
+    RunEnded,
+    TranscriptFold,
+    status_after,
+)
 from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
@@ -41,16 +54,15 @@ from tenuto.core.messages import (
     Usage,
     display_text,
 )
-from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.provider import Target
 from tenuto.core.transcript import Transcript
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
+from tenuto.tools.execution import Deps
 from tenuto.tools.toolbox import Toolbox
 
 logger = logging.getLogger("tenuto")
 T = TypeVar("T")
-
-MAX_QUEUED = 256
-"""The run waits while this number of events is unread. The events of one step that follow at once may exceed it."""
+_NO_SETTINGS = RunSettings()
 
 
 def fork_point(entries: Iterable[Entry], count: int) -> int:
@@ -58,20 +70,16 @@ def fork_point(entries: Iterable[Entry], count: int) -> int:
 
     Raise `ValueError` with the possible values if there is no such entry.
     """
-    fold, least = TranscriptFold(), 0
+    fold = TranscriptFold()
     points: dict[int, int] = {}
     for entry in entries:
         fold.apply(entry)
-        if isinstance(entry.payload, Compacted):  # the conversation starts with other messages now
-            points, least = {}, len(fold)
         if not fold.open_calls():
             points.setdefault(len(fold), entry.seq)
     if not 0 < count <= len(fold):
         raise ValueError(f"cannot fork after message {count}: choose 1 to {len(fold)}")
     if count in points:
         return points[count]
-    if count < least:
-        raise ValueError(f"cannot fork after message {count}: it was compacted since")
     near = sorted((point for point in points if point > 0), key=lambda point: abs(point - count))[:2]
     choice = f"; choose {' or '.join(map(str, sorted(near)))}" if near else ""
     raise ValueError(f"cannot fork after message {count}: a tool call would lose its result{choice}")
@@ -105,38 +113,6 @@ class _ActiveRun:
             return False
         self.over.set()
         return self._cancelled and self.task.uncancel() <= self._cancels_before
-
-
-class EventQueue:
-    def __init__(self) -> None:
-        self._queue: asyncio.Queue[StreamEvent | AgentEvent | None] = asyncio.Queue()
-        self._room = asyncio.Event()
-        self.closed = False
-
-    def put(self, event: StreamEvent | AgentEvent | None) -> None:
-        """Add an event; None ends the stream. Progress is omitted while the queue is full."""
-        if not (isinstance(event, ToolProgress) and self.is_full):
-            self._queue.put_nowait(event)
-
-    async def get(self) -> StreamEvent | AgentEvent | None:
-        event = await self._queue.get()
-        if not self.is_full:
-            self._room.set()
-        return event
-
-    @property
-    def is_full(self) -> bool:
-        return self._queue.qsize() >= MAX_QUEUED and not self.closed
-
-    async def wait_for_room(self) -> None:
-        while self.is_full:
-            self._room.clear()
-            await self._room.wait()
-
-    def close(self) -> None:
-        """The reader is gone: the run does not wait for it any more."""
-        self.closed = True
-        self._room.set()
 
 
 class SessionProperties:
@@ -175,6 +151,11 @@ class SessionProperties:
         return self._async._log.cost
 
     @property
+    def context_tokens(self) -> int:
+        """The tokens of the next request, counted by the provider as far as a reply has reported them."""
+        return self._async._log.size.total()
+
+    @property
     def text(self) -> str:
         """The text of the last reply, refusals included; empty before the first reply."""
         last = self._async._log.last
@@ -184,6 +165,12 @@ class SessionProperties:
     def last(self) -> AssistantMessage | None:
         """The model's last message."""
         return self._async._log.last
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The keys and values that the user has given the session."""
+        new = self._async._new_metadata
+        return dict(self._async._log.metadata if new is None else new)
 
     @property
     def model(self) -> str:
@@ -201,7 +188,7 @@ class SessionProperties:
         machine = self._async._log.machine
         if machine.halted is not None:
             return status_after(machine.halted)[0]
-        if machine.state is not State.COMPLETED or self._async._log.background:
+        if self._async._log.has_work:
             return "interrupted"
         return "completed" if self._async._log.last is not None else "new"
 
@@ -236,7 +223,7 @@ class SessionProperties:
         return f"<{type(self).__name__} {self.id} {self.status}>"
 
 
-class AsyncSession(SessionProperties, AsyncClosable):
+class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
     """A stored conversation. `AsyncAgent.session()` opens or creates one, `AsyncAgent.resume()` finds an existing one.
 
     Nothing is written before the first message. A run holds the session's lease, so no other process can write meanwhile,
@@ -246,14 +233,19 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     def __init__(
         self,
-        agent: tenuto.AsyncAgent,
+        agent: tenuto.AsyncAgent[Any, Any],
         log: SessionLog,
         context: RunContext,
         configured: Configured,
         listeners: Iterable[Listener] = (),
         parent: AsyncSession | None = None,
+        deps: Deps | None = None,
     ) -> None:
         self._async = self
+        self._deps = deps
+        """The last dependencies that were passed."""
+        self._run_settings = _NO_SETTINGS
+        """The settings of the last run."""
         self._agent = agent
         self._log = log
         self._configured = configured
@@ -277,11 +269,17 @@ class AsyncSession(SessionProperties, AsyncClosable):
         """The model of the session while an override uses another one."""
         self._use_override()
         self._reply: Reply | None = None
+        self._new_metadata: dict[str, str] | None = None
+        """Metadata that are not stored yet."""
 
     def _set_context(self, context: RunContext) -> None:
         """Use other tools, limits or another approver from the next run on."""
-        parent = self._parent
         self._context = context
+        self._set_limits(context)
+        self._sub_agents = SubAgents(self)
+
+    def _set_limits(self, context: RunContext) -> None:
+        parent = self._parent
         self._budget: FamilyBudget = FamilyBudget(
             self._log.id,
             context.limits,
@@ -289,7 +287,6 @@ class AsyncSession(SessionProperties, AsyncClosable):
             shared=any(isinstance(context.toolbox.get(name), AgentTool) for name in context.toolbox.names()),
         )
         self._log.budget = self._budget if self._budget.shared else None
-        self._sub_agents = SubAgents(self)
 
     def _use_tools(self, toolbox: Toolbox, configured: Configured) -> None:
         """Use the tools of sources that were opened after the session."""
@@ -322,27 +319,76 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     # --- runs ---
 
-    async def send(self, message: MessageInput, *, key: str = "") -> Reply:
-        """Send a message, run tools until the model is done, and return its last reply.
+    @overload
+    async def send(
+        self, message: MessageInput, *, output: None = ..., **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Out, AsyncSession[Deps, Out]]: ...
+    @overload
+    async def send(
+        self, message: MessageInput, *, output: type[T], **options: Unpack[RunParameters[Deps]]
+    ) -> Result[T, AsyncSession[Deps, Out]]: ...
+    @overload
+    async def send(
+        self, message: MessageInput, *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Any, AsyncSession[Deps, Out]]: ...
+    @expand_parameters(ModelParameters, RunParameters)
+    async def send(
+        self,
+        message: MessageInput,
+        *,
+        output: Any = None,
+        **options: Any,
+    ) -> Result[Any, AsyncSession[Deps, Out]]:
+        """Send a message, run tools until the model is done, and return the result.
+
+        `output`: the output type of this run. The other options apply to this run, too; the journal stores them.
 
         `key` makes the call idempotent: a message with the same key is sent once, also after a crash. A second call
         finishes the pending work and returns the reply of that run. Raise `ValueError` for the same key with another message.
 
-        If calls need approval, the reply that made them is returned: see `pending`. Calls that wait for approval when a
-        new message is sent are answered as not run. Raise an `LLMError` when retries do not help, `LimitReached`,
-        `RunCancelled`, `SessionInUse` or `LeaseLost`; the session is saved.
+        If calls need approval, the result has no output: see `pending`. Calls that wait for approval when a new message is
+        sent are answered as not run. Raise an `LLMError` when retries do not help, `SchemaMismatch` for an output that no
+        repair could correct, `LimitReached`, `RunCancelled`, `SessionInUse` or `LeaseLost`; the session is saved.
         """
-        reply = await self._run(_user_messages(message), key)
-        assert reply is not None  # a message was added, so a request was sent
-        return reply
+        result = await self._run(_user_messages(message), read_settings(options, output=output))
+        assert result is not None  # a message was added, so a request was sent
+        return result
 
-    async def continue_(self) -> Reply | None:
-        """Do the pending work, and take the messages of the inbox. Return the last reply; None if there was no work."""
-        return await self._run(())
+    async def continue_(self, *, deps: Deps | None = None) -> Result[Out, AsyncSession[Deps, Out]] | None:
+        """Do the pending work, and take the messages of the inbox. Return the result; None if there was no work.
 
-    def stream(self, message: MessageInput | None = None, *, key: str = "") -> AsyncRun:
-        """Send a message, or continue without one, as a stream of events: use it in `async with` and iterate."""
-        return AsyncRun(self, () if message is None else _user_messages(message), key)
+        It continues with the settings of the run that was interrupted.
+        """
+        return await self._run((), RunSettings(deps=deps))
+
+    @overload
+    def stream(
+        self, message: MessageInput | None = ..., *, output: None = ..., **options: Unpack[RunParameters[Deps]]
+    ) -> AsyncRun[Out]: ...
+    @overload
+    def stream(
+        self, message: MessageInput | None = ..., *, output: type[T], **options: Unpack[RunParameters[Deps]]
+    ) -> AsyncRun[T]: ...
+    @overload
+    def stream(
+        self, message: MessageInput | None = ..., *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
+    ) -> AsyncRun[Any]: ...
+    @expand_parameters(ModelParameters, RunParameters)
+    def stream(
+        self,
+        message: MessageInput | None = None,
+        *,
+        output: Any = None,
+        **options: Any,
+    ) -> AsyncRun[Any]:
+        """Send a message, or continue without one, as a stream of events: use it in `async with` and iterate.
+
+        The options are those of `send`; without a message, only `deps` may be passed.
+        """
+        settings = read_settings(options, output=output)
+        if message is None and settings.is_journalled:
+            raise TypeError("options of a run need a message: the run continues with the options that it started with")
+        return AsyncRun(self, () if message is None else _user_messages(message), settings)
 
     async def step(self, message: MessageInput | None = None, *, key: str = "") -> Step:
         """Do one step of a run: one request, or the tool calls of one turn.
@@ -364,30 +410,37 @@ class AsyncSession(SessionProperties, AsyncClosable):
     async def enqueue(self, message: MessageInput, *, key: str = "") -> None:
         """Post a message that starts a run at rest: `continue_()` of any process runs it. It is stored when this returns.
 
-        `key` is as for `send`: a message with a key that the session has is not run again.
+        `key` is as for `send`: a message with a key that the session has is not run again. A new session is created.
         """
         messages = _user_messages(message)
         if key and len(messages) > 1:
             raise ValueError(f"{len(messages)} messages for the key {key!r}: enqueue one message with each key")
+        if self.is_new:
+            await self.load()
+        if self.is_new and self._active is None:
+            await self._create()
         for one in messages:
             await self._post(Prompt(one, key), id=f"prompt-{key}" if key else "")
 
-    async def steer(self, message: MessageInput) -> None:
+    async def steer(self, message: MessageInput, *, key: str = "") -> None:
         """Post a message for the active run: the model receives it at the next turn boundary.
 
-        It works from any process and is stored when this returns. Without an active run, the next one takes it.
+        It works from any process and is stored when this returns. Without an active run, the next one takes it. A message
+        with a `key` is posted once.
         """
-        for one in _user_messages(message):
-            await self._post(Steer(one))
+        for number, one in enumerate(_user_messages(message)):
+            await self._post(Steer(one), id=f"steer-{key}-{number}" if key else "")
 
-    async def approve(self, *calls: PendingCall | ToolCallView | str) -> Reply | None:
+    async def approve(self, *calls: PendingCall | ToolCallView | str) -> Result[Out, AsyncSession[Deps, Out]] | None:
         """Approve calls that wait for approval (all of them, if none is named), and continue the run.
 
         If another process holds the session, that process runs the calls and this returns None.
         """
         return await self._decide(calls, allowed=True, reason="")
 
-    async def deny(self, *calls: PendingCall | ToolCallView | str, reason: str = "") -> Reply | None:
+    async def deny(
+        self, *calls: PendingCall | ToolCallView | str, reason: str = ""
+    ) -> Result[Out, AsyncSession[Deps, Out]] | None:
         """Deny calls that wait for approval, and continue the run. The model reads the reason."""
         return await self._decide(calls, allowed=False, reason=reason)
 
@@ -417,7 +470,7 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     # --- other operations ---
 
-    async def fork(self, at: int | None = None) -> AsyncSession:
+    async def fork(self, at: int | None = None) -> AsyncSession[Deps, Out]:
         """Create a new session with the first `at` messages (None: all). This one is not changed.
 
         Raise `ValueError` if a call would lose its result.
@@ -427,7 +480,7 @@ class AsyncSession(SessionProperties, AsyncClosable):
         if at is None and self._log.machine.open_calls:
             raise ValueError("calls have no result yet: continue first, or fork at an earlier message")
         seq = None if at is None else fork_point(await self.entries(), at)
-        return await self._agent._fork(self.id, seq)
+        return await self._agent._fork(self.id, seq, self._deps)
 
     async def handover(self, model: str) -> tuple[Loss, ...]:
         """Switch to another model; return the content that it does not receive.
@@ -457,8 +510,39 @@ class AsyncSession(SessionProperties, AsyncClosable):
         self._emit(ModelChanged(entry.model, entry.previous_model, entry.losses))
         return entry.losses
 
-    async def audit(self, model: str | None = None) -> tenuto.Report:
+    async def compact(self, focus: str = "") -> Compacted | None:
+        """Shorten what later requests contain: a summary instead of the older messages. The journal keeps the originals.
+
+        `focus` is what the summary should emphasize. Return the entry; None if there is nothing to compact, or if no usable
+        summary was made. Raise `ValueError` for a session without messages.
+        """
+        if self.is_new:
+            raise ValueError("the session has no messages yet: nothing to compact")
+        async with self._working():
+            return await Compactor(self).compact(await self._locate(), focus)
+
+    async def uncompact(self) -> bool:
+        """Send the whole conversation again. Return False if it is not compacted."""
+        if self._log.next.compaction is None:
+            await self.load()
+        if self._log.next.compaction is None:
+            return False
+        async with self._working():
+            await self._log.append(Compacted(0, reason="user"))
+        return True
+
+    async def _locate(self) -> Target:
+        """Return the target of the next request; with its account if that decides what a compaction sends back."""
+        client, model = self._context.client, self.model
+        held = self._log.next.compaction
+        if held is None or not (held.native or held.inline):
+            return client._target(model)
+        return await client._locate(model, self._context.headers)
+
+    async def audit(self, model: str | None = None, *, compaction: bool = False) -> tenuto.Report:
         """Report what a provider would refuse if the session were sent to its model (or another) now.
+
+        With `compaction`, the report has the plan of a compaction: what it would keep, and what becomes invalid.
 
         Nothing is sent or written. Each request of the journal is built again and compared with the bytes that were sent.
         Raise `UnknownProvider`, `TranscriptError` for content that cannot be written, `ValueError` for a new session.
@@ -469,7 +553,13 @@ class AsyncSession(SessionProperties, AsyncClosable):
             raise ValueError("the session has no messages yet: nothing to audit")
         client = self._context.client
         target = client._target(client._full_name(model)) if model is not None else None
-        return audit(await self.entries(), target, tools=self._context.toolbox.definitions(), find=client._target)
+        entries, tools = await self.entries(), self._context.toolbox.definitions()
+        report = audit(entries, target, tools=tools, find=client._target)
+        if compaction:
+            settings = self._context.compaction or DEFAULT
+            made = plan(entries, target or client._target(self.model), settings, full=True)
+            report = msgspec.structs.replace(report, plan=str(made) if made else "compaction: nothing to compact")
+        return report
 
     async def entries(self) -> list[Entry]:
         """Read the journal; a new session has no entries."""
@@ -497,6 +587,22 @@ class AsyncSession(SessionProperties, AsyncClosable):
             with suppress(SessionNotFound):
                 await self._log.read()
 
+    async def set_metadata(self, metadata: Mapping[str, str]) -> None:
+        """Give the session keys and values, by which `AsyncAgent.sessions` finds it. They replace earlier ones.
+
+        A session that is not stored yet stores them with its first message. Raise `TypeError` for a value that is not a
+        string.
+        """
+        self._new_metadata = check_metadata(metadata)
+        if not self.is_new:
+            async with self._working():
+                await self._log.append(*self._metadata_entries(), last=True)
+
+    def _metadata_entries(self) -> list[EntryPayload]:
+        """Return the entry of metadata that are not stored yet."""
+        metadata, self._new_metadata = self._new_metadata, None
+        return [] if metadata in (None, self._log.metadata) else [MetadataChanged(metadata)]
+
     # --- configuration ---
 
     async def _configure(self, **changes: str) -> None:
@@ -504,15 +610,24 @@ class AsyncSession(SessionProperties, AsyncClosable):
         async with self._working():
             await self._log.append(msgspec.structs.replace(self._effective_config(), **changes))
 
-    def _effective_config(self) -> Configured:
-        """Return the configuration of the next request.
+    async def _create(self) -> None:
+        """Store a new session without a message, so that its inbox exists."""
+        async with self._working():
+            if self.is_new:
+                await (await self._make_runner(())).begin(())
+
+    def _effective_config(self, *, new_run: bool = False) -> Configured:
+        """Return the configuration of the next request, as far as it is known before a run starts.
 
         Instructions and tools are those of this agent (instructions only if it has any); everything else is the session's.
+        A run with settings of its own keeps its configuration until it ends.
         """
-        stored, context = self._log.next.configured, self._context
+        current, stored, context = self._log.next.configured, self._log.next.session_config, self._context
+        if current is not None and current.scope == "run" and self._log.has_work and not new_run:
+            return current
         if stored is None:
             return self._configured
-        system = stored.system if context.system is None else context.system
+        system = stored.system if context.system is None or context.instructions else context.system
         roots = context.toolbox.roots
         if roots and stored.roots and context.keep_roots:
             roots = {**roots, **{name: root for name, root in jsonio.parse(stored.roots).items() if name in roots}}
@@ -530,58 +645,60 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     # --- the run ---
 
-    async def _run(self, messages: tuple[Message, ...], key: str = "", *, is_new: bool = False) -> Reply | None:
-        """Add messages, if any, and do the pending work. Return the last reply of this run.
+    async def _run(
+        self,
+        messages: tuple[Message, ...],
+        settings: RunSettings = _NO_SETTINGS,
+        *,
+        is_new: bool = False,
+    ) -> Result[Any, Any] | None:
+        """Add messages, if any, and do the pending work. Return the result of this run.
 
         `is_new`: the pending work is a message that no run has received yet.
         """
         async with self._working():
+            key = settings.key
+            if settings.deps is not None:
+                self._deps = settings.deps
             known = self._is_known(messages, key)
             if known:
                 messages = ()
             if not messages and not await self._has_work():
-                return self._keyed_reply(key) if known else None
-            runner = await self._make_runner(messages)
-            info = RunInfo(
-                session_id=self._log.id,
-                agent=self._configured.agent,
-                model=self._effective_config().model,
-                resumed=not messages and not is_new and self._log.has_work,
-                parent=self._parent.id if self._parent is not None else "",
-            )
+                return await make_result(self, self._log.keyed_runs[key]) if known else None
+            runner = await self._make_runner(messages, settings=settings)
+            is_resumed = not messages and not is_new and self._log.has_work
+            info = msgspec.structs.replace(runner.info, resumed=is_resumed)
             work = partial(runner.run, messages, key)
             self._emit(RunStarted(info.model, info.resumed))
             await self._guard(runner, partial(run_around, self._context.hooks, "around_run", info, work))
             self._pending_below = await self._sub_agents.pending()
-            return self._keyed_reply(key) if known else runner.reply
+            if not known and not runner.has_result:
+                return None
+            return await make_result(self, self._log.keyed_runs[key] if known else self._log.last_run, runner)
 
     async def _has_work(self) -> bool:
         return bool(self._log.has_work or self._early or await self._log.read_inbox())
 
-    async def _make_runner(self, messages: tuple[Message, ...], failures: int = 0) -> Runner:
+    async def _make_runner(
+        self, messages: tuple[Message, ...], failures: int = 0, settings: RunSettings = _NO_SETTINGS
+    ) -> Runner:
         """Check that the work can be done, and return a runner for it."""
         model = self._use_override()
         if model and self._log.next.configured is not None:
             await self._switch(model)
-        stored, context = self._log.next.configured, self._context
+        stored = self._log.next.configured
         if not messages and stored is not None:
-            gone = tool_names(stored) - {*context.toolbox.names()}
+            gone = missing_tools(self, stored)
             for call in self._log.machine.open_calls:
                 if call.view.name in gone and call.phase is not Phase.DENIED:
                     raise MissingTool(call.view.name)
         config = self._check_model()
         if not self._log.head:
-            await context.client.check_key(config.model, context.headers)
-        if config.roots:
-            try:
-                toolbox = context.toolbox.at_roots(jsonio.parse(config.roots))
-            except NotADirectoryError as exc:
-                raise TenutoError(
-                    f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
-                ) from exc
-            context = msgspec.structs.replace(context, toolbox=toolbox)
+            await self._context.client.check_key(config.model, self._context.headers)
+        runner = Runner(self, failures=failures)
+        await runner.configure(settings, is_new=bool(messages))
         self._pending_below = ()
-        return Runner(self, context, failures=failures)
+        return runner
 
     def _is_known(self, messages: tuple[Message, ...], key: str) -> bool:
         """Return whether messages with this key were added before. Raise `ValueError` if those were others."""
@@ -590,32 +707,13 @@ class AsyncSession(SessionProperties, AsyncClosable):
             raise ValueError(f"session {self.id!r} has another message with the key {key!r}: use a new key")
         return run is not None
 
-    def _keyed_reply(self, key: str) -> Reply | None:
-        """Return the reply of an earlier run, as the journal has it."""
-        run, messages = self._log.keyed_runs[key], self.transcript.messages
-        received = run.reply
-        if received is None:
-            return None
-        end = next((index for index, message in enumerate(messages, 1) if message is received.message), len(messages))
-        origin = received.message.origin
-        response = ChatResponse(
-            id=received.response_id,
-            model=origin.model if origin is not None else "",
-            provider=origin.provider if origin is not None else "",
-            choices=(Choice(received.message),),
-            usage=received.usage,
-            losses=received.losses,
-        )
-        id, transcript = received.request_id or None, Transcript(messages[:end])
-        return Reply(response=response, transcript=transcript, asked_at=run.replied_at, request_id=id)
-
     async def _guard(self, runner: Runner, work: Callable[[], Awaitable[T]]) -> T:
         """Do the work of a run or a step. Record a cancellation, a timeout or an error that ends it.
 
         Background sub-agents that still run are stopped for the same reason as the run. Only those of a cancelled run are
         cancelled; the next run continues the others.
         """
-        seconds = self._context.limits.seconds
+        seconds = runner.limits.seconds
         self._cancel_end = RunEnded(CANCELLED)
         end = RunEnded("failed", "the run of the calling session failed")
         try:
@@ -700,8 +798,20 @@ class AsyncSession(SessionProperties, AsyncClosable):
 
     async def _decide(
         self, calls: tuple[PendingCall | ToolCallView | str, ...], *, allowed: bool, reason: str
-    ) -> Reply | None:
+    ) -> Result[Any, Any] | None:
         """Post decisions; then continue the run, unless another process or another task holds the session."""
+        await self._post_decisions(calls, allowed=allowed, reason=reason)
+        if self._active is not None and not self._active.ending:
+            return None
+        try:
+            return await self._run(())
+        except SessionInUse:
+            return None
+
+    async def _post_decisions(
+        self, calls: tuple[PendingCall | ToolCallView | str, ...], *, allowed: bool, reason: str, key: str = ""
+    ) -> None:
+        """Post decisions about calls that wait for approval (all, if none is named). Raise `ValueError` for others."""
         await self.load()
         self._pending_below = await self._sub_agents.pending()
         waiting = self.pending
@@ -718,13 +828,8 @@ class AsyncSession(SessionProperties, AsyncClosable):
             chosen += [one for one in matches if one not in chosen]
         for one in chosen:
             call_id, index = one.call.id, one.ordinal
-            await self._post(Decision(call_id, index, allowed, reason, one.reply_seq, one.session))
-        if self._active is not None and not self._active.ending:
-            return None
-        try:
-            return await self._run(())
-        except SessionInUse:
-            return None
+            id = f"decision-{key}-{one.session}-{one.reply_seq}-{index}" if key else ""
+            await self._post(Decision(call_id, index, allowed, reason, one.reply_seq, one.session), id=id)
 
     # --- events ---
 
@@ -789,91 +894,12 @@ class AsyncSession(SessionProperties, AsyncClosable):
             logger.warning("session %s: the lease could not be released: %s", self.id, exc)
 
 
-class AsyncRun(AsyncClosable):
-    """A run as a stream of its events. Use it in `async with`, and iterate over it.
-
-    Leaving early cancels the run and records that. After `Retrying`, discard the events of the failed reply. The run waits
-    while `MAX_QUEUED` events are not read.
-    """
-
-    def __init__(self, session: AsyncSession, messages: tuple[Message, ...], key: str = "") -> None:
-        self._session = session
-        self._messages = messages
-        self._key = key
-        self._events = EventQueue()
-        self._task: asyncio.Task[Reply | None] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> StreamEvent | AgentEvent:
-        task = self._task or self._start()
-        try:
-            event = await self._events.get()
-        except asyncio.CancelledError:
-            await self.close()
-            raise
-        if event is not None:
-            return event
-        self._events.put(None)  # for another reader, and for the next call
-        await self.close()
-        if not task.cancelled():  # after close() by another task, the events just end
-            task.result()
-        raise StopAsyncIteration
-
-    def _start(self) -> asyncio.Task[Reply | None]:
-        if self._events.closed:
-            raise TenutoError("the run is closed")
-        events = self._events
-        self._session._readers.append(events)
-        self._task = task = asyncio.create_task(self._session._run(self._messages, self._key))
-
-        def end(task: asyncio.Task[Reply | None]) -> None:
-            if not task.cancelled():
-                task.exception()  # a reader that left early does not read it
-            events.put(None)
-
-        task.add_done_callback(end)
-        weakref.finalize(self, _abandon, asyncio.get_running_loop(), task, events).atexit = False
-        return task
-
-    @property
-    def reply(self) -> Reply:
-        """The last reply; it is available once the run has ended."""
-        task = self._task
-        if task is None or not task.done():
-            raise TenutoError("the run has not ended: read on")
-        if task.cancelled():
-            raise TenutoError("the run was closed before it ended: the session has the events until then")
-        reply = task.result() or self._session.reply
-        if reply is None:
-            raise TenutoError("no work was pending, so no request was sent")
-        return reply
-
-    async def cancel(self) -> None:
-        """Cancel the run; its results so far are saved."""
-        await self.close()
-
-    async def close(self) -> None:
-        """Cancel the run, if it has not ended."""
-        self._events.close()
-        task = self._task
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-
-
-def _abandon(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Reply | None], events: EventQueue) -> None:
-    """Cancel a run whose stream was dropped. The garbage collector may call this in any thread."""
-    events.closed = True
-    try:
-        here = asyncio.get_running_loop() is loop
-    except RuntimeError:
-        here = False
-    if here:  # at once, so that the next `send` sees that the run is ending
-        task.cancel()
-    elif not loop.is_closed():
-        loop.call_soon_threadsafe(task.cancel)
+def check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return a copy; raise `TypeError` for a key or a value that is not a string."""
+    for key, value in metadata.items():
+        if not (isinstance(key, str) and isinstance(value, str)):
+            raise TypeError(f"metadata: expected strings, got {key!r:.80}: {value!r:.80}")
+    return dict(metadata)
 
 
 def _user_messages(content: MessageInput) -> tuple[Message, ...]:

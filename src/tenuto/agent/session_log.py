@@ -11,20 +11,24 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 
 import msgspec
 
+from tenuto.agent.compaction_plan import ContextSize
 from tenuto.agent.limits import FamilyBudget, Spent
-from tenuto.agent.machine import Machine, Phase
+from tenuto.agent.machine import AGAIN, Machine, Phase, State
+from tenuto.client.reply import cost
 from tenuto.core import journal
-from tenuto.core.inbox import InboxItem, PostedItem
-from tenuto.core.messages import AssistantMessage, Message, Usage
+from tenuto.core.blocks import Text
+from tenuto.core.inbox import InboxItem, PostedItem, Steer
+from tenuto.core.messages import AssistantMessage, Message, Usage, UserMessage
 from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
 from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
-from tenuto.errors import BudgetExceeded, InboxNotEmpty, LeaseLost, SessionNotFound, StoreError, TenutoError
+from tenuto.errors import BudgetExceeded, InboxNotEmpty, LeaseLost, LLMError, SessionNotFound, StoreError, TenutoError
 from tenuto.store.protocol import Lease, Store
 
 logger = logging.getLogger("tenuto")
@@ -48,6 +52,8 @@ class KeyedRun(msgspec.Struct):
     reply: journal.ReplyReceived | None = None
     replied_at: float = 0.0
     """The time of the reply, in Unix seconds."""
+    configured: journal.Configured | None = None
+    """The configuration of the run."""
 
 
 class SessionLog:
@@ -86,9 +92,14 @@ class SessionLog:
         self.usage = Usage()
         self.cost: Decimal | None = Decimal(0)
         self.last: AssistantMessage | None = None
+        self.last_run = KeyedRun(())
+        """The last run, with a key or without one."""
         self.next = NextRequest()
+        self.size = ContextSize()
+        """The tokens of the conversation."""
         self.keyed_runs: dict[str, KeyedRun] = {}
-        self._key = ""
+        self.metadata: dict[str, str] = {}
+        """The keys and values that the user has given the session."""
         self.background: dict[str, str] = {}
         """The sessions of background sub-agents whose result has not arrived, with the name of the tool."""
 
@@ -104,17 +115,25 @@ class SessionLog:
         self.inbox = await self.store.inbox(self.id) if not self.new else []
         return self.inbox
 
-    def next_request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
+    def next_request(
+        self,
+        tools: Tools | None = None,
+        headers: Mapping[str, str] | None = None,
+        in_scope: journal.Scope | None = None,
+    ) -> ChatRequest:
         """Build the next request. Raise `StoreError` if the session has no configuration that this version knows."""
         try:
-            return self.next.request(tools, headers)
+            return self.next.request(tools, headers, in_scope)
         except ConfigurationError as exc:
             raise StoreError(str(exc)) from None
 
     @property
     def has_work(self) -> bool:
-        """Whether the entries show work to do; a background sub-agent whose result has not arrived is work."""
-        return self.machine.next_step() is not None or bool(self.background)
+        """Whether the entries show work to do: a step, the result of a background sub-agent, an output to check."""
+        config, machine = self.next.configured, self.machine
+        is_open = machine.state is State.COMPLETED and machine.halted is None and self.last is not None
+        unchecked = is_open and config is not None and config.output_mode != ""
+        return machine.next_step() is not None or bool(self.background) or unchecked
 
     @property
     def held(self) -> bool:
@@ -123,6 +142,20 @@ class SessionLog:
 
     def sibling(self, id: str, *, new: bool = False) -> SessionLog:
         return SessionLog(self.store, id, self.ids, new=new)
+
+    def price(self, usage: Usage, provider: str, model: str) -> Decimal | None:
+        """Return the cost of a request by today's prices."""
+        return cost(usage, provider, model, datetime.fromtimestamp(self.ids.now() / 1000, UTC).date())
+
+    def price_error(self, error: LLMError) -> tuple[Usage | None, str]:
+        """Return the usage of a failed request, which is charged, too, and its cost as the journal stores it."""
+        usage = error.partial.usage if error.partial is not None else None
+        origin = error.partial.message.origin if error.partial is not None else None
+        if usage is None or origin is None:
+            return usage, ""
+        known = {"input_tokens": usage.input_tokens or 0, "output_tokens": usage.output_tokens or 0}
+        paid = self.price(msgspec.structs.replace(usage, **known), origin.provider, origin.model)
+        return usage, "" if paid is None else str(paid)
 
     # --- writing ---
 
@@ -171,7 +204,11 @@ class SessionLog:
         """
         async with self._writing:
             if self._uncertain:
-                await self._resync()
+                try:
+                    await self._resync()
+                except LeaseLost:
+                    await self._post_late_results()
+                    raise
             unwritten = len(self._results)
             results = [
                 (result, session)
@@ -207,7 +244,7 @@ class SessionLog:
                 self._lease = await asyncio.shield(self._in_flight)
             except LeaseLost:
                 self._lease = None  # the next run acquires it again and reads what was written meanwhile
-                self._results.clear()  # the other process decides about these calls
+                await self._post_late_results()
                 raise
             except (InboxNotEmpty, BudgetExceeded):
                 raise  # nothing was written
@@ -244,6 +281,21 @@ class SessionLog:
             raise
         except StoreError as exc:
             logger.warning("session %s: a tool result was not written yet: %s", self.id, exc)
+
+    async def _post_late_results(self) -> None:
+        """Post the results that another holder of the session has reported as unknown, as messages for the model.
+
+        A call that may run again is left out: the holder runs it, and its result is in the transcript.
+        """
+        while self._results:
+            seq, result, _ = self._results[0]
+            call = self.machine.calls[result.call_index] if seq == self.reply_seq else None
+            if call is not None and call.effect not in AGAIN and result.outcome in ("done", "failed"):
+                content, view = result.result.content, call.view
+                text = f"{view.name} (call {view.id}) was reported as interrupted. It has ended since. Its result: "
+                message = UserMessage(text + content if isinstance(content, str) else (Text(text), *content))
+                await self.post(Steer(message), id=f"late-{seq}-{result.call_index}")
+            del self._results[0]
 
     async def _resync(self) -> None:
         """Find out whether the last write was committed: read the entries after the head."""
@@ -291,11 +343,16 @@ class SessionLog:
         self.machine, self.spent = machine, spent
         for entry in entries:
             self.next.apply(entry)
+            self.size.apply(entry)
             self.head, payload = entry.seq, entry.payload
             if (
                 isinstance(
                     payload,
-                    journal.ReplyReceived | journal.RequestFailed | journal.CallFinished | journal.SteeringAdded,
+                    journal.ReplyReceived
+                    | journal.RequestFailed
+                    | journal.CallFinished
+                    | journal.SteeringAdded
+                    | journal.Compacted,
                 )
                 and payload.usage
             ):
@@ -303,14 +360,15 @@ class SessionLog:
                 self.cost = self.cost + Decimal(payload.cost) if self.cost is not None and payload.cost else None
             if isinstance(payload, journal.ReplyReceived):
                 self.last, self.reply_seq = payload.message, entry.seq
-                if self._key:
-                    run = self.keyed_runs[self._key]
-                    run.reply, run.replied_at = payload, entry.time_ms / 1000
+                self.last_run.reply, self.last_run.replied_at = payload, entry.time_ms / 1000
             elif isinstance(payload, journal.MessageAdded):
-                self._key = payload.key
+                is_same = bool(payload.key) and payload.key in self.keyed_runs
+                run = self.last_run = self.keyed_runs[payload.key] if is_same else KeyedRun(())
+                run.messages, run.configured = (*run.messages, payload.message), self.next.configured
                 if payload.key:
-                    run = self.keyed_runs.setdefault(payload.key, KeyedRun(()))
-                    run.messages = (*run.messages, payload.message)
+                    self.keyed_runs[payload.key] = run
+            elif isinstance(payload, journal.MetadataChanged):
+                self.metadata = payload.metadata
             elif isinstance(payload, journal.SubSessionLinked) and payload.background_tool:
                 self.background[payload.session] = payload.background_tool
             elif isinstance(payload, journal.SteeringAdded):

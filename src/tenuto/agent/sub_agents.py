@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import msgspec
 
 from tenuto.agent.events import SubAgentEvent
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase
+from tenuto.agent.result import make_result
 from tenuto.agent.session_log import SessionLog
 from tenuto.core.blocks import Text
 from tenuto.core.inbox import Finished
@@ -24,7 +26,7 @@ from tenuto.core.journal import RunEnded
 from tenuto.core.messages import Content, Message, ToolCallView, Usage, user
 from tenuto.errors import SessionNotFound, StoreError, TenutoError
 from tenuto.tools.decorator import FunctionTool
-from tenuto.tools.execution import Outcome, ToolContext, failure, to_outcome
+from tenuto.tools.execution import Outcome, ToolContext, failure, to_json, to_outcome
 from tenuto.tools.toolbox import PreparedCall
 
 if TYPE_CHECKING:
@@ -188,6 +190,11 @@ def session_id_for(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:26]
 
 
+def is_sub_session(id: str) -> bool:
+    """Return whether an id has the form of those of `session_id_for`. Other new ids start with letters that are not hex."""
+    return re.fullmatch(r"[0-9a-f]{26}", id) is not None
+
+
 async def _finish(name: str, child: AsyncSession, run: Coroutine[Any, Any, object]) -> tuple[Any, bool]:
     """Run a sub-agent. Return the text and media of its answer, or the text of its error and True.
 
@@ -201,6 +208,9 @@ async def _finish(name: str, child: AsyncSession, run: Coroutine[Any, Any, objec
         return f"{name} could not answer: {type(exc).__name__}: {exc}"[:2000], True
     if child.status == "waiting":
         raise AwaitingApproval
+    config, result = child._log.next.configured, await make_result(child, child._log.last_run)
+    if config is not None and config.output_schema and result is not None:
+        return to_json(result.output), False
     last = child.last
     note = _INCOMPLETE.get(last.stop_reason or "", "") if last is not None else ""
     blocks = [block for block in last.blocks if isinstance(block, Content)] if last is not None else []

@@ -7,40 +7,108 @@ a second Ctrl-C is raised at once. Either way the session can be continued.
 from __future__ import annotations
 
 import os
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Self, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
+
+import msgspec
 
 from tenuto.agent.agent import AgentOptions, AsyncAgent
 from tenuto.agent.events import AgentEvent
-from tenuto.agent.session import AsyncRun, AsyncSession, SessionProperties
+from tenuto.agent.machine import PendingCall
+from tenuto.agent.partial_output import PartialReader
+from tenuto.agent.result import Out, Result
+from tenuto.agent.run_settings import OutputForm, RunParameters
+from tenuto.agent.run_stream import AsyncRun
+from tenuto.agent.session import AsyncSession, SessionProperties
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.background_loop import BackgroundLoop, SyncStream
 from tenuto.client.parameters import MessageInput, make_sync, mirror_methods, with_parameters
 from tenuto.closable import Closable
 from tenuto.core.events import StreamEvent
+from tenuto.core.messages import ToolCallView
+from tenuto.store.protocol import StoredSession
+from tenuto.tools.execution import Deps
+
+T = TypeVar("T")
 
 
 @mirror_methods(AsyncAgent)
-class Agent(Closable):
+class Agent(Closable, Generic[Deps, Out]):
     """Runs sessions with one model and its tools. The methods are those of `AsyncAgent`, without `await`.
 
     Raise `UnsupportedModel` for a model that agents refuse, before anything is sent. Close it with `with` or `close()`; an
     agent that is garbage-collected closes by itself.
     """
 
-    def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
-        self._async = AsyncAgent(model, **options)
+    @overload
+    def __init__(
+        self: Agent[Any, str],
+        model: str,
+        *,
+        output: None = ...,
+        deps_type: None = ...,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Deps, str],
+        model: str,
+        *,
+        output: None = ...,
+        deps_type: type[Deps],
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self, model: str, *, output: type[Out], deps_type: type[Deps] | None = ..., **options: Unpack[AgentOptions]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Agent[Deps, Any],
+        model: str,
+        *,
+        output: OutputForm,
+        deps_type: type[Deps] | None = ...,
+        **options: Unpack[AgentOptions],
+    ) -> None: ...
+    def __init__(self, model: str, *, output: Any = None, deps_type: Any = None, **options: Any) -> None:
+        self._async: AsyncAgent[Deps, Out] = AsyncAgent(model, output=output, deps_type=deps_type, **options)
         self._background = BackgroundLoop(self._async.close, owner="Agent", warn=False)
         self.model = self._async.model
         """The model of new sessions."""
         self.name = self._async.name
 
-    def session(self, id: str = "", *, owner: str = "", generation: int = 0) -> Session:
+    @overload
+    def run(
+        self, prompt: MessageInput, *, session: str = ..., output: None = ..., **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Out, Session[Deps, Out]]: ...
+    @overload
+    def run(
+        self, prompt: MessageInput, *, session: str = ..., output: type[T], **options: Unpack[RunParameters[Deps]]
+    ) -> Result[T, Session[Deps, Out]]: ...
+    @overload
+    def run(
+        self, prompt: MessageInput, *, session: str = ..., output: OutputForm, **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Any, Session[Deps, Out]]: ...
+    def run(self, prompt: MessageInput, *, session: str = "", **options: Any) -> Result[Any, Session[Deps, Out]]:
+        return self.session(session).send(prompt, **options)
+
+    def session(
+        self,
+        id: str = "",
+        *,
+        metadata: Mapping[str, str] | None = None,
+        owner: str = "",
+        generation: int = 0,
+        deps: Deps | None = None,
+    ) -> Session[Deps, Out]:
         """Open the session with exactly this id, or create it; without an id, create a new one.
 
-        `owner` and `generation` identify the lease holder: see `AsyncAgent.session`.
+        `metadata`, `owner` and `generation` are those of `AsyncAgent.session`; `deps` are the dependencies of its runs.
         """
-        session = Session(self, self._async.session(id, owner=owner, generation=generation))
+        opened = self._async.session(id, metadata=metadata, owner=owner, generation=generation, deps=deps)
+        session = Session(self, opened)
         if id:
             session.load()
         return session
@@ -53,9 +121,40 @@ class Agent(Closable):
         root: str | os.PathLike[str] | None = None,
         owner: str = "",
         generation: int = 0,
-    ) -> Session:
-        resumed = self._async.resume(session, takeover=takeover, root=root, owner=owner, generation=generation)
+        deps: Deps | None = None,
+    ) -> Session[Deps, Out]:
+        resumed = self._async.resume(
+            session, takeover=takeover, root=root, owner=owner, generation=generation, deps=deps
+        )
         return Session(self, self._background.run(resumed))
+
+    def sessions(
+        self,
+        *,
+        status: str | None = None,
+        name: str = "",
+        directory: str | os.PathLike[str] = "",
+        metadata: Mapping[str, str] | None = None,
+        archived: bool | None = False,
+        limit: int | None = None,
+    ) -> list[StoredSession]:
+        found = self._async.sessions(
+            status=status, name=name, directory=directory, metadata=metadata, archived=archived, limit=limit
+        )
+
+        async def read() -> list[StoredSession]:
+            return [session async for session in found]
+
+        return self._background.run(read())
+
+    find = make_sync(AsyncAgent.find)
+    rename = make_sync(AsyncAgent.rename)
+    archive = make_sync(AsyncAgent.archive)
+    delete = make_sync(AsyncAgent.delete)
+    export = make_sync(AsyncAgent.export)
+    import_sessions = make_sync(AsyncAgent.import_sessions)
+    search = make_sync(AsyncAgent.search)
+    resume_all = make_sync(AsyncAgent.resume_all)
 
     @with_parameters(AsyncAgent.override)
     def override(self, **options: Any) -> AbstractContextManager[None]:
@@ -72,35 +171,79 @@ class Agent(Closable):
 
 
 @mirror_methods(AsyncSession)
-class Session(SessionProperties, Closable):
+class Session(SessionProperties, Closable, Generic[Deps, Out]):
     """A stored conversation. The methods are those of `AsyncSession`, without `await`; any thread may call them."""
 
-    def __init__(self, agent: Agent, session: AsyncSession) -> None:
+    def __init__(self, agent: Agent[Deps, Out], session: AsyncSession[Deps, Out]) -> None:
         self._agent = agent
         self._background = agent._background
         self._async = session
 
-    send = make_sync(AsyncSession.send)
-    continue_ = make_sync(AsyncSession.continue_)
+    @overload
+    def send(
+        self, message: MessageInput, *, output: None = ..., **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Out, Session[Deps, Out]]: ...
+    @overload
+    def send(
+        self, message: MessageInput, *, output: type[T], **options: Unpack[RunParameters[Deps]]
+    ) -> Result[T, Session[Deps, Out]]: ...
+    @overload
+    def send(
+        self, message: MessageInput, *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
+    ) -> Result[Any, Session[Deps, Out]]: ...
+    def send(self, message: MessageInput, **options: Any) -> Result[Any, Session[Deps, Out]]:
+        result = self._wait(self._async.send(message, **options))
+        assert result is not None
+        return result
+
+    def continue_(self, *, deps: Deps | None = None) -> Result[Out, Session[Deps, Out]] | None:
+        return self._wait(self._async.continue_(deps=deps))
+
+    def approve(self, *calls: PendingCall | ToolCallView | str) -> Result[Out, Session[Deps, Out]] | None:
+        return self._wait(self._async.approve(*calls))
+
+    def deny(
+        self, *calls: PendingCall | ToolCallView | str, reason: str = ""
+    ) -> Result[Out, Session[Deps, Out]] | None:
+        return self._wait(self._async.deny(*calls, reason=reason))
+
+    def _wait(self, run: Coroutine[Any, Any, Result[Any, Any] | None]) -> Result[Any, Any] | None:
+        """Run a coroutine; its result has this session."""
+        result = self._background.run(run)
+        return msgspec.structs.replace(result, session=self) if result is not None else None
+
     step = make_sync(AsyncSession.step)
     enqueue = make_sync(AsyncSession.enqueue)
     steer = make_sync(AsyncSession.steer)
-    approve = make_sync(AsyncSession.approve)
-    deny = make_sync(AsyncSession.deny)
     handover = make_sync(AsyncSession.handover)
+    compact = make_sync(AsyncSession.compact)
+    uncompact = make_sync(AsyncSession.uncompact)
     audit = make_sync(AsyncSession.audit)
+    set_metadata = make_sync(AsyncSession.set_metadata)
     entries = make_sync(AsyncSession.entries)
     load = make_sync(AsyncSession.load)
 
-    def stream(self, message: MessageInput | None = None, *, key: str = "") -> Run:
+    @overload
+    def stream(
+        self, message: MessageInput | None = ..., *, output: None = ..., **options: Unpack[RunParameters[Deps]]
+    ) -> Run[Out]: ...
+    @overload
+    def stream(
+        self, message: MessageInput | None = ..., *, output: type[T], **options: Unpack[RunParameters[Deps]]
+    ) -> Run[T]: ...
+    @overload
+    def stream(
+        self, message: MessageInput | None = ..., *, output: OutputForm, **options: Unpack[RunParameters[Deps]]
+    ) -> Run[Any]: ...
+    def stream(self, message: MessageInput | None = None, **options: Any) -> Run[Any]:
         """Send a message, or continue without one, as a stream of events."""
-        return Run(self, self._async.stream(message, key=key))
+        return Run(self, self._async.stream(message, **options))
 
     def cancel(self) -> None:
         if not self._async.cancel_local():
             self._background.run(self._async.cancel())
 
-    def fork(self, at: int | None = None) -> Session:
+    def fork(self, at: int | None = None) -> Session[Deps, Out]:
         return Session(self._agent, self._background.run(self._async.fork(at)))
 
     def close(self) -> None:
@@ -112,12 +255,28 @@ class Session(SessionProperties, Closable):
         return self
 
 
-class Run(SyncStream[StreamEvent | AgentEvent]):
+class Run(SyncStream[StreamEvent | AgentEvent], Generic[Out]):
     """A run as a stream of its events. Leaving a `with` early cancels the run and records that."""
 
-    def __init__(self, session: Session, run: AsyncRun) -> None:
+    def __init__(self, session: Session[Any, Any], run: AsyncRun[Out]) -> None:
         super().__init__(session._background, run)
         self._session = session  # keeps the session alive while its run is read
+        self._run = run
+
+    @property
+    def result(self) -> Result[Out, Any]:
+        """The result; it is available once the run has ended."""
+        return msgspec.structs.replace(self._run.result, session=self._session)
+
+    def partial_output(self) -> Iterator[Any]:
+        """Yield the output as it grows, at last the output itself: see `AsyncRun.partial_output`."""
+        reader = PartialReader()
+        for event in self:
+            value = reader.feed(event, self._session._async._log.next.configured)
+            if value is not msgspec.UNSET:
+                yield value
+        if self.result.value is not msgspec.UNSET:
+            yield self.result.value
 
     def cancel(self) -> None:
         """Cancel the run; its results so far are saved. Any thread may call this."""

@@ -22,7 +22,7 @@ from tenuto.agent.config import Approve, RunContext
 from tenuto.agent.events import ApprovalNeeded, ToolFinished, ToolProgress, ToolStarted
 from tenuto.agent.hooks import CallInfo, permission, run_around
 from tenuto.agent.limits import TOO_MANY
-from tenuto.agent.machine import CallState, Phase
+from tenuto.agent.machine import AGAIN, CallState, Phase
 from tenuto.agent.session_log import SessionLog
 from tenuto.agent.sub_agents import AgentTool, AwaitingApproval, CallResult, session_id_for
 from tenuto.core import journal
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("tenuto")
 
-AGAIN = ("pure", "idempotent", "keyed")
 _NO_RESULT = "no result was recorded"
 
 
@@ -146,7 +145,10 @@ class ToolTurn:
             return _denied(call, call.why)
         if call.phase is Phase.STARTED and call.effect not in AGAIN:
             return interrupted_result(call, _NO_RESULT)
-        prepared = self._context.toolbox.prepare(call.view)
+        output = self._context.output
+        is_output = output is not None and output.toolbox.get(call.view.name) is not None
+        toolbox = output.toolbox if output is not None and is_output else self._context.toolbox
+        prepared = toolbox.prepare(call.view)
         if isinstance(prepared, Outcome):
             return journal.CallFinished(prepared.result, call.ordinal, outcome="failed", detail=prepared.detail)
         limits = self._context.limits
@@ -166,6 +168,8 @@ class ToolTurn:
         agent = prepared.tool if isinstance(prepared.tool, AgentTool) else None
         session = call.session or (session_id_for(key) if agent is not None else "")
         ready = _ReadyCall(call, prepared, info, session, agent is not None and agent.background)
+        if is_output:
+            return ready
         if call.phase is not Phase.ALLOWED and self._context.hooks:
             decision = await permission(self._context.hooks, info)
             if decision is False or isinstance(decision, str):
@@ -235,6 +239,7 @@ class ToolTurn:
             session=self._log.id,
             fence=ready.info.fence,
             progress=functools.partial(self._progress, asyncio.get_running_loop(), view, index),
+            deps=self._context.deps,
         )
         run = self._run_in_hooks if self._context.hooks else self._run_tool
         try:

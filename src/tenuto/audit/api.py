@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tenuto.audit.journal import compare_requests
+from tenuto.audit.journal import compare_requests, find_cache_misses
 from tenuto.audit.report import BlockOutcome, Finding, OutcomeKind, Report
 from tenuto.audit.tokens import ChatTokens, GeminiTokens, MessagesTokens, ResponsesTokens, TranscriptTokens, parse_value
 from tenuto.catalog import resolve
 from tenuto.catalog.providers import provider_or_default
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block
-from tenuto.core.journal import Entry, unknown_payloads_in
+from tenuto.core.journal import Compacted, Entry, unknown_payloads_in
 from tenuto.core.loss import Location, Loss, Placement
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
@@ -26,7 +26,7 @@ from tenuto.errors import StoreError, TranscriptError
 from tenuto.rules.body import RequestContext
 from tenuto.rules.book import RuleFinding, findings, open_body
 from tenuto.rules.issued_tokens import NoTokens, token_of
-from tenuto.wire.token_scope import foreign_replies
+from tenuto.wire.token_scope import foreign_replies, issuer_check
 from tenuto.wire.translate import LOSS_EFFECTS
 from tenuto.wire.write import blocks_of, write_request
 
@@ -56,12 +56,32 @@ def audit(
     Raise `UnknownProvider` for an unknown target, `TranscriptError` for content that cannot be written, `StoreError` for a
     journal of a later version, `ValueError` without a target.
     """
-    request, entries = _to_request(conversation, target, tools)
-    resolved = target if isinstance(target, Target) else find(target or request.model)
+    request, resolved, entries = _to_request(conversation, target, tools, find)
     report = _audit_request(request, resolved, is_final=isinstance(conversation, ChatRequest))
     compared = compare_requests(entries, find)
     changed = [finding for finding in compared if finding is not None]
-    return msgspec.structs.replace(report, findings=(*report.findings, *changed), compared=len(compared))
+    return msgspec.structs.replace(
+        report,
+        findings=(*report.findings, *changed),
+        compared=len(compared),
+        cache_misses=tuple(find_cache_misses(entries)),
+        compactions=tuple(
+            describe_compaction(entry.seq, entry.payload) for entry in entries if isinstance(entry.payload, Compacted)
+        ),
+    )
+
+
+def describe_compaction(seq: int, payload: Compacted) -> str:
+    """Return a compaction of the journal as a line."""
+    if payload.is_undo:
+        return f"entry {seq}: the compaction was undone ({payload.reason})"
+    cleared = f", {len(payload.cleared)} tool results cleared" if payload.cleared else ""
+    forms = ", ".join(
+        [*(["native"] if payload.native or payload.inline else []), *(["summary"] if payload.summary else [])]
+    )
+    return (
+        f"entry {seq}: compacted up to entry {payload.up_to_seq} ({payload.reason}: {forms or 'no summary'}{cleared})"
+    )
 
 
 def _audit_request(request: ChatRequest, target: Target, *, is_final: bool) -> Report:
@@ -164,23 +184,27 @@ def _mark_refused(outcomes: tuple[BlockOutcome, ...], found: tuple[Finding, ...]
 
 
 def _to_request(
-    conversation: Auditable, target: Target | str | None, tools: Tools | None
-) -> tuple[ChatRequest, tuple[Entry, ...]]:
-    """Return the request to audit, and the entries if the conversation is a journal."""
+    conversation: Auditable, target: Target | str | None, tools: Tools | None, find: Callable[[str], Target]
+) -> tuple[ChatRequest, Target, tuple[Entry, ...]]:
+    """Return the request to audit, its target, and the entries if the conversation is a journal."""
     if isinstance(conversation, ChatRequest):
-        return conversation if tools is None else msgspec.structs.replace(conversation, tools=tools), ()
+        request = conversation if tools is None else msgspec.structs.replace(conversation, tools=tools)
+        return request, target if isinstance(target, Target) else find(target or request.model), ()
     items = conversation.messages if isinstance(conversation, Transcript) else tuple(conversation)
     entries = tuple(item for item in items if isinstance(item, Entry))
     if entries:
-        return _next_request(entries, tools), entries
+        return *_next_request(entries, target, tools, find), entries
     if target is None:
         raise ValueError("no target: name one, as in audit(transcript, 'provider/model')")
     messages = tuple(item for item in items if not isinstance(item, Entry))
     model = target if isinstance(target, str) else target.model
-    return ChatRequest(model=model, messages=messages, tools=tools or ()), ()
+    request = ChatRequest(model=model, messages=messages, tools=tools or ())
+    return request, target if isinstance(target, Target) else find(target), ()
 
 
-def _next_request(entries: tuple[Entry, ...], tools: Tools | None) -> ChatRequest:
+def _next_request(
+    entries: tuple[Entry, ...], target: Target | str | None, tools: Tools | None, find: Callable[[str], Target]
+) -> tuple[ChatRequest, Target]:
     unknown = next(unknown_payloads_in(entries), None)
     if unknown is not None:
         raise StoreError(
@@ -191,7 +215,9 @@ def _next_request(entries: tuple[Entry, ...], tools: Tools | None) -> ChatReques
     for entry in entries:
         state.apply(entry)
     try:
-        return state.request(tools)
+        if not isinstance(target, Target):
+            target = find(target or state.request().model)
+        return state.request(tools, in_scope=issuer_check(target)), target
     except ConfigurationError as exc:
         raise StoreError(str(exc)) from None
 

@@ -16,11 +16,21 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.audit.report import Finding
-from tenuto.core.journal import Configured, Entry, RequestStarted
+from tenuto.core.cache_misses import CacheMiss
+from tenuto.core.journal import (
+    Compacted,
+    CompactionRequested,
+    Configured,
+    Entry,
+    ReplyReceived,
+    RequestStarted,
+    Scope,
+)
 from tenuto.core.loss import Placement
 from tenuto.core.next_request import ConfigurationError, NextRequest
 from tenuto.core.provider import Target, WireRequest
 from tenuto.errors import StoreError, TenutoError
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.write import ENCODER_VERSION, write_request
 
 REQUEST_CHANGED = "request-changed"
@@ -33,15 +43,17 @@ class _Series(NamedTuple):
     model: str
     account: str
     configured: Configured
+    view: int
+    """The number of the compaction that holds; 0: none."""
 
 
 class _PastRequest(NamedTuple):
     entry: int
     """The index of its entry."""
-    payload: RequestStarted
+    payload: RequestStarted | CompactionRequested
     series: _Series
     messages: int
-    """The number of messages before it."""
+    """The number of messages before it; -1 for a request for a summary, which is not a prefix of another."""
 
 
 def compare_requests(entries: Sequence[Entry], find: Callable[[str], Target]) -> list[Finding | None]:
@@ -51,9 +63,9 @@ def compare_requests(entries: Sequence[Entry], find: Callable[[str], Target]) ->
     """
     findings: list[Finding | None] = []
     prefixes: dict[_Series, PrefixDigests] = {}
-    for past in reversed(list(_past_requests(entries))):
+    for past in reversed(list(_past_requests(entries, find))):
         known = prefixes.get(past.series)
-        if known is not None and known.digest(past.messages) == past.payload.digest:
+        if known is not None and past.messages >= 0 and known.digest(past.messages) == past.payload.digest:
             findings.append(None)
             continue
         seq = entries[past.entry].seq
@@ -63,7 +75,7 @@ def compare_requests(entries: Sequence[Entry], find: Callable[[str], Target]) ->
             findings.append(_changed(seq, f"it cannot be written again: {exc}"))
             continue
         is_same = hashlib.sha256(wire.body).hexdigest() == past.payload.digest
-        if is_same or known is None:
+        if (is_same or known is None) and past.messages >= 0:
             prefixes[past.series] = PrefixDigests(wire, past.messages)
         findings.append(
             None if is_same else _changed(seq, "written again, it has other bytes than those that were sent")
@@ -71,41 +83,72 @@ def compare_requests(entries: Sequence[Entry], find: Callable[[str], Target]) ->
     return findings[::-1]
 
 
-def _past_requests(entries: Sequence[Entry]) -> Iterator[_PastRequest]:
-    """Yield the requests that can be compared."""
+def find_cache_misses(entries: Sequence[Entry]) -> Iterator[CacheMiss]:
+    """Yield the replies that read less from the prompt cache than they could."""
     state = NextRequest()
+    for entry in entries:
+        state.apply(entry)
+        if isinstance(entry.payload, ReplyReceived) and state.cache.miss is not None:
+            yield state.cache.miss
+
+
+def _past_requests(entries: Sequence[Entry], find: Callable[[str], Target]) -> Iterator[_PastRequest]:
+    """Yield the requests that can be compared."""
+    state, view = NextRequest(), 0
+    scopes: dict[_Series, Scope | None] = {}
     for index, entry in enumerate(entries):
         payload, configured = entry.payload, state.configured
         if (
-            isinstance(payload, RequestStarted)
+            isinstance(payload, RequestStarted | CompactionRequested)
             and payload.digest
             and payload.encoder_version == ENCODER_VERSION
             and configured is not None
         ):
-            series = _Series(payload.model, payload.account, configured)
-            yield _PastRequest(index, payload, series, len(state))
+            series = _Series(payload.model, payload.account, configured, view)
+            if series not in scopes:
+                scopes[series] = _scope(payload, configured, find)
+            messages = state.length(scopes[series]) if isinstance(payload, RequestStarted) else -1
+            yield _PastRequest(index, payload, series, messages)
         state.apply(entry)
+        if isinstance(payload, Compacted):
+            view = entry.seq
+
+
+def _scope(
+    payload: RequestStarted | CompactionRequested, configured: Configured, find: Callable[[str], Target]
+) -> Scope | None:
+    """Return the scope of a past request's tokens; None if its target is not known any more."""
+    try:
+        return issuer_check(_target(payload, configured, find))
+    except TenutoError:
+        return None
 
 
 def _write_again(entries: Sequence[Entry], past: _PastRequest, find: Callable[[str], Target]) -> WireRequest:
     state = NextRequest()
     for entry in entries[: past.entry]:
         state.apply(entry)
-    target = msgspec.structs.replace(_target(past, find), account=past.payload.account)
+    payload = past.payload
+    target = _target(payload, past.series.configured, find)
     try:
-        request = msgspec.structs.replace(state.request(), model=past.payload.model)
+        if isinstance(payload, CompactionRequested):
+            request = state.compaction_request(payload, in_scope=issuer_check(target))
+        else:
+            request = msgspec.structs.replace(state.request(in_scope=issuer_check(target)), model=payload.model)
     except ValueError as exc:
         raise StoreError(str(exc)) from None
     return write_request(request, target, trace=True)
 
 
-def _target(past: _PastRequest, find: Callable[[str], Target]) -> Target:
+def _target(
+    payload: RequestStarted | CompactionRequested, configured: Configured, find: Callable[[str], Target]
+) -> Target:
     """Find the target by the session's name for it, which may select a dialect; else by the name in the entry."""
     with suppress(TenutoError):
-        target = find(past.series.configured.model)
-        if f"{target.provider.name}/{target.model}" == past.payload.model:
-            return target
-    return find(past.payload.model)
+        target = find(configured.model)
+        if f"{target.provider.name}/{target.model}" == payload.model:
+            return msgspec.structs.replace(target, account=payload.account)
+    return msgspec.structs.replace(find(payload.model), account=payload.account)
 
 
 def _changed(seq: int, reason: str) -> Finding:

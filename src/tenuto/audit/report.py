@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from tenuto.core.cache_misses import CacheMiss
 from tenuto.core.loss import Location
 
 Severity: TypeAlias = Literal["refused", "changed", "lost", "warned"]
@@ -69,6 +70,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: tuple[Finding, ...] = ()
     compared: int = 0
     """The number of past requests of the journal that were written again and compared with their digests."""
+    cache_misses: tuple[CacheMiss, ...] = ()
+    """The past replies that read less from the provider's prompt cache than they could, with the cause."""
+    compactions: tuple[str, ...] = ()
+    """The compactions of the journal: what each covers, and the reason."""
+    plan: str = ""
+    """The compaction that would run now, if it was requested."""
 
     @property
     def clean(self) -> bool:
@@ -102,6 +109,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             changed = sum(finding.severity == "changed" for finding in self.findings)
             requests = "1 past request" if self.compared == 1 else f"{self.compared} past requests"
             lines.append(f"{requests} written again: {changed or 'none'} with other bytes")
+        lines += [*self.compactions, *([self.plan] if self.plan else [])]
+        lines += [f"entry {miss.seq}: {miss}" for miss in self.cache_misses]
         lines += _finding_lines(self.findings)
         lines += [_block_line(block) for block in self.blocks if block.outcome != "kept"]
         return "\n".join(lines)

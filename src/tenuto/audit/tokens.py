@@ -19,9 +19,10 @@ from tenuto.rules.body import Fields, RequestBody, objects, text
 from tenuto.rules.chat_hosts import detail_content, detail_token
 from tenuto.rules.gemini_turns import normalize_signature, part_content, turn_text
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, NoTokens, content_digest
+from tenuto.wire.prefix_binding import stale_thoughts
 from tenuto.wire.responses.items import group_by_item, item_type_for
 from tenuto.wire.responses.protocol import MARKERS
-from tenuto.wire.token_scope import foreign_replies, issuer_check, stale_thoughts
+from tenuto.wire.token_scope import foreign_replies, issuer_check
 
 
 class TranscriptTokens(NoTokens):

@@ -53,7 +53,7 @@ def _os_hint(exc: OSError) -> str:
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _NETWORK = "check your network, then resume"
 _PROVIDERS = "list providers with tenuto providers; a model is written provider/model"
-_CONTEXT = "context too long; use fork --at N, or a model with a larger context window (-m)"
+_CONTEXT = "context too long; use /compact or tenuto compact, or a model with a larger context window (-m)"
 _IN_USE = "wait, or take over with: tenuto resume {} --takeover"
 TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], ...] = (
     (errors.MissingKey, ExitCode.MISSING_KEY, _missing_key_hint),

@@ -28,6 +28,7 @@ resume     Continue a session, even one that was killed.
 
 Sessions
 sessions   List, search and manage sessions.
+compact    Summarize the older messages of a session.
 show       Show a session's transcript.
 fork       Copy a session to a new branch.
 handover   Switch a session to another model.

@@ -24,7 +24,6 @@ T = TypeVar("T")
 D = TypeVar("D")
 _SHORT_LENGTH = 12
 """The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
-_PAGE_SIZE = 500
 _RECENT = 50
 """The number of sessions in which `last` looks for one of the current directory."""
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
@@ -184,15 +183,11 @@ async def _session_directory(store: Store, id: str) -> str:
     return str(next(iter(jsonio.parse(roots).values()), "")) if roots else ""
 
 
-async def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
+def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
     """Yield every session, also archived ones and those of sub-agents."""
-    page = await store.sessions(archived=None, limit=_PAGE_SIZE)
-    while page.sessions:
-        for one in page.sessions:
-            yield one
-        if not page.next:
-            return
-        page = await store.sessions(archived=None, limit=_PAGE_SIZE, after=page.next)
+    from tenuto.store.sessions import list_all
+
+    return list_all(store, archived=None)
 
 
 def check_session_name(name: str) -> str:

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import FunctionType, MethodType, UnionType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, get_args, overload
 
 import msgspec
@@ -28,7 +29,7 @@ from tenuto.closable import AsyncClosable
 from tenuto.core.embeddings import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.errors import ClosedError, ConnectionFailed
+from tenuto.errors import ClosedError, ConnectionFailed, MissingKey
 
 if TYPE_CHECKING:
     import tenuto.client
@@ -87,7 +88,9 @@ class AsyncClient(AsyncClosable):
         self._sender: Sender | None = None
         self._calls: set[ClientCall] = set()
         self.closed = False
-        self._middleware = None if middleware is None else tuple(middleware)
+        self._middleware: tuple[tenuto.client.Middleware, ...] | None = None
+        if middleware is not None:
+            self._middleware = _check_middleware(middleware)
         self._added_middleware: tuple[tenuto.client.Middleware, ...] = ()
 
     @overload
@@ -138,7 +141,13 @@ class AsyncClient(AsyncClosable):
     ) -> tenuto.Structured[T]: ...
     @overload
     async def chat_structured(
-        self, request: ChatRequest, output_type: JsonObject, /, *, repairs: int = ..., timeout: TimeoutOption = ...
+        self,
+        request: ChatRequest,
+        output_type: JsonObject | UnionType,
+        /,
+        *,
+        repairs: int = ...,
+        timeout: TimeoutOption = ...,
     ) -> tenuto.Structured[Any]: ...
     @overload
     async def chat_structured(
@@ -146,19 +155,23 @@ class AsyncClient(AsyncClosable):
     ) -> tenuto.Structured[T]: ...
     @overload
     async def chat_structured(
-        self, model: str, messages: MessageInput, output_type: JsonObject, **parameters: Unpack[StructuredParameters]
+        self,
+        model: str,
+        messages: MessageInput,
+        output_type: JsonObject | UnionType,
+        **parameters: Unpack[StructuredParameters],
     ) -> tenuto.Structured[Any]: ...
     @expand_parameters(ChatParameters)
     async def chat_structured(
         self,
         model: str | ChatRequest,
-        messages: MessageInput | type[Any] | Mapping[str, Any],
-        output_type: type[Any] | Mapping[str, Any] | None = None,
+        messages: MessageInput | type[Any] | UnionType | Mapping[str, Any],
+        output_type: type[Any] | UnionType | Mapping[str, Any] | None = None,
         *,
         repairs: int = 1,
         **parameters: Any,
     ) -> tenuto.Structured[Any]:
-        """Send a chat and return the answer as a value of `output_type`: a type or a JSON Schema.
+        """Send a chat and return the answer as a value of `output_type`: a type, a union of types, or a JSON Schema.
 
         An answer that does not match is sent back with the reason, at most `repairs` times; then `SchemaMismatch` is
         raised.
@@ -234,7 +247,7 @@ class AsyncClient(AsyncClosable):
 
     def use(self, *middleware: tenuto.client.Middleware) -> None:
         """Add middleware to every later call: innermost, closest to the provider."""
-        self._added_middleware = (*self._added_middleware, *middleware)
+        self._added_middleware = (*self._added_middleware, *_check_middleware(middleware))
 
     async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
         """Raise `MissingKey` if a request to the model would have no key.
@@ -242,6 +255,15 @@ class AsyncClient(AsyncClosable):
         Nothing is sent, and no key function is called. `headers` are names of headers that the request will have.
         """
         await self._router.check_key(self._target(model), headers)
+
+    async def _locate(self, model: str, headers: Iterable[str] = ()) -> Target:
+        """Return the target of a model with its account and platform, if its key is known."""
+        target = self._target(model)
+        try:
+            endpoint = await self._router.endpoint(target, {name.lower() for name in headers})
+        except MissingKey:  # replies may come from a cache
+            return target
+        return msgspec.structs.replace(target, account=endpoint.account, platform=endpoint.platform)
 
     async def close(self) -> None:
         """Close every connection. Running calls fail."""
@@ -271,7 +293,9 @@ class AsyncClient(AsyncClosable):
     def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
         from tenuto.client.request import build_checked_request
 
-        return build_checked_request(model, messages, parameters, self._router.qualify, stream=stream)
+        if isinstance(model, Mapping):
+            model = _with_tools(model)
+        return build_checked_request(model, messages, _with_tools(parameters), self._router.qualify, stream=stream)
 
     def _begin_call(
         self,
@@ -323,6 +347,21 @@ class AsyncClient(AsyncClosable):
             return running.last.result
 
         return run
+
+
+def _with_tools(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Make tools of the plain functions in `tools`, as an agent does."""
+    tools = parameters.get("tools")
+    if not isinstance(tools, Iterable) or isinstance(tools, str | bytes | Mapping) or hasattr(tools, "definitions"):
+        return parameters
+    made = [tenuto.tool(one) if isinstance(one, FunctionType | MethodType) else one for one in tools]
+    return {**parameters, "tools": made}
+
+
+def _check_middleware(middleware: Iterable[Any]) -> tuple[tenuto.client.Middleware, ...]:
+    from tenuto.client.middleware.pipeline import check_middleware
+
+    return check_middleware(middleware)
 
 
 def _deadline(timeouts: Timeouts) -> float | None:

@@ -17,7 +17,7 @@ from tenuto.client.parameters import OnLoss, Timeouts
 from tenuto.client.routing import Endpoint, Router
 from tenuto.core.loss import Loss
 from tenuto.core.provider import Target, WireRequest
-from tenuto.errors import ConnectionFailed, LLMError, LossError, ProtocolError, TimedOut
+from tenuto.errors import ConnectionFailed, LLMError, LossError, NotFound, ProtocolError, TimedOut
 from tenuto.wire.provider_errors import classify_error
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class Sender:
         """Send a request that is not a chat. Return the body of the response; raise the typed error of a refusal."""
         self.report_losses(target, wire.losses, once=True)
         endpoint = await self.router.endpoint(target, wire.headers)
-        attempt = Attempt(self, target.provider.name, timeouts, total_at)
+        attempt = Attempt(self, target, timeouts, total_at)
         try:
             await attempt.send(endpoint, wire)
             await attempt.check_status()
@@ -105,9 +105,10 @@ class Attempt:
     `total_at` is a fixed time.
     """
 
-    def __init__(self, sender: Sender, provider: str, timeouts: Timeouts, total_at: float | None) -> None:
+    def __init__(self, sender: Sender, target: Target, timeouts: Timeouts, total_at: float | None) -> None:
         self._sender = sender
-        self._provider = provider
+        self._target = target
+        self._url = ""
         self._timeouts = timeouts
         self._total_at = total_at
         self._secrets: tuple[str, ...] = ()
@@ -175,7 +176,7 @@ class Attempt:
         self.event_left = self._timeouts.event
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %s: HTTP %d", request.method, safe_url(request.url), reply.status)
-        self.status = reply.status
+        self.status, self._url = reply.status, request.url
         self.headers = {name: self._redact(value) for name, value in reply.headers.items()}
         self.request_id = self.headers.get("request-id") or self.headers.get("x-request-id")
 
@@ -200,7 +201,7 @@ class Attempt:
         if status < 400 and "location" in headers:
             message = f"redirected to {safe_url(headers['location'])}: set this URL as base_url to send your key there"
             raise LLMError(message, status=status, raw=text)
-        error = classify_error(text, provider=self._provider, status=status, headers=headers)
+        error = classify_error(text, provider=self._target.provider.name, status=status, headers=headers)
         if len(error.message) > _MAX_MESSAGE:
             error.message = f"{error.message[:_MAX_MESSAGE]}... ({len(error.message)} characters; raw has them)"
             error.args = (error.message,)
@@ -251,8 +252,11 @@ class Attempt:
                 self._log_bytes(b"")
 
     def annotate(self, error: LLMError) -> None:
-        """Add provider and request id to an error, and redact the keys that it quotes."""
-        error.provider = error.provider or self._provider
+        """Add provider, model and request id to an error, and redact the keys that it quotes."""
+        error.provider = error.provider or self._target.provider.name
+        error.model = error.model or self._target.model
+        if isinstance(error, NotFound):
+            error.url = safe_url(self._url)
         error.request_id = error.request_id or self.request_id
         if any(secret in error.raw or secret in str(error) for secret in self._secrets):
             error.raw, error.message = self._redact(error.raw), self._redact(error.message)

@@ -123,7 +123,8 @@ class ModelParameters(TypedDict, total=False):
     audio: dict[str, Any] | None
     """The voice and format of audio in the response."""
     cache: CacheTime | None
-    """The time that the provider caches the prompt: `auto`, `5m`, `1h`, `off`."""
+    """The time that the provider caches the prompt: `auto`, `auto-1h`, `5m`, `1h`, `off`. An agent uses `auto` unless it is
+    None."""
     container: str | None
     """The id of a container for code execution to use again."""
     metadata: dict[str, Any] | None

@@ -33,6 +33,18 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes | None = None
     """The body of the HTTP response; None if it was streamed."""
 
+    def __repr__(self) -> str:
+        name = "/".join(filter(None, (self.provider, self.model)))
+        text = f"{self.text[:60]!r}{'...' if len(self.text) > 60 else ''}"
+        calls = f", calls {', '.join(call.name for call in self.tool_calls)}" if self.tool_calls else ""
+        tokens = f", {self.usage.total_tokens} tokens" if self.usage is not None else ""
+        losses = f", {len(self.losses)} losses" if self.losses else ""
+        return f"<{type(self).__name__} {name}: {text}, {self.stop_reason}{calls}{tokens}{losses}>"
+
+    def __str__(self) -> str:
+        """Return the text, with refusals."""
+        return self.text
+
     @property
     def cost(self) -> Decimal | None:
         """The cost in USD; None if the price or the usage is unknown, 0 without a request, as for a reply from a cache."""

@@ -26,7 +26,7 @@ from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
 from tenuto.schema.from_types import is_pydantic_model
 
-_NOT_PARAMETERS = ("model", "messages", "stream", "omit_blocks")
+_NOT_PARAMETERS = ("model", "messages", "stream", "compaction", "omit_blocks")
 PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in _NOT_PARAMETERS))
 _FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in msgspec.structs.fields(ChatRequest)}
 _OTHER_NAMES = {

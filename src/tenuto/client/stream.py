@@ -18,9 +18,9 @@ from tenuto.client.middleware.base import (
     Middleware,
     OperationCall,
     OperationDone,
-    compose,
     split_model,
 )
+from tenuto.client.middleware.pipeline import compose
 from tenuto.client.parameters import Timeouts
 from tenuto.client.reply import Reply
 from tenuto.closable import AsyncClosable
@@ -116,7 +116,8 @@ class ClientCall(msgspec.Struct, eq=False):
         if self.last is not None:
             return
         if isinstance(self._stop_reason, errors.LLMError):
-            self._stop_reason.provider = self._stop_reason.provider or split_model(request.model)[0]
+            reason, (provider, model) = self._stop_reason, split_model(request.model)
+            reason.provider, reason.model = reason.provider or provider, reason.model or model
             self._add_transcript(self._stop_reason)
             raise self._stop_reason
         if self._stop_reason is None:
@@ -184,7 +185,7 @@ class ClientCall(msgspec.Struct, eq=False):
         target = router.target(request.model)
         endpoint = await router.endpoint(target, request.extra_headers)
         target = msgspec.structs.replace(target, account=endpoint.account, platform=endpoint.platform)
-        attempt = Attempt(self.sender, target.provider.name, self._timeouts, self._total_at)
+        attempt = Attempt(self.sender, target, self._timeouts, self._total_at)
         self._in_attempt = True
         try:
             wire = write_request(request, target)
@@ -210,7 +211,7 @@ class ClientCall(msgspec.Struct, eq=False):
                 async for events in batches:
                     if decoder.error is not None:
                         attempt.annotate(decoder.error)
-                        error = ErrorEvent(str(decoder.error), decoder.error.raw)  # without the keys that it quotes
+                        error = ErrorEvent(decoder.error.message, decoder.error.raw)  # without the keys that it quotes
                         events[:] = [error if isinstance(event, ErrorEvent) else event for event in events]
                     self._in_attempt = False
                     for event in events:

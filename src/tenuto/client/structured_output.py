@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from decimal import Decimal
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Refusal
 from tenuto.core.messages import SystemMessage, Usage, display_text
 from tenuto.core.provider import Target
-from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.request import ChatRequest, JsonSchema, ServerTool, ToolDefinition
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, SchemaMismatch
@@ -30,6 +30,8 @@ from tenuto.wire.codec import codec_for
 
 T = TypeVar("T")
 Chat: TypeAlias = Callable[[ChatRequest], Awaitable[Reply]]
+OutputMode: TypeAlias = Literal["native", "tool", "prompt"]
+"""How a model receives the schema: as a parameter, as the parameters of a tool, or as text."""
 
 PROMPT = "Respond ONLY with valid JSON matching this schema:\n"
 EMPTY = "Empty response for structured output"
@@ -74,19 +76,19 @@ async def ask_structured(
     calls, for an invalid schema, and if the answer reached its length limit. Raise `LLMError` for an answer without text,
     and `TypeError` for a type without a schema.
     """
-    output = _OutputParser(output_type, native=native)
+    output = OutputFormat(output_type, "native" if native else "prompt")
     request = output.add_to(request)
     replies: list[Reply] = []
     while True:
         reply = await chat(request)
         replies.append(reply)
-        text = _json_text(reply)
+        text = json_text(reply)
         try:
             return Structured(output.parse(text), reply, tuple(replies))
-        except _SchemaError as error:
-            reason = _unrecoverable_reason(reply, str(error))
+        except OutputError as error:
+            reason = unrecoverable_reason(reply, str(error))
             if reason or len(replies) > repairs:
-                raise _mismatch(reply, error, reason, len(replies)) from error.__cause__
+                raise schema_mismatch(reply, error, reason, len(replies)) from error.__cause__
             request = msgspec.structs.replace(request, messages=reply.transcript + output.repair_prompt(error))
 
 
@@ -95,27 +97,36 @@ def takes_schemas(target: Target) -> bool:
     return target.traits.structured_output == "native" and codec_for(target.dialect).takes_schemas(target)
 
 
+def output_mode(target: Target, tools: tuple[ToolDefinition | ServerTool, ...] = ()) -> OutputMode:
+    """Return the best way to request a value from this model, next to these tools."""
+    traits, request = target.traits, ChatRequest(model=target.model, messages=(), tools=tools)
+    if takes_schemas(target) and not codec_for(target.dialect).functions_exclude_format(request, target):
+        return "native"
+    return "tool" if traits.tools and traits.structured_output in ("native", "tool") else "prompt"
+
+
 def output_request(output_type: Any, *, native: bool) -> tuple[JsonSchema | None, str]:
     """Return the `response_format`, or None and a system prompt. Raise `TypeError` for a type without schema."""
-    request = _OutputParser(output_type, native=native).add_to(ChatRequest(model="", messages=()))
+    output = OutputFormat(output_type, "native" if native else "prompt")
+    request = output.add_to(ChatRequest(model="", messages=()))
     form = request.response_format
     return (form if isinstance(form, JsonSchema) else None), "".join(map(str, request.transcript))
 
 
 def extract_json(output_type: Any, reply: Reply, *, native: bool) -> str:
     """Return the JSON of an answer to `output_request`, as the model wrote it. Raise `SchemaMismatch` if it does not match."""
-    output = _OutputParser(output_type, native=native)
+    output = OutputFormat(output_type, "native" if native else "prompt")
     try:
-        text = _json_text(reply)
+        text = json_text(reply)
         output.parse(text)
         return jsonio.as_text(jsonio.check(output.unwrap(text)))
     except LLMError as exc:
         raise SchemaMismatch(f"the answer does not fit the schema: {exc}", response=reply.response) from exc
-    except _SchemaError as error:
-        raise _mismatch(reply, error, _unrecoverable_reason(reply, str(error)), 1) from error.__cause__
+    except OutputError as error:
+        raise schema_mismatch(reply, error, unrecoverable_reason(reply, str(error)), 1) from error.__cause__
 
 
-class _SchemaError(Exception):
+class OutputError(Exception):
     """The text does not match; the message has one problem per line."""
 
     def short(self) -> str:
@@ -123,17 +134,43 @@ class _SchemaError(Exception):
         return text if len(text) <= _MAX_PROBLEM_LENGTH else f"{text[:_MAX_PROBLEM_LENGTH]}..."
 
 
-class _OutputParser:
-    """The output type, and how it is requested."""
+class OutputFormat:
+    """The output type, and how it is requested.
 
-    def __init__(self, output_type: Any, *, native: bool) -> None:
+    `mode` is `prompt` for a schema that has no strict form, unless it is requested as a tool.
+    """
+
+    def __init__(self, output_type: Any, mode: OutputMode) -> None:
         self._type = output_type
         try:
-            self._schema = schema_from_type(output_type)
+            self.schema = schema_from_type(output_type)
         except TypeError as exc:
             name = getattr(output_type, "__name__", repr(output_type))
             raise TypeError(f"output type {name} is not supported: {exc}") from exc
-        self._strict: StrictSchema | None = to_strict_subset(self._schema) if native else None
+        strict = to_strict_subset(self.schema) if mode != "prompt" else None
+        if mode == "tool" and strict is None:
+            is_object = self.schema.get("type") == "object"
+            wrapped = {"type": "object", "properties": {VALUE_PROPERTY: self.schema}, "required": [VALUE_PROPERTY]}
+            strict = StrictSchema(self.schema if is_object else wrapped, strict=False, wrapped=not is_object)
+        self._strict: StrictSchema | None = strict
+        self.mode: OutputMode = "prompt" if strict is None else mode
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The schema that the provider receives; always of an object unless the mode is `prompt`."""
+        return self.schema if self._strict is None else self._strict.schema
+
+    @property
+    def prompt(self) -> str:
+        """The text that requests the value in the mode `prompt`."""
+        return PROMPT + _format_schema(self.schema)
+
+    @property
+    def response_format(self) -> JsonSchema | None:
+        """The parameter that requests the value in the mode `native`."""
+        if self._strict is None or self.mode != "native":
+            return None
+        return JsonSchema(self._strict.schema, name="response", strict=self._strict.strict or None)
 
     def add_to(self, request: ChatRequest) -> ChatRequest:
         """Return the request with the schema. A prompt with the schema of an earlier request is removed."""
@@ -141,10 +178,10 @@ class _OutputParser:
         response_format = request.response_format
         if messages and isinstance(messages[0], SystemMessage) and str(messages[0]).startswith(PROMPT):
             messages = messages[1:]
-        if self._strict is not None:
-            response_format = JsonSchema(self._strict.schema, name="response", strict=self._strict.strict or None)
+        if self.mode == "native":
+            response_format = self.response_format
         else:
-            messages = (SystemMessage(PROMPT + _format_schema(self._schema)), *messages)
+            messages = (SystemMessage(self.prompt), *messages)
             response_format = None if isinstance(response_format, JsonSchema) else response_format
         if isinstance(request.messages, Transcript):
             messages = msgspec.structs.replace(request.messages, messages=messages)
@@ -153,7 +190,7 @@ class _OutputParser:
     def unwrap(self, text: str) -> str | msgspec.Raw:
         """Return the JSON of the value, without the object that the strict schema puts around it."""
         if problem := jsonio.problem(text):
-            raise _SchemaError(f"not JSON: {problem}")
+            raise OutputError(f"not JSON: {problem}")
         if self._strict is None or not self._strict.wrapped:
             return text
         try:
@@ -161,11 +198,11 @@ class _OutputParser:
         except jsonio.JsonError:
             fields = {}
         if list(fields) != [VALUE_PROPERTY]:
-            raise _SchemaError(f'(root): expected an object whose only property is "{VALUE_PROPERTY}"')
+            raise OutputError(f'(root): expected an object whose only property is "{VALUE_PROPERTY}"')
         return fields[VALUE_PROPERTY]
 
     def parse(self, text: str) -> Any:
-        """Return the value of a text. Raise `_SchemaError` if it does not match."""
+        """Return the value of a text. Raise `OutputError` if it does not match."""
         data = self.unwrap(text)
         cause: ValueError | None = None
         if not isinstance(self._type, Mapping):
@@ -176,17 +213,17 @@ class _OutputParser:
             if hasattr(cause, "errors"):  # pydantic reports all problems, msgspec only the first
                 paths = ["".join(f"/{step}" for step in error["loc"]) or "(root)" for error in cause.errors()]
                 lines = [f"{path}: {error['msg']}" for path, error in zip(paths, cause.errors(), strict=True)]
-                raise _SchemaError("\n".join(lines)) from cause
+                raise OutputError("\n".join(lines)) from cause
         try:
             value = jsonio.parse(data)
         except jsonio.JsonError as exc:  # valid JSON, but a number may still be too large
-            raise _SchemaError(f"no value: {exc}") from exc
-        problems = list(find_problems(value, self._schema))
+            raise OutputError(f"no value: {exc}") from exc
+        problems = list(find_problems(value, self.schema))
         if problems or cause is not None:
-            raise _SchemaError("\n".join(problems or [str(cause)])) from cause
+            raise OutputError("\n".join(problems or [str(cause)])) from cause
         return value
 
-    def repair_prompt(self, error: _SchemaError) -> str:
+    def repair_prompt(self, error: OutputError) -> str:
         """Return the message that asks for a correct answer. It has the schema if no earlier message has it."""
         prompt = (
             f"Your answer could not be used:\n{error.short()}\n\nAnswer again with the whole JSON and nothing else."
@@ -208,11 +245,11 @@ def _format_schema(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False)
 
 
-def _json_text(reply: Reply) -> str:
+def json_text(reply: Reply) -> str:
     """Return the text of a reply without a code fence; if that is not JSON, the text after the last tool call or search."""
     text = _without_fence(reply.text)
     if not text.strip():
-        reason = _unrecoverable_reason(reply)
+        reason = unrecoverable_reason(reply)
         raise LLMError(f"{EMPTY}: {reason}" if reason else EMPTY, provider=reply.provider)
     if jsonio.problem(text):
         texts = [display_text(block) for block in reply.content]
@@ -222,7 +259,7 @@ def _json_text(reply: Reply) -> str:
     return text
 
 
-def _unrecoverable_reason(reply: Reply, problems: str = "") -> str:
+def unrecoverable_reason(reply: Reply, problems: str = "") -> str:
     """Return the reason why a repair cannot help; empty if it may."""
     if INVALID_SCHEMA in problems:
         return "no answer would"
@@ -236,7 +273,7 @@ def _unrecoverable_reason(reply: Reply, problems: str = "") -> str:
     return ""
 
 
-def _mismatch(reply: Reply, error: _SchemaError, reason: str, attempts: int) -> SchemaMismatch:
+def schema_mismatch(reply: Reply, error: OutputError, reason: str, attempts: int) -> SchemaMismatch:
     reason = reason or (f"after {attempts} answers" if attempts > 1 else "")
     message = f"the answer does not fit the schema{f' ({reason})' if reason else ''}: {error.short()}"
     return SchemaMismatch(message, text=reply.text, response=reply.response)

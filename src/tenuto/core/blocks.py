@@ -3,6 +3,7 @@
 The stored transcript and the unified response use the same blocks. A block is empty if it has neither text nor token.
 """
 
+import builtins
 from os import PathLike
 from typing import Annotated, Any, Self, TypeAlias
 
@@ -255,8 +256,21 @@ class _Media(BlockBase, frozen=True):
 
         return cls._from_data(*files.read(path), mime)
 
+    @property
+    def bytes(self) -> builtins.bytes:
+        """The content. Raise `ValueError` for a block that only refers to it, by a URL or a file id."""
+        from tenuto.core import files
+
+        return files.content_of(self)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the content to a file, replacing it. Raise as `bytes` does, and `OSError`."""
+        from tenuto.core import files
+
+        files.write(path, self.bytes)
+
     @classmethod
-    def from_bytes(cls, data: bytes, mime: str = "") -> Self:
+    def from_bytes(cls, data: builtins.bytes, mime: str = "") -> Self:
         """Encode bytes, detecting their type unless `mime` is passed.
 
         Raise `ValueError` if they are empty or of another kind.
@@ -278,7 +292,7 @@ class _Media(BlockBase, frozen=True):
         return cls(**reference)
 
     @classmethod
-    def _from_data(cls, data: bytes, name: str, mime: str) -> Self:
+    def _from_data(cls, data: builtins.bytes, name: str, mime: str) -> Self:
         from tenuto.core import files
 
         return cls(**files.read_content(str(cls.__struct_config__.tag), data, mime, name))
@@ -332,7 +346,7 @@ class Document(_Media, frozen=True, tag="document"):
         return msgspec.structs.replace(cls._from_data(data, name, mime), title=title or name)
 
     @classmethod
-    def from_bytes(cls, data: bytes, mime: str = "", *, title: str = "") -> Self:
+    def from_bytes(cls, data: builtins.bytes, mime: str = "", *, title: str = "") -> Self:
         """Make a document from bytes: text if they are UTF-8, else data.
 
         Raise `ValueError` if they are empty, an image or audio.

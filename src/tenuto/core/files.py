@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import pathlib
 import re
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,22 @@ def read(path: str | PathLike[str]) -> tuple[bytes, str]:
     """Return the bytes and the name of a file; raise the `OSError` of the system as it is."""
     file = pathlib.Path(path)
     return file.read_bytes(), file.name
+
+
+def write(path: str | PathLike[str], data: bytes) -> None:
+    pathlib.Path(path).write_bytes(data)
+
+
+def content_of(block: Any) -> bytes:
+    """Return the bytes of an image, audio or document; raise `ValueError` if it only refers to them."""
+    if block.data:
+        return base64.b64decode(block.data)
+    if getattr(block, "text", ""):
+        return str(block.text).encode()
+    kind = type(block).__name__
+    if block.url:
+        raise ValueError(f"the {kind} has no content, only the URL {block.url[:200]!r}: client.fetch(block) reads it")
+    raise ValueError(f"the {kind} has no content, only the file id {block.file_id!r} of its provider")
 
 
 def read_content(kind: str, data: bytes, mime: str = "", name: str = "") -> dict[str, Any]:

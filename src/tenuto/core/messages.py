@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, Refusal, Text, ToolUse, Value
+from tenuto.core.blocks import Audio, Block, Document, Image, Marker, Opaque, OpenAiMeta, Refusal, Text, ToolUse, Value
 
 T = TypeVar("T")
 
@@ -258,3 +258,11 @@ def _sum(*parts: int | None) -> int | None:
 def display_text(block: Block) -> str | None:
     """Return the text of a text block or refusal; None for other blocks."""
     return block.text if isinstance(block, Text | Refusal) else None
+
+
+def summary_block(message: Message | None) -> Marker | None:
+    """Return the block of a reply that is the provider's summary of the messages before it; None if there is none."""
+    for block in message.blocks if isinstance(message, AssistantMessage) else ():
+        if isinstance(block, Marker) and block.kind == "compaction":
+            return block if block.text or isinstance(block.meta, OpenAiMeta) else None
+    return None

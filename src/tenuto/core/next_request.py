@@ -10,8 +10,10 @@ from functools import lru_cache
 import msgspec
 
 from tenuto.core import journal, jsonio
-from tenuto.core.messages import AssistantMessage, Message, SystemMessage
-from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.core.cache_misses import CacheFold
+from tenuto.core.messages import AssistantMessage, Message, SystemMessage, UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema, NativeCompaction, ServerTool, ToolDefinition
+from tenuto.core.summary import summary_instructions, summary_prompt
 from tenuto.core.transcript import Transcript
 
 Tools = tuple[ToolDefinition | ServerTool, ...]
@@ -26,12 +28,15 @@ class NextRequest:
 
     configured: journal.Configured | None
     """The configuration that the request uses."""
+    session_config: journal.Configured | None
+    """The configuration of the session, without the settings of a single run."""
     healed: int
     """The blocks left out since the last reply because the provider refused them."""
 
     def __init__(self) -> None:
-        self.configured = None
+        self.configured = self.session_config = None
         self.healed = 0
+        self.cache = CacheFold()
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
@@ -39,8 +44,11 @@ class NextRequest:
     def apply(self, entry: journal.Entry) -> None:
         payload = entry.payload
         self._fold.apply(entry)
+        self.cache.apply(entry, self.configured)
         if isinstance(payload, journal.Configured | journal.HandedOver):
             self.configured = config_after(self.configured, payload)
+            if isinstance(payload, journal.HandedOver) or payload.scope == "session":
+                self.session_config = config_after(self.session_config, payload)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
         if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
@@ -50,19 +58,42 @@ class NextRequest:
             self.healed += 1
 
     def transcript(self) -> Transcript:
-        """Return the conversation without the system prompt."""
+        """Return the whole conversation without the system prompt."""
         return self._fold.transcript()
 
-    def __len__(self) -> int:
+    @property
+    def compaction(self) -> journal.Compacted | None:
+        """The compaction that holds."""
+        return self._fold.compacted
+
+    def result_seqs(self) -> list[int]:
+        """Return the sequence numbers of the tool results of the conversation, in order."""
+        return self._fold.result_seqs()
+
+    def view(self, in_scope: journal.Scope | None = None, up_to_seq: int | None = None) -> tuple[Message, ...]:
+        """Return the messages of the request without the system prompt."""
+        return self._fold.view(in_scope, up_to_seq)
+
+    def length(self, in_scope: journal.Scope | None = None) -> int:
         """Return the number of messages of the request, including the system prompt."""
-        return len(self._fold) + bool(self.configured and self.configured.system)
+        return self._fold.view_length(in_scope) + bool(self.configured and _system_prompt(self.configured))
 
     def reply_at(self, message: Message) -> int:
         """Return the sequence number of the entry of a reply; 0 if this session did not receive it."""
         return next((seq for seq, reply in self._replies.items() if reply is message), 0)
 
-    def request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
-        """Build the request. Raise `ConfigurationError` without configuration, or for an unknown parameter."""
+    def request(
+        self,
+        tools: Tools | None = None,
+        headers: Mapping[str, str] | None = None,
+        in_scope: journal.Scope | None = None,
+        up_to_seq: int | None = None,
+    ) -> ChatRequest:
+        """Build the request, with the tools of the configuration unless `tools` is passed, and its request for an output.
+
+        `in_scope` tells the tokens that the target accepts: what its provider made in a compaction is sent back only
+        there. With `up_to_seq`, later entries are left out. Raise `ConfigurationError` for a session without configuration, or with an unknown parameter.
+        """
         config = self.configured
         if config is None:
             raise ConfigurationError("the session has no configuration: no request was made in it")
@@ -72,8 +103,16 @@ class NextRequest:
                 msgspec.convert(tool, ToolDefinition) if "name" in tool else msgspec.convert(tool, ServerTool)
                 for tool in definitions
             )
-        system = (SystemMessage(config.system),) if config.system else ()
-        messages = (*system, *self._fold.transcript().messages)
+        request = _parse_parameters(config.parameters)
+        if request.cache == "auto":
+            request = msgspec.structs.replace(request, cache=self.cache.cache_for(config))
+        if config.output_mode == "tool":
+            tools = (*tools, jsonio.decode_as(config.output_request, ToolDefinition))
+        elif config.output_mode == "native":
+            form = jsonio.decode_as(config.output_request, JsonSchema)
+            request = msgspec.structs.replace(request, response_format=form)
+        prompt = _system_prompt(config)
+        messages = (*((SystemMessage(prompt),) if prompt else ()), *self._fold.view(in_scope, up_to_seq))
         omit_blocks = [
             (index, block)
             for index, message in enumerate(messages)
@@ -81,7 +120,7 @@ class NextRequest:
             if reply is message
         ]
         return msgspec.structs.replace(
-            _parse_parameters(config.parameters),
+            request,
             model=config.model,
             messages=messages,
             tools=tools,
@@ -89,6 +128,33 @@ class NextRequest:
             extra_headers=dict(headers or {}),
             omit_blocks=tuple(omit_blocks),
         )
+
+    def compaction_request(
+        self,
+        asked: journal.CompactionRequested,
+        headers: Mapping[str, str] | None = None,
+        in_scope: journal.Scope | None = None,
+    ) -> ChatRequest:
+        """Build the request for a summary. The tools are those of the configuration."""
+        if asked.method == "model":
+            text = summary_prompt(self._fold.view(None, asked.up_to_seq), asked.focus, asked.budget)
+            return ChatRequest(
+                model=asked.model, messages=(UserMessage(text),), stream=True, extra_headers=dict(headers or {})
+            )
+        request = self.request(None, headers, in_scope, asked.up_to_seq)
+        is_endpoint = asked.method == "endpoint"
+        instructions = summary_instructions(asked.focus) if asked.focus else ""
+        extra = {name: value for name, value in request.extra_body.items() if name != "context_management"}
+        native = NativeCompaction(endpoint=is_endpoint, instructions=instructions)
+        return msgspec.structs.replace(
+            request, compaction=native, response_format=None, extra_body=extra, stream=not is_endpoint
+        )
+
+
+def _system_prompt(config: journal.Configured) -> str:
+    if config.output_mode != "prompt":
+        return config.system
+    return "\n\n".join(filter(None, (config.system, config.output_request)))
 
 
 def config_after(config: journal.Configured | None, payload: object) -> journal.Configured | None:

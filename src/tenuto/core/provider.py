@@ -114,6 +114,8 @@ class AnthropicSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
     raw_predict: str = ""
     """The `anthropic_version` for the body if the model is in a path that ends in `:rawPredict`; else empty."""
+    compaction: bool = False
+    """Whether the host compacts conversations."""
 
 
 class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -131,6 +133,10 @@ class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The maximum length of a call id; 0: no limit."""
     strip: tuple[str, ...] = ()
     """Body fields that the endpoint refuses."""
+    cache_key: bool = False
+    """Whether the provider routes requests with the same `prompt_cache_key` to the same cache."""
+    compaction: bool = False
+    """Whether the host compacts conversations."""
 
 
 class GeminiSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

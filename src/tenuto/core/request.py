@@ -10,8 +10,14 @@ from tenuto.core.transcript import Transcript
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """The reasoning effort. One that the model does not take becomes the nearest, with a `Loss`."""
 
-CacheTime: TypeAlias = Literal["auto", "5m", "1h", "off"]
-"""The time that a provider caches the prompt; `auto` is the provider's default."""
+CacheTime: TypeAlias = Literal["auto", "auto-1h", "5m", "1h", "off"]
+"""The time that a provider caches the prompt, and the place of the marks.
+
+`auto`: the marks that the provider has, for its default time: at the end of the prompt and of the system prompt, or a key
+that routes equal prefixes to one cache. `auto-1h`: the same for an hour. `5m`, `1h`: a mark at the end of the prompt.
+"""
+AUTO_CACHE = ("auto", "auto-1h")
+"""The values of `cache` without a loss for a provider that caches by itself."""
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,6 +80,17 @@ class Thinking(msgspec.Struct, frozen=True):
     """Whether the reply has a readable summary; None: the provider's default."""
 
 
+class NativeCompaction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ask the provider to compact the conversation itself."""
+
+    threshold: int | None = None
+    """The number of input tokens above which a reply starts with a summary; None: the reply is only the summary."""
+    endpoint: bool = False
+    """Whether the request goes to the provider's endpoint for compactions, if it has one."""
+    instructions: str = ""
+    """The instructions instead of the provider's own."""
+
+
 class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One chat request. A field that is None is not sent: the provider decides."""
 
@@ -128,6 +145,7 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """Headers added last, for any provider; they win over others."""
     foreign_reasoning: Literal["omit", "note", "inline"] = "omit"
     """The form of another provider's reasoning: none, a note in the next user message, or assistant text."""
+    compaction: NativeCompaction | None = None
     omit_blocks: tuple[tuple[int, int], ...] = ()
     """(message index, block index) pairs to leave out of this request."""
 

@@ -95,6 +95,17 @@ class MessagesTurn(msgspec.Struct, frozen=True):
         return [block for block in self.blocks if block.type in types]
 
 
+class PromptBlock(NamedTuple):
+    """A part of the prompt: a tool, or a block of the system prompt or of a message."""
+
+    form: bytes
+    """Its bytes without `cache_control`."""
+    tokens: int
+    mark: Fields | None
+    """Its `cache_control`, or that of a block in it."""
+    is_cacheable: bool
+
+
 class ContentItem(NamedTuple):
     """A block of a message, or a block inside a tool result."""
 
@@ -455,6 +466,18 @@ class MessagesBody(RequestBody):
         return 3 + sum(map(_count_tokens, (self.body.get("system"), self.body.get("tools"), messages)))
 
     @cached_property
+    def prompt_blocks(self) -> list[PromptBlock]:
+        """The tools, the blocks of the system prompt and those of the messages, in the order of the cache."""
+        blocks = [_prompt_block(tool) for tool in self.body.get("tools") or ()]
+        blocks += _prompt_blocks(self.body.get("system"))
+        for message in self._read_messages or ():
+            first, *rest = _prompt_blocks(message.get("content")) or [_prompt_block("")]
+            around = _count_tokens({**message, "content": ""})
+            form = str(message.get("role")).encode() + first.form
+            blocks += [first._replace(form=form, tokens=first.tokens + around), *rest]
+        return blocks
+
+    @cached_property
     def prompt_characters(self) -> int:
         parts = {name: self.body.get(name) for name in ("system", "tools")}
         return count_characters({**parts, "messages": self._read_messages}, _OPAQUE)
@@ -467,6 +490,19 @@ class MessagesBody(RequestBody):
             return messages
         first = messages[self.summary.i]
         return [{**first, "content": first["content"][self.summary.j :]}, *messages[self.summary.i + 1 :]]
+
+
+def _prompt_blocks(content: Any) -> list[PromptBlock]:
+    return [_prompt_block(block) for block in ([content] if isinstance(content, str) else content or ())]
+
+
+def _prompt_block(block: Any) -> PromptBlock:
+    raw = {"type": "text", "text": block} if isinstance(block, str) else block
+    content = raw.get("content")
+    inner = content if isinstance(content, list) else []
+    marks = [mark for part in (*inner, raw) if isinstance(part, dict) and (mark := part.get("cache_control"))]
+    is_cacheable = raw.get("type") not in REASONING and raw.get("text") != ""
+    return PromptBlock(_plain_json(raw), _count_tokens(block), marks[-1] if marks else None, is_cacheable)
 
 
 def _plain_json(block: Any) -> bytes:

@@ -32,6 +32,7 @@ from tenuto.sim.dialects import (
     encode_piece,
     summary_of,
 )
+from tenuto.sim.prompt_cache import CachedBlock, CacheUse
 from tenuto.sim.script import Fault, Step, Turn, join_text, split_compaction
 from tenuto.sim.tokens import BASE62, SeededRandom, TokenSealer, estimate_tokens
 
@@ -512,16 +513,28 @@ def _prompt_counts(input: int, cache_write: int = 0, cache_read: int = 0, is_lon
     }
 
 
+def cached_blocks(body: MessagesBody) -> list[CachedBlock]:
+    """Return the blocks with their marks; a mark of the body is on the last block that can be cached."""
+    blocks = body.prompt_blocks
+    seconds = [_seconds(block.mark) for block in blocks]
+    last = max((index for index, block in enumerate(blocks) if block.is_cacheable), default=None)
+    if last is not None:
+        seconds[last] = seconds[last] or _seconds(body.body.get("cache_control"))
+    return [CachedBlock(block.form, block.tokens, time) for block, time in zip(blocks, seconds, strict=True)]
+
+
+def _seconds(mark: Fields | None) -> int:
+    return 0 if mark is None else 3600 if mark.get("ttl") == "1h" else 300
+
+
 def _usage(reply: MessagesReply) -> Fields:
-    marks, prompt, turn = reply.body.cache_marks(), reply.request.prompt_tokens, reply.request.turn
-    cache_write = cache_read = 0
-    if marks and prompt >= 1024:  # the first request fills the cache, later ones read all but the newest turn
-        cache_read = prompt * turn // (turn + 1)
-        cache_write = prompt - 3 - cache_read
+    marks, prompt = reply.body.cache_marks(), reply.request.prompt_tokens
+    parsed = reply.request.request
+    used = parsed.prompt_cache.use(parsed.cache_scope, cached_blocks(reply.body)) if marks else CacheUse()
     is_long = bool(marks) and marks[-1][1].get("ttl") == "1h"
     output, limit = reply.output_tokens + (3 if reply.blocks else 0), reply.request.max_tokens
     output = output if limit is None else min(output, limit)
-    counts = _prompt_counts(prompt - cache_write - cache_read, cache_write, cache_read, is_long)
+    counts = _prompt_counts(prompt - used.written - used.read, used.written, used.read, is_long)
     iterations: list[Fields] = []
     is_alone = reply.request.compaction == "alone"
     if reply.summary_tokens is not None:  # this work is only in the iterations

@@ -12,6 +12,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.provider import Dialect, Target
 from tenuto.rules.issued_tokens import IssuedItem
+from tenuto.sim.prompt_cache import PromptCache
 from tenuto.sim.providers import SimulatedProvider
 from tenuto.sim.script import Compact, Disconnect, Fault, Turn
 from tenuto.sim.tokens import TokenSealer
@@ -57,6 +58,12 @@ class ParsedRequest(msgspec.Struct, frozen=True, kw_only=True):
     method: str = ""
     """The method in the path, such as `streamGenerateContent`, or `count_tokens`."""
     stream: bool = False
+    prompt_cache: PromptCache = msgspec.field(default_factory=PromptCache)
+
+    @property
+    def cache_scope(self) -> str:
+        """What prompts that share cached prefixes have in common."""
+        return f"{self.provider.name}/{self.requested_model} {self.account}"
 
 
 class OfferedTool(msgspec.Struct, frozen=True, kw_only=True):

@@ -256,7 +256,7 @@ class SimEngine:
         request = ParsedRequest(
             provider=provider, target=target, model=context.model, requested_model=context.requested_model,
             account=context.account, headers=headers, body=context.body, digest=context.digest,
-            method=context.route.verb, stream=context.stream,
+            method=context.route.verb, stream=context.stream, prompt_cache=self._log.prompt_cache,
         )  # fmt: skip
         tokens = SealedTokens(self._sealer, dialect.read_id, dialect.prefix_digests)
         rule_context = RequestContext(

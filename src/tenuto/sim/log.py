@@ -16,6 +16,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.rules.book import Judgement, all_rules
 from tenuto.rules.issued_tokens import StoredReply
+from tenuto.sim.prompt_cache import PromptCache
 
 MAX_RECORDS = 10_000
 MAX_BYTES = 64_000_000
@@ -113,6 +114,7 @@ class ExchangeLog:
         self._stored: dict[tuple[str, str], tuple[ExchangeRecord, StoredReply | None]] = {}
         self._size = 0
         self._on_exchange = on_exchange
+        self.prompt_cache = PromptCache()
 
     def add(self, record: ExchangeRecord) -> None:
         stored = _stored_reply(record)

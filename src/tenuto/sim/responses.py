@@ -25,6 +25,7 @@ from tenuto.sim.dialects import (
     encode_piece,
     summary_of,
 )
+from tenuto.sim.prompt_cache import CachedBlock
 from tenuto.sim.script import Fault, Turn, join_text
 from tenuto.sim.tokens import SeededRandom, TokenSealer, estimate_tokens
 
@@ -190,6 +191,7 @@ def read_id(sealer: TokenSealer, id: str) -> IssuedItem | None:
 
 _Piece: TypeAlias = "str | list[str] | Fault"
 """Text, split or to be split, and faults in the middle of it."""
+_CACHE_SECONDS = 1800
 _EPOCH = 1_780_000_000
 _HIDDEN_REASONING_TOKENS = 64
 _INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
@@ -237,6 +239,14 @@ class PlannedItem(msgspec.Struct, kw_only=True):
         return [first, *(f"**{part}" for part in more)]
 
 
+def _cached_blocks(body: Fields) -> list[CachedBlock]:
+    """Return tools, instructions and items: every one ends a prefix that the provider stores by itself."""
+    items = body.get("input")
+    parts = [body.get("tools"), body.get("instructions"), *(items if isinstance(items, list) else [items])]
+    forms = [jsonio.encode(part) for part in parts]
+    return [CachedBlock(form, len(form) // 4, _CACHE_SECONDS) for form in forms]
+
+
 class ResponseWriter:
     """A response: planned from the steps of a turn, then written as a body or as events."""
 
@@ -271,8 +281,10 @@ class ResponseWriter:
         if self.status == "completed" and (not self.items or self.items[-1].kind == "reasoning"):
             self.items.append(PlannedItem(kind="message"))  # a finished response never ends with reasoning
             self.steps.append(self.items[-1])
-        prompt = request.prompt_tokens
-        self.cached_tokens = random.random.choice((0, prompt // 2, prompt)) // 128 * 128 if prompt >= 1024 else 0
+        parsed = request.request
+        key = parsed.body.get("prompt_cache_key")
+        used = parsed.prompt_cache.use(f"{parsed.cache_scope} {key}", _cached_blocks(parsed.body), lookback=0)
+        self.cached_tokens = min(used.read, request.prompt_tokens) // 128 * 128
         phase = " with phase" if self.traits.phases else ""
         kinds = [item.kind + (phase if item.kind == "message" else "") for item in self.items]
         for index, item in enumerate(self.items):

@@ -61,8 +61,11 @@ class Driver(Protocol):
     def unindex(self, session: str | None) -> None:
         """Remove the texts of a session, or all texts, from the search index."""
 
-    def search(self, words: list[str], limit: int) -> list[tuple[str, int, str]]:
-        """Return session, entry number and text of the entries that contain all words, best matches first."""
+    def search(self, words: list[str], limit: int, agent: str | None = None) -> list[tuple[str, int, str]]:
+        """Return session, entry number and text of the entries that contain all words, best matches first.
+
+        `agent`: only of the sessions of this agent.
+        """
 
     def check(self) -> list[str]:
         """Return the problems that the database finds in its own files."""

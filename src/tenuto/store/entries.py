@@ -14,7 +14,7 @@ import msgspec
 
 from tenuto.core import stored
 from tenuto.core.inbox import InboxItem, PostedItem, UnknownItem, item_kind
-from tenuto.core.journal import VERSION, Entry, EntryDraft, EntryPayload, UnknownPayload, sha256_hex
+from tenuto.core.journal import OLDEST_VERSION, VERSION, Entry, EntryDraft, EntryPayload, UnknownPayload, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import InboxNotEmpty, StoreCorrupt, StoreError
 from tenuto.store.driver import Arg, Driver
@@ -155,7 +155,7 @@ def read(driver: Driver, row: SessionRow, after: int, upto: int) -> list[Entry]:
             raise StoreCorrupt(f"{location} is damaged: its bytes do not match their digest; restore a backup")
         if type(version) is not int:
             raise StoreCorrupt(f"{location} is damaged: its version is {version!r:.40}; restore a backup")
-        if version < VERSION:
+        if version < OLDEST_VERSION:
             raise earlier_version(row.id, seq, version)
         try:
             payload = stored.load_payload(body)

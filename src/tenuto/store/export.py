@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio, stored
 from tenuto.core.inbox import PostedItem, item_kind
-from tenuto.core.journal import VERSION, EntryDraft, payload_kind, sha256_hex
+from tenuto.core.journal import OLDEST_VERSION, EntryDraft, payload_kind, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.entries import earlier_version
@@ -275,7 +275,7 @@ def _parse_entry(members: dict[str, Raw], session: str, expected: int) -> EntryD
         raise JsonError(f"entry {expected} has the time {time_ms}, which is not between 1970 and now")
     if not 1 <= version <= _LATEST_VERSION:
         raise JsonError(f"entry {expected} has the version {version}; versions are 1 to {_LATEST_VERSION}")
-    if version < VERSION:
+    if version < OLDEST_VERSION:
         raise earlier_version(session, expected, version)
     return EntryDraft(id, time_ms, kind, body, payload, version)
 

@@ -228,7 +228,7 @@ def _content_problems(entry: journal.Entry) -> Iterator[str]:
     if digest != entry.digest:
         yield f"is damaged: its digest is {digest[:12]}... and was {str(entry.digest)[:12]}... when it was written"
         return
-    if entry.version < journal.VERSION:
+    if entry.version < journal.OLDEST_VERSION:
         yield other_version("", entry.version, journal.VERSION, "use that version to show or export it").strip()
         return
     try:

@@ -356,12 +356,13 @@ class PostgresDriver:
         else:
             self.change("DELETE FROM words WHERE session = ?", (session,))
 
-    def search(self, words: list[str], limit: int) -> list[tuple[str, int, str]]:
+    def search(self, words: list[str], limit: int, agent: str | None = None) -> list[tuple[str, int, str]]:
         query = " & ".join(f"'{word[:_WORD]}'" for word in dict.fromkeys(words))
         return self.rows(
             "SELECT session, seq, text FROM words, CAST(? AS tsquery) AS query WHERE found @@ query "
+            "AND (? = 1 OR session IN (SELECT id FROM sessions WHERE agent = ?)) "
             "ORDER BY ts_rank(found, query) DESC, session, seq LIMIT ?",
-            (query, limit),
+            (query, int(agent is None), agent or "", limit),
         )
 
     def check(self) -> list[str]:

@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
@@ -258,11 +258,17 @@ class Store(Protocol):
         agent: str | None = None,
         status: str | None = None,
         archived: bool | None = False,
+        name: str = "",
+        directory: str = "",
+        metadata: Mapping[str, str] | None = None,
         order: Literal["updated", "created"] = "updated",
         limit: int = 50,
         after: str = "",
     ) -> SessionPage:
         """List sessions, newest first; `archived=None` lists all. `status` is one of those of `StoredSession`.
+
+        `name` is a text in the name or the title, in any case; `directory` a working directory of its tools; `metadata`
+        keys with the values that the session must have.
 
         Raise `ValueError` for an unknown status.
         """
@@ -276,8 +282,8 @@ class Store(Protocol):
         Raise `SessionNotFound`; if a prefix has several matches, the message lists them.
         """
 
-    async def search(self, words: str, *, limit: int = 20) -> list[SearchHit]:
-        """Find the entries that contain all of the words, best matches first."""
+    async def search(self, words: str, *, agent: str | None = None, limit: int = 20) -> list[SearchHit]:
+        """Find the entries that contain all of the words, best matches first; `agent`: only in sessions of this agent."""
 
     # --- maintenance ---
 

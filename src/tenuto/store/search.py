@@ -18,7 +18,7 @@ from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults
 from tenuto.store.driver import Driver, tokenize
 from tenuto.store.entries import rows_of
 from tenuto.store.protocol import SearchHit
-from tenuto.store.sessions import row_of
+from tenuto.store.sessions import clean, row_of
 
 LONGEST = 256 * 1024  # the number of characters of an entry that are indexed
 _SNIPPET = 60  # the number of characters of a snippet before the first word
@@ -70,9 +70,10 @@ def _join(parts: list[str]) -> str:
     return jsonio.printable(text).replace("\0", " ")
 
 
-def search(driver: Driver, words: str, limit: int) -> list[SearchHit]:
+def search(driver: Driver, words: str, agent: str | None, limit: int) -> list[SearchHit]:
     tokens = tokenize(words)
-    matches = driver.search(tokens, limit) if tokens else []
+    agent = None if agent is None else clean(agent)
+    matches = driver.search(tokens, limit, agent) if tokens else []
     return [SearchHit(session, seq, snippet_of(text, tokens)) for session, seq, text in matches]
 
 

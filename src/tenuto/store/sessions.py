@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -21,11 +21,12 @@ from tenuto.store.driver import Arg, Driver, Engine
 
 if TYPE_CHECKING:
     from tenuto.core.journal import SessionMeta
-    from tenuto.store.protocol import SessionPage, StoredSession
+    from tenuto.store.protocol import SessionPage, Store, StoredSession
 
 TTL = 60_000  # how long a lease lasts by default, in milliseconds
 STATUSES = ("new", "running", "waiting", "interrupted", "completed", "cancelled", "failed")
 """The statuses of sessions: `running` if a live process holds the session, otherwise that of its summary."""
+_PAGE = 200
 _MOST_TTLS = 10  # a lease that ends after more than this many of its times was written before the clock was set back
 _LAST = 2**63 - 1
 
@@ -85,6 +86,20 @@ class ListQuery(NamedTuple):
     order: Literal["updated", "created"]
     limit: int
     after: str
+    name: str = ""
+    directory: str = ""
+    metadata: Mapping[str, str] = {}
+
+    def selects(self, row: SessionRow) -> bool:
+        """Return whether a row has the name, the directory and the metadata of the query."""
+        if not (self.name or self.directory or self.metadata):
+            return True
+        meta, name = meta_of(row.meta), self.name.casefold()
+        return (
+            (name in row.name.casefold() or name in meta.title.casefold())
+            and (not self.directory or self.directory in meta.directories)
+            and self.metadata.items() <= meta.metadata.items()
+        )
 
 
 class SessionLine(NamedTuple):
@@ -169,7 +184,7 @@ def matching_rows(driver: Driver, engine: Engine, now: int, query: ListQuery) ->
         for values in rows:
             row = SessionRow(*values)
             held = is_held(row, now, engine)
-            if query.status is None or held == (query.status == "running"):
+            if (query.status is None or held == (query.status == "running")) and query.selects(row):
                 yield row, held
         if len(rows) <= limit:
             return
@@ -184,6 +199,18 @@ def list_sessions(driver: Driver, engine: Engine, now: int, query: ListQuery) ->
     rows = list(islice(matching_rows(driver, engine, now, query), limit + 1))
     sessions = tuple(_stored_session(row, held) for row, held in rows[:limit])
     return SessionPage(sessions, f"{rows[limit - 1][0].at}.{sessions[-1].id}" if len(rows) > limit else "")
+
+
+async def list_all(store: Store, *, limit: int | None = None, **filters: Any) -> AsyncIterator[StoredSession]:
+    """Yield all sessions that a list with these filters of `Store.sessions` shows, or the first `limit`."""
+    after, left = "", limit
+    while left is None or left > 0:
+        page = await store.sessions(**filters, limit=_PAGE if left is None else min(left, _PAGE), after=after)
+        for session in page.sessions:
+            yield session
+        after, left = page.next, None if left is None else left - len(page.sessions)
+        if not after:
+            return
 
 
 def read_session(driver: Driver, engine: Engine, now: int, session: str) -> StoredSession:

@@ -13,7 +13,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeVar
@@ -210,13 +210,16 @@ class SqlStore(protocol.Store):
         agent: str | None = None,
         status: str | None = None,
         archived: bool | None = False,
+        name: str = "",
+        directory: str = "",
+        metadata: Mapping[str, str] | None = None,
         order: Literal["updated", "created"] = "updated",
         limit: int = 50,
         after: str = "",
     ) -> protocol.SessionPage:
         if status is not None and status not in sessions.STATUSES:
             raise ValueError(f"unknown status {status[:80]!r}: use {', '.join(sessions.STATUSES)}")
-        query = ListQuery(agent, status, archived, order, limit, after)
+        query = ListQuery(agent, status, archived, order, limit, after, name, directory, metadata or {})
         leases = self._state().leases
         return await self._read(lambda driver: sessions.list_sessions(driver, self._engine, leases.now(driver), query))
 
@@ -228,14 +231,14 @@ class SqlStore(protocol.Store):
         find = sessions.find_session
         return await self._read(lambda driver: find(driver, self._engine, leases.now(driver), text, agent))
 
-    async def search(self, words: str, *, limit: int = 20) -> list[protocol.SearchHit]:
+    async def search(self, words: str, *, agent: str | None = None, limit: int = 20) -> list[protocol.SearchHit]:
         index = self._state().index
         await self._read(index.scan)  # other processes write, too, and may end before they index their entries
         try:
             await self._catch_up(index)
         except StoreError as exc:
             log.warning("the newest entries are not searched, because the store cannot be written: %s", exc)
-        return await self._read(lambda driver: search.search(driver, words, limit))
+        return await self._read(lambda driver: search.search(driver, words, agent, limit))
 
     # --- maintenance ---
 

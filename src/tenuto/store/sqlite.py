@@ -52,7 +52,7 @@ _TURN_PAUSE, _LOCK_PAUSE = 0.002, 0.005  # seconds between two attempts to begin
 _LOG_BYTES = 4 * 1024 * 1024  # a log of this length is copied into the file
 _SEARCH = """
 SELECT words.session, words.seq, words.text FROM found JOIN words ON words.n = found.rowid
-WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?
+WHERE found MATCH ? AND (? OR words.session IN (SELECT id FROM sessions WHERE agent = ?)) ORDER BY found.rank, words.n LIMIT ?
 """
 _PRAGMAS = (
     "PRAGMA synchronous=FULL",
@@ -220,8 +220,9 @@ class SqliteDriver:
         self.insert("INSERT INTO found (found, rowid, text) VALUES ('delete', ?, ?)", words)
         self.change("DELETE FROM words WHERE session = ?", (session,))
 
-    def search(self, words: list[str], limit: int) -> list[tuple[str, int, str]]:
-        return self.rows(_SEARCH, (" ".join(f'"{word}"' for word in dict.fromkeys(words)), limit))
+    def search(self, words: list[str], limit: int, agent: str | None = None) -> list[tuple[str, int, str]]:
+        query = " ".join(f'"{word}"' for word in dict.fromkeys(words))
+        return self.rows(_SEARCH, (query, int(agent is None), agent or "", limit))
 
     def check(self) -> list[str]:
         return [str(problem) for (problem,) in self.rows("PRAGMA integrity_check(20)") if problem != "ok"]

@@ -14,7 +14,7 @@ import inspect
 import logging
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import msgspec
 
@@ -22,14 +22,23 @@ from tenuto.core import files, jsonio, media_types
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, ToolCallView, ToolResult
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Deps = TypeVar("Deps", default=Any)
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps")
+
 GRACE = 1.0  # seconds that an `async` tool has for cleaning up when it is cancelled
 
 log = logging.getLogger("tenuto")
 _stopping: set[asyncio.Task[Any]] = set()  # asyncio has only weak references to tasks
 
 
-class ToolContext:
-    """The call that a tool runs for. A parameter annotated with this class receives it.
+class ToolContext(Generic[Deps]):
+    """The call that a tool runs for. A parameter annotated with `ToolContext` or `ToolContext[Deps]` receives it.
 
     `key`: the same for every attempt of this call, different for every other call. A tool with the effect `keyed` passes
     it to the system that does the work, which does the work for each key once. The default is the id of the call.
@@ -38,6 +47,7 @@ class ToolContext:
     `fence`: grows with each holder of the session. A system that refuses smaller numbers than it has seen is safe from a
     process that has lost the session without noticing.
     `root`: the directory that the tool works in; empty if it needs none. The toolbox sets it.
+    `deps`: the dependencies of the run, as the caller of the agent passed them: a database, a client, the user.
     """
 
     def __init__(
@@ -49,6 +59,7 @@ class ToolContext:
         session: str = "",
         fence: int = 0,
         progress: Callable[[str], None] | None = None,
+        deps: Deps | None = None,
     ) -> None:
         self.call = call
         self.key = key or call.id
@@ -56,6 +67,7 @@ class ToolContext:
         self.session = session
         self.fence = fence
         self.root = ""
+        self.deps: Deps = deps  # type: ignore[assignment]  # None if the run has no dependencies
         self._listener = progress
         self._cancelled = False
         self._in_thread = False
@@ -81,7 +93,7 @@ class ToolContext:
         return f"ToolContext(call={self.call.id!r}, key={self.key!r}, attempt={self.attempt})"
 
 
-async def stop_task(task: asyncio.Task[Any], context: ToolContext) -> None:
+async def stop_task(task: asyncio.Task[Any], context: ToolContext[Any]) -> None:
     """Cancel the task of a tool, tell a tool in a thread, and wait `GRACE` seconds."""
     context._cancelled = True
     context._listener = None
@@ -97,7 +109,7 @@ def _log_late_error(task: asyncio.Task[Any]) -> None:
         log.debug("a tool raised after its timeout or cancellation", exc_info=error)
 
 
-async def call_function(function: Callable[[], Any], context: ToolContext) -> Any:
+async def call_function(function: Callable[[], Any], context: ToolContext[Any]) -> Any:
     """Call a function of any kind. Text that a generator yields is progress; its result is its return or last value."""
     try:
         value = function() if is_async(function) else await _call_in_thread(function, context)
@@ -126,7 +138,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def _call(function: Callable[[], Any], context: ToolContext) -> Any:
+def _call(function: Callable[[], Any], context: ToolContext[Any]) -> Any:
     """Call a function; iterate over a generator until it ends or the call is cancelled."""
     value = function()
     if not isinstance(value, Generator):
@@ -143,7 +155,7 @@ def _call(function: Callable[[], Any], context: ToolContext) -> Any:
     return last
 
 
-async def _call_in_thread(function: Callable[[], Any], context: ToolContext) -> Any:
+async def _call_in_thread(function: Callable[[], Any], context: ToolContext[Any]) -> Any:
     """Call a function in a new thread with the context variables of this task."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
@@ -174,13 +186,24 @@ async def _call_in_thread(function: Callable[[], Any], context: ToolContext) -> 
 
 
 Detail: TypeAlias = Literal[
-    "", "unknown-tool", "arguments", "exception", "timeout", "oversize", "result", "cancelled", "hook"
+    "",
+    "unknown-tool",
+    "arguments",
+    "retry",
+    "output",
+    "exception",
+    "timeout",
+    "oversize",
+    "result",
+    "cancelled",
+    "hook",
 ]
 """The problem of a call; empty if it has none.
 
-`unknown-tool`, `arguments`: the tool was not started. `exception`: it raised. `timeout`: it took too long. `oversize`: its
-result is longer than the limit; text is cut. `result`: its result cannot be sent to a model. `cancelled`: it raised
-`CancelledError`. `hook`: a hook around it raised.
+`unknown-tool`, `arguments`: the tool was not started. `retry`: it raised `ModelRetry`. `output`: its arguments are an output of
+the agent that was rejected. `exception`: it raised. `timeout`: it took too long. `oversize`: its result is longer than the limit;
+text is cut. `result`: its result cannot be sent to a model. `cancelled`: it raised `CancelledError`. `hook`: a hook around it
+raised.
 """
 
 MAX_ATTACHED = 20_000_000  # limit for the bytes of media in one result: providers do not accept more
@@ -273,8 +296,8 @@ def _to_content(value: Any) -> str | tuple[Content, ...]:
     if isinstance(value, list | tuple) and any(isinstance(part, _PARTS) for part in value):
         is_content = all(isinstance(part, (str, *_PARTS)) for part in value)
         parts = tuple(Text(part) if isinstance(part, str) else part for part in value if part != "")
-        return parts if is_content else _to_json(value)
-    return NO_OUTPUT if value is None or (isinstance(value, tuple) and not value) else _to_json(value)
+        return parts if is_content else to_json(value)
+    return NO_OUTPUT if value is None or (isinstance(value, tuple) and not value) else to_json(value)
 
 
 def _from_bytes(data: bytes) -> str | Content:
@@ -288,7 +311,8 @@ def _from_bytes(data: bytes) -> str | Content:
     return kind.from_bytes(data)
 
 
-def _to_json(value: Any) -> str:
+def to_json(value: Any) -> str:
+    """Return a value of any type that msgspec or pydantic can write."""
     try:
         return jsonio.as_text(jsonio.encode(msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model)))
     except (TypeError, ValueError, RecursionError) as exc:

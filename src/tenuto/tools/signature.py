@@ -182,7 +182,8 @@ def _read_annotation(tool: str, function: Callable[..., Any], parameter: inspect
 
 
 def _is_context(annotation: Any) -> bool:
-    return annotation is ToolContext or any(map(_is_context, _union_members(annotation)))
+    is_context = ToolContext in (annotation, typing.get_origin(annotation))
+    return is_context or any(map(_is_context, _union_members(annotation)))
 
 
 def _union_members(annotation: Any) -> tuple[Any, ...]:

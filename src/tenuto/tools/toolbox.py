@@ -18,6 +18,7 @@ import msgspec
 
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
+from tenuto.errors import ModelRetry
 from tenuto.tools.decorator import Effect, Tool, tool
 from tenuto.tools.execution import Outcome, ToolContext, call_function, failure, stop_task, to_outcome, to_text
 from tenuto.tools.signature import BadArguments
@@ -176,6 +177,8 @@ class Toolbox:
             return to_outcome(call, task.result(), tool.max_output)
         if isinstance(error, KeyboardInterrupt):
             raise error
+        if isinstance(error, ModelRetry):
+            return failure(call, str(error), error.detail)
         log.debug("tool %s raised", name, exc_info=error)
         return failure(call, to_text(error), "exception")
 

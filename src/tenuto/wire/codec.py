@@ -84,6 +84,12 @@ class Codec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this request cannot ask for JSON because it declares functions."""
     limits_tools_with_reasoning: bool = False  # `ModelTraits.chat_tools` applies
 
+    # --- compaction
+    compacts: Callable[[Target], bool] = lambda target: False
+    """Whether the provider compacts a conversation itself (`ChatRequest.compaction`)."""
+    compaction_takes_instructions: bool = True
+    """Whether it does so with the caller's instructions, without an endpoint of its own for that."""
+
     # --- other endpoints
     count_tokens: TokenCounter | None = None
     list_models: ModelList = ModelList()

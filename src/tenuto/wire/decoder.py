@@ -17,13 +17,13 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Reasoning
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, MessageStart, StreamEvent
 from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, Origin, Usage
+from tenuto.core.messages import AssistantMessage, Origin, Usage, summary_block
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import ChoiceBuilder
 from tenuto.wire.framing import FrameReader, Framing
-from tenuto.wire.token_scope import prefix_of
+from tenuto.wire.prefix_binding import prefix_of
 
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""
@@ -207,7 +207,7 @@ class Decoder(ABC):
             error.provider = error.provider or self.target.provider.name
             error.partial = self.partial()
             self.error = error
-            self.out.append(ErrorEvent(str(error), error.raw))
+            self.out.append(ErrorEvent(error.message, error.raw))
 
     def parts(self, choice: int = 0) -> ChoiceBuilder:
         """Make the builder of a choice, in place of an earlier one. Raise `ProtocolError` for too many choices."""
@@ -255,9 +255,9 @@ class Decoder(ABC):
         """Return the issuer of the reply's tokens, with the digest of the messages it is bound to, if any."""
         target, prefix = self.target, ""
         if self.request_body and target.traits.prefix_bound:
-            slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)
-            if any(isinstance(slot.block, Reasoning) for slot in slots):
-                prefix = prefix_of(self.request_body, target)
+            blocks = [slot.block for choice in self._choices.values() for slot in choice.assembler.slots]
+            if any(isinstance(block, Reasoning) for block in blocks):
+                prefix = prefix_of(self.request_body, target, summary_block(AssistantMessage((blocks[0],))))
         model = target.model or self.model
         return Origin(target.provider.name, self.dialect, model, target.account, target.platform, prefix)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tenuto import errors
 from tenuto.core import jsonio
-from tenuto.errors import BadRequest, LLMError, ProtocolError, RateLimited, Unavailable
+from tenuto.errors import BadRequest, CompactionRefused, LLMError, ProtocolError, RateLimited, Unavailable
 from tenuto.wire.rawjson import Fields, is_empty, object_or_empty
 
 _CODES_BY_CLASS: dict[type[LLMError], str] = {
@@ -188,6 +188,8 @@ def _select_class(fields: dict[str, Any], message: str, status: int | None) -> t
     by_code.sort(key=lambda error_class: error_class in _GENERAL)
     allowed = _MORE_SPECIFIC.get(selected, ())
     selected = next((by for by in by_code if status is None or by in allowed), selected)
+    if selected is BadRequest and any(code.startswith("compaction_") for code in _find_codes(fields)):
+        return CompactionRefused
     for by_message, replaceable, pattern in _MESSAGE_PATTERNS:
         if selected in replaceable and re.search(pattern, message, re.IGNORECASE):
             return by_message

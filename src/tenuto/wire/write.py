@@ -9,19 +9,28 @@ from msgspec.structs import replace
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, ChatMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location, Loss, Placement
-from tenuto.core.messages import AssistantMessage, Message, Origin, SystemMessage, ToolResult, ToolResults
+from tenuto.core.messages import (
+    AssistantMessage,
+    Message,
+    Origin,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    summary_block,
+)
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError
 from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.capabilities import apply_traits
 from tenuto.wire.codec import codec_for
-from tenuto.wire.token_scope import issued_by, stale_thoughts
+from tenuto.wire.prefix_binding import stale_thoughts
+from tenuto.wire.token_scope import issued_by
 
 if TYPE_CHECKING:
     from tenuto.wire.adapt import Adapted
 
-ENCODER_VERSION = 3
+ENCODER_VERSION = 4
 """Grows when `write_request` gives other bytes for the same request. A journal stores it with each request."""
 UNACCOUNTED = "unaccounted"
 """The kind of the loss of a block that is neither in the body nor in the losses: a bug of the encoder."""
@@ -157,6 +166,6 @@ def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
     if issuer is None or open_ids:
         return not open_ids
     first, last = (next(m for m in turns if not isinstance(m, SystemMessage)) for turns in (messages, messages[::-1]))
-    if isinstance(first, AssistantMessage) or isinstance(last, AssistantMessage):
+    if isinstance(last, AssistantMessage) or (isinstance(first, AssistantMessage) and not summary_block(first)):
         return False
     return not codec_for(target.dialect).replay_rules.turn_order(target).alternates

@@ -24,7 +24,7 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import ModelTraits, Provider, Target
+from tenuto.core.provider import AnthropicSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.encode import encode
 from tenuto.wire.body_builder import BodyBuilder
@@ -182,16 +182,47 @@ def test_system_messages_move_to_the_top():
 def test_cache_control():
     """On system prompts, parts, tools and the whole request."""
     system = SystemMessage((Text("A", cache="1h"), Text("B")))
-    user = UserMessage((Text("x", cache="5m"), Image(data="aGk=", mime="image/png", cache="yes")))
+    user = UserMessage((Text("x", cache="5m"), Image(data="aGk=", mime="image/png")))
     fields = body(system, user, tools=(ToolDefinition("f", cache="1h"),), cache="auto")
 
-    assert fields["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert fields["system"] == [
+        {"type": "text", "text": "A", "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+        {"type": "text", "text": "B"},
+    ]
     assert fields["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
-    assert fields["messages"][0]["content"][1]["cache_control"] == {"type": "ephemeral"}
     assert fields["tools"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     assert fields["cache_control"] == {"type": "ephemeral"}
     assert body(cache="1h")["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     assert "cache_control" not in body(cache="off")
+
+
+@pytest.mark.parametrize(("cache", "ttl"), [("auto", {}), ("auto-1h", {"ttl": "1h"})])
+def test_auto_cache_marks_the_system_prompt_and_the_end(cache, ttl):
+    mark = {"type": "ephemeral", **ttl}
+    fields = body(SystemMessage("A"), UserMessage("x"), cache=cache)
+
+    assert fields["system"] == [{"type": "text", "text": "A", "cache_control": mark}]
+    assert fields["cache_control"] == mark
+    assert fields["messages"] == [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
+    assert "system" not in body(UserMessage("x"), cache=cache)
+
+
+def test_auto_cache_leaves_room_for_the_marks_of_the_caller():
+    four = tuple(ToolDefinition(name, cache="1h") for name in "abcd")
+
+    assert "cache_control" not in body(UserMessage("x"), tools=four, cache="auto")
+    assert body(UserMessage("x"), tools=four[:3], cache="auto-1h")["cache_control"]["ttl"] == "1h"
+    short = UserMessage((Text("x", cache="5m"),))
+    assert "ttl" not in body(short, cache="auto-1h")["cache_control"]  # an hour may not follow five minutes
+
+
+def test_host_without_mark_of_the_body_has_it_on_the_last_block():
+    switches = AnthropicSwitches(raw_predict="vertex-2023-10-16")
+    vertex = Target(Provider("here", "anthropic-messages", "", anthropic=switches), "claude-x", "anthropic-messages")
+    fields = json.loads(wire(SystemMessage("A"), UserMessage("x"), to=vertex, cache="auto").body)
+
+    assert "cache_control" not in fields
+    assert fields["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
 def test_images_and_documents():

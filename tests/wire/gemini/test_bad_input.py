@@ -37,7 +37,7 @@ def test_stream_error_is_typed_and_has_partial_reply(body):
         decoder.finish()
 
     assert isinstance(events[-1], ErrorEvent)
-    assert str(exc_info.value) == "overloaded"
+    assert exc_info.value.message == "overloaded"
     assert exc_info.value.provider == "here"
     assert exc_info.value.partial.message.blocks == (Text("Hi"),)
 

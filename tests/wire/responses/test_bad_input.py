@@ -100,7 +100,7 @@ def test_failed_event_keeps_its_output_as_partial():
     with pytest.raises(Unavailable) as caught:
         stream(created(), event)
 
-    assert str(caught.value) == "oops"
+    assert caught.value.message == "oops"
     assert caught.value.partial.text == "One."
     assert (caught.value.partial.message.raw_stop_reason, caught.value.partial.message.stop_reason) == (
         "failed",

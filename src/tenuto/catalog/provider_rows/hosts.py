@@ -22,7 +22,7 @@ ROWS = (
             "location": ("GOOGLE_CLOUD_LOCATION", "GOOGLE_VERTEX_LOCATION")},
         base_urls={"anthropic-messages": f"{VERTEX}/publishers/anthropic",
             "openai-chat": f"{VERTEX}/endpoints/openapi"},
-        anthropic=AnthropicSwitches(raw_predict="vertex-2023-10-16"), gemini=GeminiSwitches(vertex=True),
+        anthropic=AnthropicSwitches(raw_predict="vertex-2023-10-16", compaction=True), gemini=GeminiSwitches(vertex=True),
         embeddings=EmbeddingSwitches(tokens=20000, predict={"gemini-embedding-001": 1, "(?!.*(?:gemini|maas)).*": 250}),
         models_path="", source="pa;doc",
         notes="The token is an OAuth access token. The location global is at https://aiplatform.googleapis.com. "

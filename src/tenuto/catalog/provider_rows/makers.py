@@ -1,6 +1,6 @@
 """Providers that serve their own models."""
 
-from tenuto.core.provider import ChatSwitches, EmbeddingSwitches, Provider, ResponsesSwitches
+from tenuto.core.provider import AnthropicSwitches, ChatSwitches, EmbeddingSwitches, Provider, ResponsesSwitches
 
 # The formatter would write one line per field.
 # fmt: off
@@ -10,6 +10,7 @@ ROWS = (
         key_env=("OPENAI_API_KEY",), base_url_env=("OPENAI_BASE_URL",),
         chat=ChatSwitches(refusals=True, call_id_max=40, strip=("top_k",), max_tokens_field="max_completion_tokens",
             passback="never", developer_role=True, stop_max=4),
+        responses=ResponsesSwitches(cache_key=True, compaction=True),
         embeddings=EmbeddingSwitches(default_model="text-embedding-3-small", batch=2048, tokens=300000),
         default_model="gpt-6.1-sol",
         model_names=r"(?:ft:)?(?:o\d|(?:gpt(?!-oss)|chatgpt|chat|codex|computer-use|daybreak|davinci|babbage)-).*",
@@ -19,6 +20,7 @@ ROWS = (
     Provider("anthropic", "anthropic-messages", "https://api.anthropic.com/v1", auth="x-api-key",
         key_env=("ANTHROPIC_API_KEY",), bearer_env=("ANTHROPIC_AUTH_TOKEN",), base_url_env=("ANTHROPIC_BASE_URL",),
         base_url_path="/v1", headers={"anthropic-version": "2023-06-01"}, embeddings=NO_EMBEDDINGS,
+        anthropic=AnthropicSwitches(compaction=True),
         model_names="claude-.*", default_model="claude-sonnet-5-5", source="sdk;pa;v",
         notes="max_tokens defaults to what the model can write, and to the specified 4096 where that is not known."),
     Provider("google", "gemini", "https://generativelanguage.googleapis.com/v1beta", auth="x-goog-api-key",

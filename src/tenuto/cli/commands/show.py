@@ -28,10 +28,11 @@ Examples:
 @click.command("show", help=_HELP, epilog=_EXAMPLES)
 @session_argument(default="last")
 @flag("--hide-thinking", help="Hide the model's thinking.")
+@flag("--full", help="Show the original messages, too, where a summary is sent.")
 @flag("--json", "as_json", help="Print all entries, losses and forks as JSON.")
 @store_option
 @color_option
-def command(session: str, hide_thinking: bool, as_json: bool, store: str | None, color: str) -> int:
+def command(session: str, hide_thinking: bool, full: bool, as_json: bool, store: str | None, color: str) -> int:
     if as_json:
         print_json(use_session(store, session, _session_document))
         return 0
@@ -39,7 +40,7 @@ def command(session: str, hide_thinking: bool, as_json: bool, store: str | None,
 
     stored, entries, forks = use_session(store, session, _read_session)
     colored = detect_terminal(color).out_color
-    for text in format_session(stored, entries, forks, thinking=not hide_thinking, color=colored):
+    for text in format_session(stored, entries, forks, thinking=not hide_thinking, color=colored, full=full):
         print_text(text, escape=False)  # format_session escapes the text and adds colors
     return 0
 

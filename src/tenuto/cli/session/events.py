@@ -69,6 +69,11 @@ class EventPrinter:
                 display.info(f"! switched to {one_line(event.model, _LINE_LENGTH)}{losses}", "yellow")
             case agent.RefusedBlockDropped():
                 display.info(f"! omitted: {one_line(event.loss.detail, _LINE_LENGTH)}", "yellow")
+            case agent.CompactionStarted():
+                display.status("summarizing older messages")
+            case agent.CompactionFinished():
+                sizes = f"{event.before:,} -> about {event.after:,} tokens"
+                display.info(f"! {'no usable summary was made' if event.failed else f'compacted: {sizes}'}", "yellow")
             case agent.SubAgentEvent():
                 inner = event.event
                 while isinstance(inner, agent.SubAgentEvent):

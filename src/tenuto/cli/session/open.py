@@ -34,7 +34,7 @@ from tenuto.cli.store import (
 )
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
-from tenuto.core.journal import Configured
+from tenuto.core.journal import Configured, Entry, config_after
 from tenuto.core.next_request import config_after
 from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound, StoreError
@@ -131,8 +131,7 @@ class SessionOpener:
     @asynccontextmanager
     async def resume(self, id: str, *, asks: bool) -> AsyncIterator[OpenSession]:
         options = self._options
-        payloads = [entry.payload for entry in await self._store.read(id)]
-        stored: Configured | None = functools.reduce(config_after, payloads, None)
+        stored = stored_config(await self._store.read(id))
         tools = restore_tools(stored, load_tools(options.tool, options.root), options.root)
         settings = {} if stored is None else {"allow_unverified": stored.allow_unverified, "name": stored.agent}
         model = stored.model if stored is not None else options.model or ""
@@ -249,3 +248,12 @@ def _parse_limits(options: RunOptions) -> Limits:
     except (TypeError, ValueError) as exc:  # the message names the field
         message = str(exc).replace("limit usd=", "--max-usd ").replace("limit seconds=", "--timeout ")
         raise click.UsageError(message.partition(", or None")[0]) from None
+
+
+def stored_config(entries: Sequence[Entry]) -> Configured | None:
+    """Return the stored configuration of a session; None before its first entry."""
+    kept: Configured | None = None
+    for entry in entries:
+        if not (isinstance(entry.payload, Configured) and entry.payload.scope == "run"):
+            kept = config_after(kept, entry.payload)
+    return kept

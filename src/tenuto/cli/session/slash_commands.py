@@ -227,6 +227,14 @@ async def _detach(chat: Chat, _: str) -> None:
     chat.display.message(f"{plural(count, 'attachment')} removed")
 
 
+async def _compact(chat: Chat, rest: str) -> None:
+    from tenuto.cli.commands.compact import compact, undo_compaction
+
+    if chat.session.is_new:
+        raise click.UsageError("no messages yet")
+    chat.display.message(await (undo_compaction(chat.session) if rest == "undo" else compact(chat.session, rest)))
+
+
 async def _show_usage(chat: Chat, _: str) -> None:
     session = chat.session
     usage = format_usage(session.usage, session.cost, None, session.model)
@@ -267,6 +275,7 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "model": SlashCommand("[NAME[:EFFORT]]", "show or switch the model", _switch_model),
     "fork": SlashCommand("[N]", "fork here or after N messages", _fork),
     "undo": SlashCommand("[N]", "undo the last (or last N) exchanges", _undo),
+    "compact": SlashCommand("[FOCUS|undo]", "summarize older messages, or send them again", _compact),
     "tools": SlashCommand("[NAME...]", "list or enable tools", _add_tools),
     "attach": SlashCommand("FILE|URL", "attach a file to the next message", _attach),
     "detach": SlashCommand("", "remove attachments", _detach),

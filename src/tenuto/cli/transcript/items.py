@@ -11,6 +11,7 @@ from tenuto.cli.session.losses import format_loss
 from tenuto.cli.store import format_status, format_time
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
+    CLEARED,
     ApprovalDecided,
     CallFinished,
     Compacted,
@@ -19,6 +20,7 @@ from tenuto.core.journal import (
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RunEnded,
@@ -63,7 +65,8 @@ def session_facts(stored: StoredSession, quote: Callable[[str], str]) -> str:
     return ", ".join(filter(None, facts))
 
 
-def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
+def transcript_items(entries: Iterable[Entry], held: Compacted | None = None) -> Iterator[TranscriptItem]:
+    """Yield the items. Those that the compaction `held` covers are replaced by its summary."""
     calls: tuple[ToolCallView, ...] = ()
     model = ""
     fold = TranscriptFold()
@@ -73,7 +76,16 @@ def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
 
     for entry in entries:
         fold.apply(entry)
+        covered = held is not None and entry.seq <= held.up_to_seq
         match entry.payload:
+            case ReplyReceived(message=message) if covered:
+                calls = tuple(message.tool_calls())
+            case Configured() as config if covered:
+                model = config.model
+            case _ if covered:
+                pass
+            case CallFinished() as done if held is not None and entry.seq in held.cleared:
+                yield TranscriptItem("result", CLEARED, call_name(done.call_index), outcome="done")
             case UnknownPayload() as unknown:
                 yield TranscriptItem("unknown", unknown.raw, unknown.kind, entry.seq)
             case Configured() as config:
@@ -97,7 +109,11 @@ def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
                 text, name = content_text(result.content), call_name(done.call_index)
                 yield TranscriptItem("result", text, name, outcome=done.outcome, is_error=result.is_error)
             case RequestFailed() as failed:
-                yield TranscriptItem("failure", f"request failed: {failed.error}: {failed.message}")
+                what = "no summary" if failed.purpose else "request failed"
+                yield TranscriptItem("failure", f"{what}: {failed.error}: {failed.message}")
+            case MetadataChanged(metadata=metadata):
+                pairs = ", ".join(f"{key}={value}" for key, value in metadata.items())
+                yield TranscriptItem("change", f"metadata: {pairs}")
             case ApprovalDecided() as decided:
                 text = f"{call_name(decided.call_index)} {'allowed' if decided.allowed else 'denied'}"
                 yield TranscriptItem("approval", f"{text}: {decided.reason}" if decided.reason else text)
@@ -108,13 +124,13 @@ def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
                 yield from map(_loss_item, losses)
             case LossRecorded(loss=loss):
                 yield _loss_item(loss)
-            case Compacted() as compacted:
-                yield TranscriptItem("change", f"summary of the entries before {compacted.up_to_seq}")
-                for message in compacted.messages:
-                    yield from _message_items(message)
+            case Compacted() as compacted if held is None:
+                yield from _compaction_items(compacted)
             case RunEnded() as ended:
                 status = format_status(ended.reason, ended.waiting_for)
                 yield TranscriptItem("end", f"{status}: {ended.detail}" if ended.detail else status)
+        if held is not None and entry.seq == held.up_to_seq:
+            yield from _compaction_items(held, "; tenuto show --full has them")
 
 
 def _block_items(block: Block) -> Iterator[TranscriptItem]:
@@ -137,6 +153,20 @@ def _message_items(message: Message, number: int = 0) -> Iterator[TranscriptItem
         role, text = ("model" if isinstance(message, AssistantMessage) else "system"), str(message)
     yield TranscriptItem("heading", name=role, number=number)
     yield TranscriptItem("text", text)
+
+
+def _compaction_items(compacted: Compacted, hint: str = "") -> Iterator[TranscriptItem]:
+    if compacted.is_undo:
+        yield TranscriptItem("change", "the whole conversation is sent again from here on")
+        return
+    if compacted.up_to_seq:
+        yield TranscriptItem("change", f"summary of the entries up to {compacted.up_to_seq}{hint}")
+        for message in compacted.messages:
+            yield from _message_items(message)
+        if not compacted.messages:
+            yield TranscriptItem("text", compacted.summary or "(only its provider can read the summary)")
+    if compacted.cleared:
+        yield TranscriptItem("change", f"{plural(len(compacted.cleared), 'tool result')} not sent any more")
 
 
 def _loss_item(loss: Loss) -> TranscriptItem:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tenuto.cli.errors import plural
 from tenuto.cli.session.call_view import argument_lines
 from tenuto.cli.terminal.output import Style, ansi_style
 from tenuto.cli.terminal.text import escape_control, one_line
 from tenuto.cli.transcript.items import TranscriptItem, session_facts, transcript_items
-from tenuto.core.journal import Entry
+from tenuto.core.journal import Entry, TranscriptFold
 from tenuto.store.protocol import StoredSession
 
 _RESULT_LINES = 40
@@ -28,10 +28,20 @@ _NOTES: dict[str, tuple[Style, str]] = {
 
 
 def format_session(
-    stored: StoredSession, entries: Iterable[Entry], forks: Sequence[str], *, thinking: bool, color: bool
+    stored: StoredSession,
+    entries: Sequence[Entry],
+    forks: Sequence[str],
+    *,
+    thinking: bool,
+    color: bool,
+    full: bool = False,
 ) -> Iterator[str]:
-    """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one."""
-    items = (item for item in transcript_items(entries) if thinking or item.kind != "thinking")
+    """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one.
+
+    Entries that a summary covers are omitted unless `full`.
+    """
+    held = None if full else TranscriptFold(entries).compacted
+    items = (item for item in transcript_items(entries, held) if thinking or item.kind != "thinking")
     head: tuple[tuple[Style, str], ...] = (
         ("bold", f"session {stored.id} {one_line(stored.name, 80)}".rstrip()),
         ("dim", session_facts(stored, lambda name: one_line(name, 80))),

@@ -8,9 +8,8 @@ one `OperationDone`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -69,14 +68,6 @@ def handles(*operations: Operation) -> Callable[[T], T]:
         return middleware
 
     return mark
-
-
-def compose(middleware: Iterable[Middleware], handler: AnyNext, operation: Operation = "chat") -> AnyNext:
-    """Put the middleware that handles the operation around a handler; the first is the outermost."""
-    for layer in reversed(tuple(middleware)):
-        if operation in getattr(layer, "handled_operations", ("chat",)):
-            handler = partial(lambda layer, next, request: layer(request, next), layer, handler)
-    return handler
 
 
 @asynccontextmanager

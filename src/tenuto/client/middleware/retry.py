@@ -178,9 +178,12 @@ def fallback(models: Iterable[str], *, asked_first: bool = True) -> Middleware:
 
 
 def _error_name(error: Exception) -> str:
-    """Return the type of an error and its HTTP status. Texts of a provider do not belong in a log."""
-    status = error.status if isinstance(error, LLMError) else None
-    return type(error).__name__ + (f" ({status})" if status else "")
+    """Return the type of an error, its HTTP status and its target. Texts of a provider do not belong in a log."""
+    if not isinstance(error, LLMError):
+        return type(error).__name__
+    target = "/".join(filter(None, (error.provider, error.model)))
+    status = f" ({error.status})" if error.status else ""
+    return f"{type(error).__name__}{status}{f' of {target}' if target else ''}"
 
 
 @handles(*ALL_OPERATIONS)
@@ -209,7 +212,9 @@ class Timeout(msgspec.Struct, frozen=True):
                     if not limit.expired():
                         raise
                     message = f"no complete reply within {self.seconds:g} s"
-                    raise TimedOut(message, provider=split_model(request.model)[0]) from exc
+                    error = TimedOut(message)
+                    error.provider, error.model = split_model(request.model)
+                    raise error from exc
                 remaining -= clock() - start
                 if event is None:
                     return

@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from tenuto.core.blocks import Opaque, Text, ToolUse
 from tenuto.core.inbox import Cancel, Decision, Finished, InboxItem, Prompt, Steer, UnknownItem
 from tenuto.core.journal import (
+    OLDEST_VERSION,
     VERSION,
     ApprovalDecided,
     ApprovalRequested,
     CallFinished,
     Compacted,
+    CompactionRequested,
     Configured,
     EntryDraft,
     EntryPayload,
     HandedOver,
     LossRecorded,
     MessageAdded,
+    MetadataChanged,
     ReplyReceived,
     RequestFailed,
     RequestStarted,
@@ -175,10 +178,10 @@ class EntryTests(StoreTests):
 
     async def test_entries_of_an_earlier_version_are_refused(self, store: Store) -> None:
         earlier = UnknownPayload("said", '{"entry":"said","message":{"role":"user","content":"Hi"}}')
-        await store.append(await store.lease("s"), [draft(question()), draft(earlier, version=VERSION - 1)])
+        await store.append(await store.lease("s"), [draft(question()), draft(earlier, version=OLDEST_VERSION - 1)])
 
         assert len(await store.read("s", upto=1)) == 1
-        message = f"entry 2 of session 's'.*earlier version.*{VERSION - 1}.*{VERSION}"
+        message = f"entry 2 of session 's'.*earlier version.*{OLDEST_VERSION - 1}.*{VERSION}"
         await expect_error(StoreError, store.read("s"), match=message)
         assert [(one.seq, "earlier version" in one.what) for one in await store.verify("s")] == [(2, True)]
 
@@ -302,10 +305,24 @@ EVERY_KIND: tuple[EntryPayload, ...] = (
     ApprovalRequested("a", 0, "weather"),
     ApprovalDecided("a", 0, allowed=False, reason="too wet"),
     SteeringAdded(UserMessage("Hurry.")),
+    CompactionRequested("some/model", 3, "model", "the weather", 1000, "0" * 64, 3, "account"),
+    RequestFailed("NoSummary", "it is empty", purpose="compaction"),
     Compacted(3, (UserMessage("It rained."),), "too long"),
+    Compacted(
+        3,
+        (),
+        "user",
+        "It rained.",
+        (reply().message,),
+        cleared=(2,),
+        usage=Usage(input_tokens=1),
+        cost="0.1",
+        model="m",
+    ),
     HandedOver("other/model", "some/model", (LOSS,)),
     LossRecorded(LOSS),
     SubSessionLinked("other-session", "a", 0),
+    MetadataChanged({"customer": "42"}),
     RunEnded("completed", "all done"),
 )
 BLOCKS = (

@@ -15,6 +15,7 @@ from tenuto.core.journal import (
     Configured,
     EntryPayload,
     MessageAdded,
+    MetadataChanged,
     RequestStarted,
     RunEnded,
     SteeringAdded,
@@ -177,6 +178,35 @@ class SessionTests(StoreTests):
         assert listed == {id: await store.session(id) for id in "abcde"}
         assert (listed["a"].name, listed["a"].meta.agent, listed["a"].meta.model) == ("weather", "scout", "m")
 
+    async def test_list_is_filtered_by_name_directory_and_metadata(self, store: Store) -> None:
+        roots = (Configured("m", roots=f'{{"read_file":"/data/{id}","shell":"/data/shared"}}') for id in "ab")
+        for id, configured, text in zip("ab", roots, ("Weather in Oslo?", "Trains to Bergen?"), strict=True):
+            metadata = MetadataChanged({"customer": id, "team": "north"})
+            await write(store, id, configured, metadata, MessageAdded(UserMessage(text)))
+        await write(store, "c", question())
+        await store.rename("c", "OSLO airport")
+        await write(store, "b", MetadataChanged({"customer": "b", "team": "süd"}))
+        await store.fork("a", id="d")
+        for expected, options in (
+            ("bdca", {"name": ""}),
+            ("dca", {"name": "oslo"}),
+            ("b", {"name": "Trains"}),
+            ("", {"name": "%"}),
+            ("b", {"directory": "/data/b"}),
+            ("bda", {"directory": "/data/shared"}),
+            ("", {"directory": "/data"}),
+            ("b", {"metadata": {"customer": "b"}}),
+            ("da", {"metadata": {"customer": "a", "team": "north"}}),
+            ("b", {"metadata": {"team": "süd"}}),
+            ("", {"metadata": {"team": "north", "customer": "b"}}),
+            ("a", {"metadata": {"team": "north"}, "status": "interrupted"}),
+        ):
+            for limit in (1, 50):
+                found = await list_ids(store, limit=limit, **options)
+                assert sorted(found) == sorted(expected), options
+        assert (await store.session("b")).meta.metadata == {"customer": "b", "team": "süd"}
+        assert await store.verify() == []
+
     async def test_every_status_is_shown_and_filtered(self, store: Store) -> None:
         for session, (_, _, payloads) in STATUSES.items():
             await write(store, session, *payloads)
@@ -268,6 +298,10 @@ class SessionTests(StoreTests):
         assert await store.reindex() >= 5
         assert {words: await search(store, words) for words in found} == found
         assert len(await store.search("umbrella", limit=2)) == 2
+        await write(store, "other", Configured("m", agent="scout"), question("An umbrella?"))
+        assert {hit.session for hit in await store.search("umbrella", agent="scout")} == {"other"}
+        assert {hit.session for hit in await store.search("umbrella", agent="")} == {"s", fork}
+        assert await store.search("umbrella", agent="sco") == []
         await write(store, "s", question("so " * 3000 + "the needle is here " + "and so on " * 3000))
         (hit,) = await store.search("needle")
         assert "needle" in hit.snippet

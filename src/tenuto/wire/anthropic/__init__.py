@@ -31,6 +31,7 @@ CODEC = Codec(
         turn_order=lambda target: TurnOrder(user_first=True),
         calls_last=True,
     ),
+    compacts=lambda target: target.provider.anthropic.compaction and target.traits.compaction,
     count_tokens=TokenCounter(
         # the fields of `count_tokens` in the official SDK
         frozenset(

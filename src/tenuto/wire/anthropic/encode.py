@@ -2,15 +2,24 @@
 
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Block, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.blocks import Block, Document, Image, Marker, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import split_data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
-from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.request import (
+    AUTO_CACHE,
+    JsonSchema,
+    NamedTool,
+    NativeCompaction,
+    ServerTool,
+    Thinking,
+    ToolDefinition,
+)
 from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS, TOKENS
 from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, model_path, set_parameters, with_locations
@@ -22,6 +31,13 @@ ANSWER_RESERVE = 4096  # tokens left for the answer if a thinking budget would u
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
 """The thinking budget for each effort, for models that take no effort."""
 INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
+_MAX_MARKS = 4
+"""The number of cache marks in a request."""
+COMPACTION_BETA = "compact-2026-09-04"
+"""Summaries on request. They are signed."""
+COMPACTION_EDIT_BETA = "compact-2026-01-12"
+"""Summaries at the start of a reply."""
+MIN_COMPACTION_TRIGGER = 50_000
 _UNSUPPORTED = (
     *("seed", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias"),
     *("verbosity", "modalities", "audio", "store"),
@@ -43,6 +59,8 @@ def encode(builder: BodyBuilder) -> WireRequest:
     if system is not None:
         body["system"] = system
     body["messages"] = _drop_unfinished_blocks(writer.turns, builder)
+    if request.cache is not None and request.cache != "off":
+        _mark_end(builder, writer.marks)
     if "thinking" in body:
         _disable_thinking_inside_tool_loop(body["messages"], builder)
     if request.container is not None:
@@ -74,6 +92,10 @@ class _MessageWriter:
         self._builder = builder
         self._system: list[tuple[Location, Text]] = []
         self.turns = TurnList(builder, "content", lambda text: {"type": "text", "text": text})
+        tools = (tool for tool in builder.request.tools if isinstance(tool, ToolDefinition))
+        self.marks = [
+            tool.cache for tool in tools if tool.cache
+        ]  # the times of the cache marks that the caller has set
         self.last_extra = ""  # the extra fields of the last assistant message
 
     def add(self, message: Message, location: Location) -> None:
@@ -98,6 +120,11 @@ class _MessageWriter:
     def system(self, instruction: str) -> str | list[_WireBlock] | None:
         """Write the system prompt: a string, or blocks if a part has `cache_control` or extra fields."""
         parts = [*self._system, *([(Location(), Text(instruction))] if instruction else ())]
+        cache, first = self._builder.request.cache, [part.text for place, part in self._system if place.message == 0]
+        if cache in AUTO_CACHE and any(first) and not self.marks and not any(part.cache for _, part in parts):
+            last = max(index for index, text in enumerate(first) if text)
+            place, part = parts[last]
+            parts[last] = place, msgspec.structs.replace(part, cache=cache)
         if not any(part.cache or part.extra for _, part in parts):
             for location, part in parts:
                 if part.text:
@@ -147,6 +174,7 @@ class _MessageWriter:
                 self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
                 return None
         if part.cache:
+            self.marks.append(part.cache)
             block |= _cache_control(part.cache)
         return block | extra_fields(part.extra) if part.extra else block
 
@@ -165,6 +193,7 @@ class _MessageWriter:
                 if not block.text:
                     return None
                 if block.cache:
+                    self.marks.append(block.cache)
                     content = write_block(block)
                     assert isinstance(content, dict)
                     return content | _cache_control(block.cache)
@@ -185,6 +214,8 @@ class _MessageWriter:
             case Opaque() if block.dialect != DIALECT:
                 self._builder.record_loss("unreadable-block", place, "a block of another dialect or a later version")
                 return None
+            case Marker(kind="compaction"):
+                self._builder.join_header("anthropic-beta", COMPACTION_BETA if block.meta else COMPACTION_EDIT_BETA)
         try:
             return write_block(block)
         except KeyError:
@@ -232,21 +263,53 @@ def write_options(builder: BodyBuilder) -> None:
     if request.user is not None:
         body["metadata"] = {"user_id": request.user}
     body |= set_parameters(request, ("service_tier",))
-    if request.cache is not None and request.cache != "off":
-        body |= _cache_control(request.cache)
     if request.stream:
         body["stream"] = True
+    if request.compaction is not None:
+        _write_compaction(builder, request.compaction)
     builder.record_unsupported(*_UNSUPPORTED)
     if request.n is not None and request.n != 1:
         builder.record_loss("unsupported-parameter", "n", str(request.n), "send several requests")
+
+
+def _write_compaction(builder: BodyBuilder, compaction: NativeCompaction) -> None:
+    instructions = {"instructions": compaction.instructions} if compaction.instructions else {}
+    if compaction.threshold is None:
+        builder.join_header("anthropic-beta", COMPACTION_BETA)
+        builder.body["compaction"] = {"type": "summarize", **instructions}
+        return
+    value = max(compaction.threshold, MIN_COMPACTION_TRIGGER)
+    if value != compaction.threshold:
+        builder.record_loss("clamped", "compaction.threshold", f"{compaction.threshold} became {value}")
+    builder.join_header("anthropic-beta", COMPACTION_EDIT_BETA)
+    edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": value}, **instructions}
+    builder.body["context_management"] = {"edits": [edit]}
 
 
 def _cache_control(cache: str) -> dict[str, Any]:
     """Write the `cache_control` field; none for an empty text. A text that is not a TTL means the default TTL."""
     if not cache:
         return {}
-    ttl = {"ttl": cache} if cache in ("5m", "1h") else {}
+    ttl = {"ttl": cache.removeprefix("auto-")} if cache in ("5m", "1h", "auto-1h") else {}
     return {"cache_control": {"type": "ephemeral", **ttl}}
+
+
+def _mark_end(builder: BodyBuilder, marks: list[str]) -> None:
+    """Mark the end of the prompt: the provider moves the mark of the body to the last block that it can cache.
+
+    `auto` respects the other marks: four are accepted, and none of an hour after one of five minutes.
+    """
+    cache, body = builder.request.cache or "", builder.body
+    if cache in AUTO_CACHE and len(marks) >= _MAX_MARKS:
+        return
+    if cache == "auto-1h" and any(not mark.endswith("1h") for mark in marks):
+        cache = "auto"
+    if not builder.target.provider.anthropic.raw_predict:
+        body |= _cache_control(cache)
+        return
+    content = body["messages"][-1]["content"] if body["messages"] else None
+    if isinstance(content, list) and content and isinstance(content[-1], dict):  # this host has no mark of the body
+        content[-1] |= _cache_control(cache)
 
 
 def _write_tools(builder: BodyBuilder) -> None:

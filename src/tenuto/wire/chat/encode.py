@@ -11,7 +11,7 @@ from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
-from tenuto.core.request import ServerTool, ToolDefinition
+from tenuto.core.request import AUTO_CACHE, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
 from tenuto.wire.chat import switches as switch
 from tenuto.wire.chat.content_parts import restore_tags, write_image, write_thinking
@@ -56,6 +56,7 @@ def encode(builder: BodyBuilder) -> WireRequest:
         builder.record_unsupported("container")
     if request.cache is not None and request.cache != "off":
         builder.body.update(_cache_fields(builder, request.cache, "cache"))
+    builder.record_unsupported("compaction")
     builder.body["stream"] = request.stream
     if request.stream and switches.stream_options:
         builder.body["stream_options"] = {"include_usage": True}
@@ -66,6 +67,8 @@ def encode(builder: BodyBuilder) -> WireRequest:
 def _cache_fields(builder: BodyBuilder, cache: str, place: str) -> dict[str, Any]:
     if builder.target.provider.chat.cache_control:
         return {"cache_control": switch.make_cache_control(cache)}
+    if cache in AUTO_CACHE:
+        return {}
     builder.record_loss("cache-hint", place, cache, "this provider caches by itself")
     return {}
 

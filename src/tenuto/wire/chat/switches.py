@@ -159,7 +159,8 @@ def set_response_format(builder: BodyBuilder, output: ResponseFormat, switches: 
 
 def make_cache_control(cache: str) -> dict[str, str]:
     """Make a `cache_control` value. Without a `ttl`, providers cache for five minutes."""
-    return {"type": "ephemeral", **({"ttl": cache} if cache not in ("5m", "auto") else {})}
+    ttl = cache.removeprefix("auto-")
+    return {"type": "ephemeral", **({"ttl": ttl} if ttl not in ("5m", "auto") else {})}
 
 
 def call_ids(target: Target) -> CallIdRule:

@@ -22,7 +22,7 @@ from tenuto.core.blocks import (
 from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
-from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.request import AUTO_CACHE, ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.schema.openapi import to_openapi
 from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, model_path, set_parameters, with_locations
 from tenuto.wire.gemini.parts import DATA, add_extra, write_media, write_part
@@ -51,7 +51,7 @@ _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _SPEECH_FIELDS = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
 _MIXABLE_TOOLS = ("computerUse", "mcpServers")
 """Server tools that every model accepts together with functions, as far as known."""
-_UNSUPPORTED = ("logit_bias", "user", "verbosity", "container")
+_UNSUPPORTED = ("logit_bias", "user", "verbosity", "container", "compaction")
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
@@ -308,7 +308,7 @@ def write_options(builder: BodyBuilder) -> None:
     else:
         builder.set_if_given(serviceTier=request.service_tier, store=request.store)
     builder.record_unsupported(*_UNSUPPORTED)
-    if request.cache is not None:
+    if request.cache is not None and request.cache not in AUTO_CACHE:
         remedy = "name a `cachedContent` in `extra_body`; Gemini caches prefixes by itself"
         builder.record_unsupported("cache", remedy=remedy)
     if request.parallel_tool_calls is False:

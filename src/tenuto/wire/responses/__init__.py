@@ -41,6 +41,8 @@ CODEC = Codec(
     accepts=_accepts,
     holds_annotations=True,
     replay_rules=ReplayRules(lambda target: CallIdRule(max_length=target.provider.responses.call_id_max)),
+    compacts=lambda target: target.provider.responses.compaction,
+    compaction_takes_instructions=False,
     count_tokens=TokenCounter(_COUNTED_FIELDS, "input_tokens", _write_count),
     embeddings=common_endpoint,
     reasoning_format="openai-responses-v1",

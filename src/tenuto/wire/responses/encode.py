@@ -6,17 +6,27 @@ API refuses an empty `input`.
 """
 
 import functools
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Raw
 
+from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url, extension_for, to_base64
 from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolResult, UserMessage
 from tenuto.core.provider import WireRequest
-from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.core.request import (
+    AUTO_CACHE,
+    ChatRequest,
+    JsonSchema,
+    NamedTool,
+    NativeCompaction,
+    ServerTool,
+    ToolDefinition,
+)
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
 from tenuto.wire.rawjson import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
@@ -25,6 +35,10 @@ from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 _Item = dict[str, Any]
 _PARAMETERS = ("max_tokens", "temperature", "top_p", "top_logprobs", "user", "service_tier")
 _RENAMED = {"max_tokens": "max_output_tokens", "user": "safety_identifier"}
+# The fields that the endpoint for compactions accepts.
+_ENDPOINT_FIELDS = frozenset(
+    {"model", "input", "instructions", "prompt_cache_key", "prompt_cache_options", "service_tier", "image"}
+)
 _SERVER_TOOLS = {"code_execution": "code_interpreter"}
 _UNSUPPORTED_TOOLS = ("web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor")
 
@@ -55,11 +69,32 @@ def encode(builder: BodyBuilder) -> WireRequest:
     body.update({_RENAMED.get(name, name): value for name, value in set_parameters(request, _PARAMETERS)})
     if request.stream:
         body["stream"] = True
+    if request.compaction is not None:
+        _write_compaction(builder, request.compaction)
     _record_unsupported(builder)
+    if request.cache in AUTO_CACHE and switches.cache_key:
+        static = [[item for item in body["input"] if item.get("role") == "system"][:1], body.get("tools")]
+        body["prompt_cache_key"] = hashlib.sha256(jsonio.encode(static)).hexdigest()[:32]
     for name in switches.strip:
         if body.pop(name, None) is not None and name not in ("include", "store", "reasoning"):
             builder.record_loss("unsupported-parameter", name, "this endpoint refuses it")
+    if request.compaction is not None and request.compaction.endpoint:
+        for name in body.keys() - _ENDPOINT_FIELDS:
+            del body[name]
+        return builder.finish("/responses/compact")
     return builder.finish("/responses")
+
+
+def _write_compaction(builder: BodyBuilder, compaction: NativeCompaction) -> None:
+    if compaction.threshold is not None:
+        setting = {"type": "compaction", "compact_threshold": compaction.threshold}
+        builder.body["context_management"] = [setting]
+    elif not compaction.endpoint:
+        builder.body["input"] = [*builder.body["input"], {"type": "compaction_trigger"}]
+    if compaction.instructions and not compaction.endpoint:
+        builder.record_loss("unsupported-parameter", "compaction.instructions", compaction.instructions[:200])
+    elif compaction.instructions:
+        builder.body["instructions"] = compaction.instructions
 
 
 def _write_input(builder: BodyBuilder, *, is_stored: bool) -> list[dict[str, Any]]:
@@ -168,7 +203,7 @@ def _record_unsupported(builder: BodyBuilder) -> None:
         builder.record_unsupported("n")
     if request.modalities not in (None, ("text",)):
         builder.record_unsupported("modalities")
-    if request.cache is not None:
+    if request.cache is not None and request.cache not in AUTO_CACHE:
         builder.record_loss("implicit-cache", "cache", request.cache, "this dialect caches by itself")
     thinking = request.thinking
     if thinking is not None and thinking.budget is not None:

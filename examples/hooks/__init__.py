@@ -1,0 +1,1 @@
+"""Hooks: redaction, an approval policy from a database, timing. `docs/agent.md` explains the methods."""

@@ -1,0 +1,125 @@
+"""The use of the provider's prompt cache by a session: which replies read less than they could, and the cause.
+
+The journal is append-only, so a request repeats the one before it, unless the configuration changed, a compaction or a
+refused block replaced messages, or the stored prompt was forgotten meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tenuto.core import journal, jsonio
+
+LIFETIMES = {"auto": 5 * 60_000, "5m": 5 * 60_000, "auto-1h": 60 * 60_000, "1h": 60 * 60_000}
+"""The time in milliseconds for which a prompt is stored, by the value of `cache`."""
+_MIN_TOKENS = 1024
+"""Providers cache no shorter prompt; a smaller difference does not count."""
+
+MissedPart: TypeAlias = Literal["model", "tools", "system", "messages", "parameters", "expired", "unknown"]
+"""What changed since the request before. `expired`: nothing did, but the stored prompt was forgotten."""
+
+
+class CacheMiss(msgspec.Struct, frozen=True):
+    """A reply that read less from the cache than the request before it had stored."""
+
+    seq: int
+    """The sequence number of the reply."""
+    part: MissedPart
+    names: tuple[str, ...] = ()
+    """The names of the tools or parameters that changed; for messages the reason."""
+    tokens: int = 0
+    """The tokens that were not read again."""
+
+    def __str__(self) -> str:
+        names = f" ({', '.join(self.names)})" if self.names else ""
+        cause = {"expired": "the stored prompt expired", "unknown": "the cause is unknown"}.get(self.part)
+        return f"{self.tokens:,} tokens were not read from the prompt cache: {cause or f'{self.part} changed{names}'}"
+
+
+class _StoredPrompt(msgspec.Struct, frozen=True):
+    configured: journal.Configured
+    tokens: int
+    time_ms: int
+    cache: str
+
+
+class CacheFold:
+    """Follows the entries of a session. `miss` is that of the last reply, if it was one."""
+
+    def __init__(self) -> None:
+        self.miss: CacheMiss | None = None
+        self._stored: _StoredPrompt | None = None
+        self._replied_ms = 0
+        self._is_long = False
+        self._replaced: list[str] = []
+        """Why messages before the last reply were replaced."""
+
+    def cache_for(self, configured: journal.Configured) -> str:
+        """Return the value of `cache` for the next request; empty: no caching.
+
+        `auto` stores the prompt for an hour if the last reply was longer ago than it would be stored otherwise.
+        """
+        raw = jsonio.members(configured.parameters).get("cache") if configured.parameters else None
+        cache = jsonio.decode_as(raw, str) if raw is not None else ""
+        return "auto-1h" if cache == "auto" and self._is_long else "" if cache == "off" else cache
+
+    def apply(self, entry: journal.Entry, configured: journal.Configured | None) -> None:
+        """Add an entry; `configured` is the configuration before it."""
+        payload = entry.payload
+        if isinstance(payload, journal.MessageAdded):
+            self._is_long = bool(self._replied_ms) and entry.time_ms - self._replied_ms > LIFETIMES["auto"]
+        elif isinstance(payload, journal.Compacted):
+            self._replaced.append("compaction")
+        elif isinstance(payload, journal.LossRecorded):
+            self._replaced.append("a refused block was left out")
+        elif isinstance(payload, journal.ReplyReceived):
+            self._replied_ms = entry.time_ms
+            self._add_reply(entry, payload, configured)
+
+    def _add_reply(
+        self, entry: journal.Entry, reply: journal.ReplyReceived, configured: journal.Configured | None
+    ) -> None:
+        self.miss, stored, usage = None, self._stored, reply.usage
+        cache = self.cache_for(configured) if configured is not None else ""
+        if configured is None or usage is None or not cache:
+            self._stored = None
+            return
+        read = usage.cache_read_tokens or 0
+        if stored is not None and stored.tokens - read >= _MIN_TOKENS:
+            part, names = self._cause(stored, configured, entry.time_ms)
+            self.miss = CacheMiss(entry.seq, part, names, stored.tokens - read)
+        self._stored = _StoredPrompt(configured, read + (usage.cache_write_tokens or 0), entry.time_ms, cache)
+        self._replaced = []
+
+    def _cause(
+        self, stored: _StoredPrompt, configured: journal.Configured, time_ms: int
+    ) -> tuple[MissedPart, tuple[str, ...]]:
+        before = stored.configured
+        if before.model != configured.model:
+            return "model", (configured.model,)
+        if before.tools != configured.tools:
+            return "tools", _changed_tools(before.tools, configured.tools)
+        if before.system != configured.system:
+            return "system", ()
+        if (before.output_mode, before.output_request) != (configured.output_mode, configured.output_request):
+            return "parameters", ("output",)
+        if time_ms - stored.time_ms > LIFETIMES.get(stored.cache, 0):
+            return "expired", ()
+        if self._replaced:
+            return "messages", tuple(dict.fromkeys(self._replaced))
+        if before.parameters != configured.parameters:
+            old, new = (jsonio.members(text) if text else {} for text in (before.parameters, configured.parameters))
+            return "parameters", tuple(sorted(name for name in {**old, **new} if old.get(name) != new.get(name)))
+        return "unknown", ()
+
+
+def _changed_tools(before: str, after: str) -> tuple[str, ...]:
+    """Return the names of the tools that were added, removed or changed; `order` if only their order changed."""
+    old, new = (
+        {tool.get("name") or tool.get("kind"): tool for tool in jsonio.parse(text)} if text else {}
+        for text in (before, after)
+    )
+    changed = tuple(str(name) for name in {**old, **new} if old.get(name) != new.get(name))
+    return changed or ("order",)
