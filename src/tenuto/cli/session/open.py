@@ -34,7 +34,7 @@ from tenuto.cli.store import (
 )
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
-from tenuto.core.journal import Configured, Entry, config_after
+from tenuto.core.journal import Configured, Entry
 from tenuto.core.next_request import config_after
 from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound, StoreError
