@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from agent.acting import Held, add, agent, pay, running, scene
@@ -129,6 +131,28 @@ async def test_late_attempt_cannot_write(tenuto_sim, stores):
         assert held.runs == 1
         assert sum("It has ended since. Its result: held 3" in text for text in texts) == 1
         assert not await other.verify()
+
+
+@pytest.mark.parametrize("is_interrupted", [True, False])
+@scene
+async def test_cancelled_attempt(tenuto_sim, stores, is_interrupted):
+    """If the worker stops, the next attempt continues the run. If the workflow cancels it, the run is cancelled."""
+    tenuto_sim.script(turn(call("hold")), turn("Done."))
+    held = Held()
+    async with stores() as store, agent(held.tool, store=store, name=NAME) as ai:
+        steps = SessionSteps([ai])
+        await steps.advance(job(1, prompt("Go.")), OWNER, 1 << 16)
+        attempt = steps.advance(job(2), OWNER, (2 << 16) + 1, lambda: is_interrupted)
+        async with running(attempt) as task:
+            await held.begun.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert (await ai.resume("s")).status == ("interrupted" if is_interrupted else "cancelled")
+        again = await steps.advance(job(2), OWNER, (2 << 16) + 2)
+        assert again.status == ("more" if is_interrupted else "cancelled")
+        results = [one.payload for one in await store.read("s") if isinstance(one.payload, CallFinished)]
+        assert [result.outcome for result in results] == ["interrupted"]
 
 
 @scene

@@ -257,8 +257,10 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         """Set when the inbox has new items during a run."""
         self._early: list[InboxItem] = []
         """Items for a session that does not exist in the store yet."""
-        self._cancel_end = RunEnded(CANCELLED)
-        """The end of the run if its task is cancelled."""
+        self._cancel_end: RunEnded | None = RunEnded(CANCELLED)
+        """The end of the run if its task is cancelled; None: no end, another process continues the run."""
+        self._is_interrupted: Callable[[], bool] = parent._is_interrupted if parent else lambda: False
+        """Tells whether a cancellation of the task only stops its process. A job of an engine sets it."""
         self._stop_record: asyncio.Future[None] | None = None
         self._releasing: asyncio.Future[None] | None = None
         self._pending_below: tuple[PendingCall, ...] = ()
@@ -715,7 +717,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         """
         seconds = runner.limits.seconds
         self._cancel_end = RunEnded(CANCELLED)
-        end = RunEnded("failed", "the run of the calling session failed")
+        end: RunEnded | None = RunEnded("failed", "the run of the calling session failed")
         try:
             with self._agent._watching_inbox(self):
                 async with asyncio.timeout(seconds) as limit:
@@ -734,7 +736,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             await self._record_stop(end, f"the limit of {seconds:g} s is reached")
             raise limit_reached("seconds", f"the run took more than {seconds:g} s") from None
         except asyncio.CancelledError:
-            end = self._cancel_end
+            end = None if self._is_interrupted() else self._cancel_end
             await self._record_stop(end, "the run was cancelled")
             raise
         finally:
@@ -742,18 +744,18 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             if self._sub_agents.tasks:
                 await self._sub_agents.cancel(end)
 
-    async def _record_stop(self, end: RunEnded, why: str) -> None:
+    async def _record_stop(self, end: RunEnded | None, why: str) -> None:
         """Record that the run was ended from outside. It is recorded even if the caller does not wait."""
         self._stop_record = asyncio.ensure_future(self._write_stop(end, why))
         await asyncio.shield(self._stop_record)
 
-    async def _write_stop(self, end: RunEnded, why: str) -> None:
+    async def _write_stop(self, end: RunEnded | None, why: str) -> None:
         log = self._log
         try:
             await log.append()  # finish the writes that were interrupted
             machine = log.machine
             at_rest = machine.state is State.COMPLETED
-            if not log.held or (at_rest and (machine.halted is not None or log.last is None)):
+            if end is None or not log.held or (at_rest and (machine.halted is not None or log.last is None)):
                 return  # the run has ended, or it has not started
             cancels = [item for item in await log.read_inbox() if isinstance(item.item, Cancel)]
             await log.append(*cancel_entries(machine, end, why), taking=cancels, last=True)

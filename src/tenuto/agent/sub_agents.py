@@ -148,8 +148,8 @@ class SubAgents:
                 has_news |= task.result()
         return has_news
 
-    async def cancel(self, end: RunEnded) -> None:
-        """Stop the background sub-agents of this process, with this end in their journals, and wait for them."""
+    async def cancel(self, end: RunEnded | None) -> None:
+        """Stop the background sub-agents of this process, with this end in their journals, if any, and wait for them."""
         tasks, self.tasks = self.tasks, {}
         for child, task in tasks.items():
             child._cancel_end = end

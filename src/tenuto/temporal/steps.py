@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.runner import Blocked, More, Step, Wait
@@ -36,13 +36,17 @@ class SessionSteps:
         for item in job.items:
             await _deliver(session, item)
 
-    async def advance(self, job: SessionJob, owner: str, generation: int) -> SessionProgress:
+    async def advance(
+        self, job: SessionJob, owner: str, generation: int, is_interrupted: Callable[[], bool] = lambda: False
+    ) -> SessionProgress:
         """Deliver the items and do one step, or the whole run, as this owner and generation.
 
+        `is_interrupted` tells whether a cancellation of the task only stops this attempt: then the run goes on elsewhere.
         An error that ends the run is part of the result. Raise `StoreError` if the session cannot be read or written,
         and other errors of tenuto if the run cannot start.
         """
         session = self._open(job, owner, generation)
+        session._is_interrupted = is_interrupted
         await session.load()
         prompt, refused = None, ""
         for item in job.items:

@@ -61,7 +61,12 @@ class _Activities:
         info = activity.info()
         beat = asyncio.create_task(_beat())
         try:
-            return await self._steps.advance(job, f"temporal/{info.workflow_id}", (job.step << 16) + info.attempt)
+            generation = (job.step << 16) + info.attempt
+            return await self._steps.advance(job, f"temporal/{info.workflow_id}", generation, _is_interrupted)
+        except asyncio.CancelledError:
+            if _is_interrupted():
+                raise ApplicationError("the worker stopped, or was silent for too long", type="Interrupted") from None
+            raise
         except TenutoError as exc:
             raise _application_error(exc) from exc
         finally:
@@ -73,6 +78,12 @@ class _Activities:
             await self._steps.deliver(job)
         except TenutoError as exc:
             raise _application_error(exc) from exc
+
+
+def _is_interrupted() -> bool:
+    """Whether the activity was cancelled, but not by the workflow: another attempt continues the session."""
+    details = activity.cancellation_details()
+    return details is not None and not details.cancel_requested
 
 
 async def _beat() -> None:
