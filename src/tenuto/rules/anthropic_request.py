@@ -516,7 +516,7 @@ def strict_schema_recursive(request: MessagesBody) -> Iterator[Violation]:
 
 
 def _find_cycle(schema: Fields) -> list[str]:
-    """Return the names of definitions that refer to each other in a circle; empty if there is none."""
+    """Return the names of definitions that refer to each other in a circle; empty without one."""
     references = TopologicalSorter[str]()
     references.add("#", *({text(part, "$ref") for _, part in walk_schema(schema, "")} & {"#"}))
     for keyword in ("$defs", "definitions"):

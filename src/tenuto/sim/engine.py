@@ -61,7 +61,7 @@ class RawRequest(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The API key, from any of the headers or the query; empty if there is none."""
+        """The API key, from any of the headers or the query; empty without one."""
         kind, _, token = self.headers.get("authorization", "").partition(" ")
         bearer = token.strip() if kind.lower() == "bearer" else ""
         named = [self.headers.get(name, "") for name in ("x-api-key", "x-goog-api-key", "api-key")]

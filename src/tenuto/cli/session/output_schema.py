@@ -53,7 +53,7 @@ def load_schema(named: str) -> Any:
 
 
 def _invalid_type(schema: Any) -> str:
-    """Return the first unknown type in a JSON Schema; empty if there is none."""
+    """Return the first unknown type in a JSON Schema; empty without one."""
     parts = schema if isinstance(schema, list) else []
     if isinstance(schema, dict):
         types = schema.get("type", [])
