@@ -55,7 +55,7 @@ class Result(msgspec.Struct, Generic[Out, AnySession], frozen=True, kw_only=True
     def output(self) -> Out:
         """The output: a value of the output type, or the text of the last reply.
 
-        Raise `TenutoError` if there is none, because the run waits for approval, for example.
+        Raise `TenutoError` for a run without one, because it waits for approval, for example.
         """
         if self.value is msgspec.UNSET:
             reason = "the run waits for approval: see pending" if self.pending else "the run did not complete"
