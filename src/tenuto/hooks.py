@@ -1,5 +1,6 @@
-"""Hooks around runs, requests and tool calls: the public names of `tenuto.agent.hooks`, and `Outcome`."""
+"""Hooks around runs, requests and tool calls: the public names of `tenuto.agent.hooks`, `CallPolicy` and `Outcome`."""
 
+from tenuto.agent.call_policy import CallPolicy as CallPolicy
 from tenuto.agent.hooks import CallInfo as CallInfo
 from tenuto.agent.hooks import Hooks as Hooks
 from tenuto.agent.hooks import RequestInfo as RequestInfo

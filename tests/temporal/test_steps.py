@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from agent.acting import Held, add, agent, pay, running, scene
+from tenuto import ToolContext, tool
 from tenuto.core.journal import CallFinished, MessageAdded
 from tenuto.errors import LeaseLost, MissingTool
 from tenuto.temporal.jobs import PendingId, SessionItem, SessionJob
@@ -201,3 +202,21 @@ async def test_agents_of_a_worker(tenuto_sim, stores):
             SessionSteps(["support"])
         SessionSteps([ai], store)
         assert ai.store is store
+
+
+@scene
+async def test_worker_makes_the_dependencies(tenuto_sim, stores):
+    tenuto_sim.script(turn(call("customer")), turn("Ada."))
+
+    @tool
+    def customer(context: ToolContext[str]) -> str:
+        """Name the customer."""
+        return context.deps
+
+    def make(session):
+        return f"of {session.id}"
+
+    async with stores() as store, agent(customer, store=store, name=NAME, deps_factory=make) as ai:
+        assert (await finish(SessionSteps([ai]), job(1, prompt("Who?")))).status == "completed"
+        results = [one.payload.result.content for one in await store.read("s") if isinstance(one.payload, CallFinished)]
+        assert results == ["of s"]

@@ -261,7 +261,7 @@ def display_text(block: Block) -> str | None:
 
 
 def summary_block(message: Message | None) -> Marker | None:
-    """Return the block of a reply that is the provider's summary of the messages before it; None if there is none."""
+    """Return the block of a reply that is the provider's summary of the messages before it, or None."""
     for block in message.blocks if isinstance(message, AssistantMessage) else ():
         if isinstance(block, Marker) and block.kind == "compaction":
             return block if block.text or isinstance(block.meta, OpenAiMeta) else None

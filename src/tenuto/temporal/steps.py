@@ -31,7 +31,7 @@ class SessionSteps:
             self._agents[agent.name] = agent
 
     async def deliver(self, job: SessionJob) -> None:
-        """Post the items to the inbox of the session, whoever holds it."""
+        """Post the items to the inbox of the session; any process may hold it."""
         session = self._open(job)
         for item in job.items:
             await _deliver(session, item)
