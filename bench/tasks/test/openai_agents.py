@@ -12,7 +12,9 @@ agent = Agent(name="Weather", model="gpt-5.2", tools=[weather])
 
 
 def test_agent_asks_for_the_weather():
-    model = ScriptedModel([function_call("weather", {"city": "Oslo"}), assistant_message("Take a coat.")])
+    model = ScriptedModel(
+        [function_call("weather", {"city": "Oslo"}, call_id="call_1"), assistant_message("Take a coat.")]
+    )
     config = RunConfig(model=model, tracing_disabled=True)
     result = Runner.run_sync(agent, "What is it like in Oslo?", run_config=config)
     assert result.final_output == "Take a coat."
