@@ -80,26 +80,26 @@ def make_variables() -> dict[str, str]:
     return {**variables, "NO_PROXY": "127.0.0.1", "LLM_USER_PATH": str(DIRECTORY / "llm-user"), "DO_NOT_TRACK": "1"}
 
 
-def make_environments(names: list[str]) -> dict[str, Environment]:
+def make_environments(names: list[str], peers: dict[str, Peer] = PEERS) -> dict[str, Environment]:
     """Create the missing environments, two at a time."""
     DIRECTORY.mkdir(exist_ok=True)
     with ThreadPoolExecutor(2) as pool:
-        return dict(zip(names, pool.map(_make_environment, names), strict=True))
+        return dict(zip(names, pool.map(lambda name: _make_environment(name, peers[name]), names), strict=True))
 
 
-def _make_environment(name: str) -> Environment:
+def _make_environment(name: str, peer: Peer) -> Environment:
     directory = DIRECTORY / name
     python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    stamp, requirements = directory / ".installed", "\n".join(PEERS[name].installs)
+    stamp, requirements = directory / ".installed", "\n".join(peer.installs)
     is_tenuto = name == TENUTO
     if not is_tenuto and stamp.exists() and stamp.read_text() == requirements:
-        return _inspect(name, python)
-    print(f"{name}: installing {' '.join(PEERS[name].installs)}", flush=True)
+        return _inspect(name, peer, python)
+    print(f"{name}: installing {' '.join(peer.installs)}", flush=True)
     commands = [] if python.exists() else [[sys.executable, "-m", "venv", str(directory)]]
     install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if is_tenuto and stamp.exists():  # its dependencies are installed
         install += ["--force-reinstall", "--no-deps"]
-    for command in [*commands, [*install, *PEERS[name].installs]]:
+    for command in [*commands, [*install, *peer.installs]]:
         try:
             process = subprocess.run(
                 command, cwd=ROOT, env=make_variables(), capture_output=True, text=True, timeout=600, check=False
@@ -112,10 +112,10 @@ def _make_environment(name: str) -> Environment:
             ]
             return Environment(name, None, f"cannot be installed: {errors[-1]}"[:300])
     stamp.write_text(requirements)
-    return _inspect(name, python)
+    return _inspect(name, peer, python)
 
 
-def _inspect(name: str, python: Path) -> Environment:
+def _inspect(name: str, peer: Peer, python: Path) -> Environment:
     """Count packages and bytes, without compiled files and without pip."""
     (site,) = (python.parents[1]).glob("lib/python*/site-packages")
     versions = {path.name.split("-")[0].lower(): path.name.split("-")[1] for path in site.glob("*.dist-info")}
@@ -125,6 +125,6 @@ def _inspect(name: str, python: Path) -> Environment:
         top = path.relative_to(site).parts[0].split("-")[0]
         if path.is_file() and top not in TOOLS and path.suffix != ".pyc":
             size += path.stat().st_size
-    main = (TENUTO if name == TENUTO else PEERS[name].installs[0].split("[")[0]).replace("-", "_")
+    main = (TENUTO if name == TENUTO else peer.installs[0].split("[")[0]).replace("-", "_")
     version = versions.get(main, "?").removesuffix(".dist")
     return Environment(name, python, "", version, len(packages), size / 1e6)
