@@ -17,8 +17,7 @@ from tenuto.core.response import ChatResponse
 
 _ARGUMENT_LENGTH = 60
 _LINE_LENGTH = 160
-_RESULT_LINES = 4
-"""The maximum number of lines of a result on a terminal."""
+_RESULT_LINES = 4  # the maximum number of lines of a result on a terminal
 
 
 class EventPrinter:
@@ -26,10 +25,8 @@ class EventPrinter:
         self._display = display
         self._model = model
         self._thinking = thinking
-        self._running: dict[int, str] = {}
-        """The running calls, by their index in the reply."""
-        self._used = Usage()
-        """The usage of earlier replies."""
+        self._running: dict[int, str] = {}  # the running calls, by their index in the reply
+        self._used = Usage()  # the usage of earlier replies
 
     def handle(self, event: events.StreamEvent | agent.AgentEvent) -> None:
         display = self._display

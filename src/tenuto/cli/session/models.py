@@ -22,10 +22,8 @@ from tenuto.core.provider import Target
 from tenuto.core.request import Effort
 from tenuto.errors import UnknownProvider
 
-SIMULATOR_MODEL = "sim/anthropic"
-"""The model without an API key."""
-_NAMED_VARIABLES = 3
-"""The number of key variables in the note."""
+SIMULATOR_MODEL = "sim/anthropic"  # the model without an API key
+_NAMED_VARIABLES = 3  # the number of key variables in the note
 
 
 class ModelChoice(NamedTuple):
@@ -85,10 +83,8 @@ def check_handover_target(model: str, find: Callable[[str], Target]) -> str:
 
 
 _CUTOFF = 0.7
-_RELEASES = frozenset(("latest", "preview", "exp", "models"))
-"""Words of an id that do not name a family."""
-_SHORTEST_WORD = 3
-"""The shortest part of a name that is compared."""
+_RELEASES = frozenset(("latest", "preview", "exp", "models"))  # words of an id that do not name a family
+_SHORTEST_WORD = 3  # the shortest part of a name that is compared
 
 
 class ListedModel(NamedTuple):

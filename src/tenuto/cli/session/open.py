@@ -47,12 +47,9 @@ class OpenSession(NamedTuple):
     agent: AsyncAgent
     session: AsyncSession
     policy: CallPolicy
-    note: str = ""
-    """About the working directory, if it is not the current one."""
-    no_key: str = ""
-    """Why the simulator answers a new session."""
-    switch: ModelChanged | None = None
-    """The switch of a continued session to another model."""
+    note: str = ""  # about the working directory, if it is not the current one
+    no_key: str = ""  # why the simulator answers a new session
+    switch: ModelChanged | None = None  # the switch of a continued session to another model
 
 
 @asynccontextmanager

@@ -23,8 +23,7 @@ from tenuto.schema.validate import INVALID_SCHEMA, find_problems
 
 _TYPE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-_VALUES = ("enum", "const", "default", "examples")
-"""Keywords whose content is not a schema."""
+_VALUES = ("enum", "const", "default", "examples")  # keywords whose content is not a schema
 _SAMPLES: tuple[Any, ...] = ({}, [], "", 0, None)
 
 

@@ -41,10 +41,8 @@ class SignalStop:
     """Work that a signal stops. The run of a session is stopped by the session, which records it."""
 
     def __init__(self, notify: Callable[[int], None]) -> None:
-        self.signal = 0
-        """The signal that stopped the last work; 0 if none did."""
-        self.session: AsyncSession | None = None
-        """The session whose run a signal stops."""
+        self.signal = 0  # the signal that stopped the last work; 0 if none did
+        self.session: AsyncSession | None = None  # the session whose run a signal stops
         self._notify = notify
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T | None:

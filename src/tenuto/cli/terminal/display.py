@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
 
 _SPINNER = "|/-\\"
-_REDRAW_INTERVAL = 0.1
-"""The minimum time between two redraws, in seconds."""
-_CUTS_LINES = ("XTERM_VERSION", "STY")
-"""Set by terminals (xterm, screen) that cut existing lines in a narrower window; others wrap them again."""
+_REDRAW_INTERVAL = 0.1  # the minimum time between two redraws, in seconds
+_CUTS_LINES = ("XTERM_VERSION", "STY")  # xterm and screen cut existing lines in a narrower window; others wrap them
 
 
 class Display:
@@ -50,16 +48,12 @@ class Display:
         self._live_stream = self._out if self.terminal.renders_markdown else sys.stderr
         self._clock = clock
         self._streaming: StreamingText | None = None
-        self._has_output = False
-        """Whether part of the reply was printed and cannot be erased."""
+        self._has_output = False  # whether part of the reply was printed and cannot be erased
         self._status = self._usage = ""
         self._since = self._drawn_at = 0.0
         self._spinner_step = 0
-        self._deferred: list[Callable[[], None]] | None = None
-        """Output that waits until a question is answered."""
+        self._deferred: list[Callable[[], None]] | None = None  # output that waits until a question is answered
         self._area = LiveArea(self._live_stream, reflows=not settings.first_set(_CUTS_LINES))
-
-    # --- the answer and the thinking ---
 
     def answer(self, text: str) -> None:
         """Print a piece of the answer. Without a terminal nothing is printed before `finish`."""
@@ -136,8 +130,6 @@ class Display:
                 raise
             discard_output(self._out)
 
-    # --- everything else ---
-
     def info(self, line: str, style: Style = "", *, lead: str = "") -> None:
         """Print a line to stderr, unless quiet."""
         if not self.terminal.quiet:
@@ -195,8 +187,6 @@ class Display:
             return False
         self._deferred.append(output)
         return True
-
-    # --- the live area ---
 
     def status(self, text: str) -> None:
         """Set the status line of a terminal; empty removes it."""

@@ -49,21 +49,18 @@ def flush_output() -> None:
 
 Style = Literal["", "dim", "dim italic", "bold", "red", "bold red", "yellow", "bold yellow", "green", "cyan"]
 _CODES = {"dim": "2", "bold": "1", "italic": "3", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_LINE = 600
-"""The longest message: a provider may answer with a whole page."""
+_LINE = 600  # the longest message: a provider may answer with a whole page
 
 
 class TerminalInfo(NamedTuple):
     """What stdout and stderr can show."""
 
     is_out_terminal: bool
-    is_err_live: bool
-    """Stderr is a terminal that can rewrite a line."""
+    is_err_live: bool  # stderr is a terminal that can rewrite a line
     out_color: bool
     err_color: bool
     quiet: bool = False
-    renders_markdown: bool = False
-    """Stdout is a terminal that can redraw lines."""
+    renders_markdown: bool = False  # stdout is a terminal that can redraw lines
 
 
 def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
@@ -160,8 +157,7 @@ def window_size(stream: TextIO | None) -> os.terminal_size:
     return os.terminal_size((columns or 80, lines or 24))
 
 
-_LEAST_WIDTH = 20
-"""The least width of the last column of a table; below it, other columns are dropped."""
+_LEAST_WIDTH = 20  # the least width of the last column of a table; below it, other columns are dropped
 _NUMBER = re.compile(r"[$\d][\d.,]*[KM%+]?|-|")
 
 

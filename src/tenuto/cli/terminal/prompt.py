@@ -14,7 +14,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
-from tenuto.cli.terminal.input import CONTINUATION_PROMPT, PROMPT, Message, NotUtf8, PromptInterrupted
+from tenuto.cli.terminal.input import PROMPT, NotUtf8, PromptInterrupted
 
 Complete = Callable[[str], tuple[int, Iterable[str]]]
 """Given the line before the cursor: the start of the text to replace, and the texts that fit there."""
@@ -49,7 +49,7 @@ class PromptReader:
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
-            prompt_continuation=CONTINUATION_PROMPT,
+            prompt_continuation="...> ",
             completer=_InputCompleter(complete),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
@@ -61,13 +61,13 @@ class PromptReader:
             output=output,
         )
 
-    async def read(self, offered: str = "") -> Message:
+    async def read(self, offered: str = "") -> str:
         text = await self._session.prompt_async(default=offered, handle_sigint=False, set_exception_handler=False)
         try:
             text.encode()
         except UnicodeEncodeError:  # bytes that are not UTF-8 arrive as surrogates
             raise NotUtf8 from None
-        return Message(text)
+        return text
 
 
 class _InputCompleter(Completer):

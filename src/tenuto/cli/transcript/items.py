@@ -40,10 +40,8 @@ Kind = Literal[
 class TranscriptItem(NamedTuple):
     kind: Kind
     text: str = ""
-    name: str = ""
-    """A role, a model, a tool or an entry type."""
-    number: int = 0
-    """The number of a message, by which a session can be forked, or of an entry."""
+    name: str = ""  # a role, a model, a tool or an entry type
+    number: int = 0  # the number of a message, by which a session can be forked, or of an entry
     outcome: str = ""
     is_error: bool = False
     call: ToolCallView | None = None
