@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
@@ -22,12 +22,15 @@ from tenuto.cli.store import (
     open_or_create_store,
     run_interruptible,
 )
-from tenuto.cli.terminal.output import Progress, print_json, print_text, progress
+from tenuto.cli.terminal.output import print_json, print_text, progress
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.export import ExportedSession, Imported, check_export, check_no_other_session, import_sessions
 from tenuto.store.protocol import Store
 from tenuto.store.sessions import check_id
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
 
 _EXAMPLES = """\b
 Examples:
@@ -93,7 +96,7 @@ async def _import(
     sources: Sequence[ImportFile],
     options: ImportOptions,
     place: str | None,
-    bar: Progress,
+    bar: ProgressBar[str],
     done: list[Imported],
     unchanged: set[str],
 ) -> None:
@@ -114,7 +117,7 @@ async def _import(
         for source in sources:
             async for one in import_sessions(store, source, id=options.id, name=options.name):
                 done.append(one)
-                bar.note(f"{one.session}; indexing")  # when the store is closed, which takes a while
+                bar.update(0, f"{one.session}; indexing")  # when the store is closed, which takes a while
 
 
 async def _check_session(store: Store, source: ImportFile, session: ExportedSession, options: ImportOptions) -> None:
@@ -137,7 +140,7 @@ class ImportFile:
 
     def __init__(self, name: str, stack: ExitStack) -> None:
         self.name = "stdin" if name == "-" else name
-        self._bar: Progress | None = None
+        self._bar: ProgressBar[str] | None = None
         try:
             if name == "-":
                 if sys.stdin is None or sys.stdin.closed:
@@ -153,10 +156,10 @@ class ImportFile:
         except (OSError, ValueError, RuntimeError) as exc:
             raise click.UsageError(f"{self.name!r} cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
 
-    def check(self, bar: Progress) -> list[ExportedSession]:
+    def check(self, bar: ProgressBar[str]) -> list[ExportedSession]:
         """Validate the whole file and return its sessions."""
         self._bar = bar
-        bar.note(self.name)
+        bar.update(0, self.name)
         try:
             return check_export(self)
         except StoreError as exc:
@@ -168,5 +171,5 @@ class ImportFile:
         self._file.seek(0)
         for line in self._file:
             if self._bar is not None:
-                self._bar.advance(len(line))
+                self._bar.update(len(line))
             yield line

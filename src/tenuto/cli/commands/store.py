@@ -96,8 +96,13 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
 async def _verify_all(store: Store) -> tuple[int, list[VerifyProblem]]:
     """Return the number of sessions that were checked, and the problems."""
     with progress("verifying") as bar:
-        problems = await store.verify(tell=bar.set)
-        return bar.done, problems
+
+        def tell(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        problems = await store.verify(tell=tell)
+        return bar.pos, problems
 
 
 async def _verify_sessions(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
@@ -107,7 +112,7 @@ async def _verify_sessions(names: tuple[str, ...], place: str | None) -> tuple[i
         with progress("verifying", len(ids)) as bar:
             for id in ids:
                 problems += await store.verify(id)
-                bar.advance()
+                bar.update(1)
         return len(ids), problems
 
 

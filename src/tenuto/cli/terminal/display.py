@@ -16,18 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tenuto import settings
+from tenuto.cli.terminal import output
 from tenuto.cli.terminal.live_area import LiveArea, StreamingAnswer, StreamingText, StreamingThinking, Where
-from tenuto.cli.terminal.output import (
-    Style,
-    TerminalInfo,
-    ansi_style,
-    discard_output,
-    print_error,
-    print_json,
-    print_stderr,
-    print_text,
-    window_size,
-)
+from tenuto.cli.terminal.output import Style, TerminalInfo, ansi_style, print_stderr, print_text, window_size
 from tenuto.cli.terminal.text import escape_control, truncate, wrap
 
 if TYPE_CHECKING:
@@ -75,7 +66,7 @@ class Display:
 
     def document(self, document: bytes) -> None:
         self.clear()
-        print_json(document, to=self._out)
+        output.print_json(document, to=self._out)
 
     def begin_reply(self) -> None:
         """Start a reply: earlier output does not belong to it."""
@@ -128,7 +119,7 @@ class Display:
         except OSError as exc:
             if exc.errno != errno.EIO:
                 raise
-            discard_output(self._out)
+            output.discard_output(self._out)
 
     def info(self, line: str, style: Style = "", *, lead: str = "") -> None:
         """Print a line to stderr, unless quiet."""
@@ -163,7 +154,7 @@ class Display:
 
     def error(self, told: Explanation, error: BaseException | None = None) -> None:
         self.end_line()
-        print_error(told, error, color=self.terminal.err_color)
+        output.print_error(told, error, color=self.terminal.err_color)
 
     @contextmanager
     def prompt(self, question: str) -> Iterator[None]:
@@ -178,14 +169,14 @@ class Display:
             raise
         finally:
             held, self._deferred = self._deferred, None
-            for output in held:
-                output()
+            for action in held:
+                action()
 
-    def _defer(self, output: Callable[[], None]) -> bool:
+    def _defer(self, action: Callable[[], None]) -> bool:
         """Queue output during a prompt; return whether there is one."""
         if self._deferred is None:
             return False
-        self._deferred.append(output)
+        self._deferred.append(action)
         return True
 
     def status(self, text: str) -> None:

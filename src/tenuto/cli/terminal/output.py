@@ -204,31 +204,14 @@ def confirm(question: str, refusal: str) -> bool:
     return click.confirm(escape_control(question), default=False, err=True)
 
 
-class Progress:
-    """A progress bar on stderr; silent without a terminal."""
-
-    def __init__(self, bar: ProgressBar[Any]) -> None:
-        self._bar = bar
-        self.done = 0
-
-    def advance(self, by: int = 1) -> None:
-        self.set(self.done + by, self._bar.length or 0)
-
-    def set(self, done: int, total: int) -> None:
-        self._bar.length = total
-        self._bar.update(done - self.done)
-        self.done = done
-
-    def note(self, text: str) -> None:
-        """Show what is processed now, such as a file name."""
-        self._bar.update(0, one_line(text, 40))
-
-
 @contextmanager
-def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[Progress]:
+def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[ProgressBar[Any]]:
+    """Show a progress bar on stderr; nothing without a terminal. Its item is what is processed now, a string."""
     visible = detect_terminal().is_err_live and not quiet
     file = sys.stderr if visible else io.StringIO()
-    with click.progressbar(length=total, label=label, file=file, item_show_func=lambda item: item or "") as bar:
-        yield Progress(bar)
+    with click.progressbar(
+        length=total, label=label, file=file, item_show_func=lambda item: one_line(item or "", 40)
+    ) as bar:
+        yield bar
     if visible:
         click.echo("\x1b[1A\r\x1b[J", nl=False, err=True)  # erase the bar

@@ -9,24 +9,8 @@ from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
 from tenuto.cli.session.losses import format_loss
 from tenuto.cli.store import format_status, format_time
+from tenuto.core import journal
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
-from tenuto.core.journal import (
-    ApprovalDecided,
-    CallFinished,
-    Compacted,
-    Configured,
-    Entry,
-    HandedOver,
-    LossRecorded,
-    MessageAdded,
-    ReplyReceived,
-    RequestFailed,
-    RunEnded,
-    SteeringAdded,
-    SubSessionLinked,
-    TranscriptFold,
-    UnknownPayload,
-)
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
 from tenuto.store.protocol import StoredSession
@@ -61,10 +45,10 @@ def session_facts(stored: StoredSession, quote: Callable[[str], str]) -> str:
     return ", ".join(filter(None, facts))
 
 
-def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
+def transcript_items(entries: Iterable[journal.Entry]) -> Iterator[TranscriptItem]:
     calls: tuple[ToolCallView, ...] = ()
     model = ""
-    fold = TranscriptFold()
+    fold = journal.TranscriptFold()
 
     def call_name(index: int) -> str:
         return calls[index].name if 0 <= index < len(calls) else f"call {index}"
@@ -72,18 +56,18 @@ def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
     for entry in entries:
         fold.apply(entry)
         match entry.payload:
-            case UnknownPayload() as unknown:
+            case journal.UnknownPayload() as unknown:
                 yield TranscriptItem("unknown", unknown.raw, unknown.kind, entry.seq)
-            case Configured() as config:
+            case journal.Configured() as config:
                 if model and model != config.model:
                     yield TranscriptItem("change", f"model: {config.model}")
                 if config.system and not model:
                     yield TranscriptItem("heading", name="system")
                     yield TranscriptItem("text", config.system)
                 model = config.model
-            case MessageAdded(message=message) | SteeringAdded(message=message):
+            case journal.MessageAdded(message=message) | journal.SteeringAdded(message=message):
                 yield from _message_items(message, len(fold))
-            case ReplyReceived(message=message, losses=losses):
+            case journal.ReplyReceived(message=message, losses=losses):
                 calls = tuple(message.tool_calls())
                 yield TranscriptItem("heading", name=model or "model", number=len(fold), outcome="reply")
                 for block in message.blocks:
@@ -91,26 +75,26 @@ def transcript_items(entries: Iterable[Entry]) -> Iterator[TranscriptItem]:
                 if message.stop_reason in ("length", "content_filter", "error"):
                     yield TranscriptItem("cut", f"ended: {message.stop_reason}")
                 yield from map(_loss_item, losses)
-            case CallFinished(result=result) as done:
+            case journal.CallFinished(result=result) as done:
                 text, name = content_text(result.content), call_name(done.call_index)
                 yield TranscriptItem("result", text, name, outcome=done.outcome, is_error=result.is_error)
-            case RequestFailed() as failed:
+            case journal.RequestFailed() as failed:
                 yield TranscriptItem("failure", f"request failed: {failed.error}: {failed.message}")
-            case ApprovalDecided() as decided:
+            case journal.ApprovalDecided() as decided:
                 text = f"{call_name(decided.call_index)} {'allowed' if decided.allowed else 'denied'}"
                 yield TranscriptItem("approval", f"{text}: {decided.reason}" if decided.reason else text)
-            case SubSessionLinked(session=session):
+            case journal.SubSessionLinked(session=session):
                 yield TranscriptItem("sub-session", f"answered in session {session}")
-            case HandedOver(losses=losses) as handover:
+            case journal.HandedOver(losses=losses) as handover:
                 yield TranscriptItem("change", f"switched to {handover.model}")
                 yield from map(_loss_item, losses)
-            case LossRecorded(loss=loss):
+            case journal.LossRecorded(loss=loss):
                 yield _loss_item(loss)
-            case Compacted() as compacted:
+            case journal.Compacted() as compacted:
                 yield TranscriptItem("change", f"summary of the entries before {compacted.up_to_seq}")
                 for message in compacted.messages:
                     yield from _message_items(message)
-            case RunEnded() as ended:
+            case journal.RunEnded() as ended:
                 status = format_status(ended.reason, ended.waiting_for)
                 yield TranscriptItem("end", f"{status}: {ended.detail}" if ended.detail else status)
 
