@@ -123,7 +123,6 @@ def _media_type(data: bytes, name: str) -> str:
 
 
 def _text_part(text: str, name: str, size: int) -> Text:
-    """Return a text in a fence that is longer than any in it."""
     if size > _MAX_TEXT_BYTES:
         limit = f"{_MAX_TEXT_BYTES / 1e6:,.0f} MB"
         raise _refuse(name, f" is too large: {size / 1e6:,.1f} MB of text; the limit is {limit}")

@@ -33,7 +33,6 @@ class Row(NamedTuple):
 
 
 def format_call(call: ToolCallView) -> str:
-    """Return a call as one line, shortened."""
     words = [call.name]
     for name, value in _arguments(call).items():
         short = one_line(_as_text(value), _ARGUMENT_LENGTH)

@@ -36,6 +36,8 @@ from tenuto.errors import TenutoError
 if TYPE_CHECKING:
     from tenuto.cli.terminal.prompt import PromptReader
 
+    Reader = PlainReader | PromptReader
+
 T = TypeVar("T")
 _LINE_LENGTH = 160
 _ANSWER_LINES = 8  # the lines of an earlier answer that are shown
@@ -43,23 +45,17 @@ _HOW_TO_CONTINUE = "press Enter or /retry to continue"
 
 
 def run_chat(options: RunOptions) -> int:
-    """Run a chat; return the exit code."""
     display = Display(detect_terminal(options.color, quiet=options.quiet))
     history = None if options.ephemeral else History(settings.home() / "history")
     if options.ephemeral:  # in memory, but under a name: the session can be opened again with other tools
         place = f"memory://chat-{secrets.token_hex(8)}"
         options = dataclasses.replace(options, ephemeral=False, store=place, explicit=options.explicit | {"store"})
-    return asyncio.run(Chat(options, _open_reader(history, display), display, history).execute())
+    reader: Reader = PlainReader()
+    if reader.is_interactive and display.terminal.is_out_terminal and settings.getenv("TERM") != "dumb":
+        from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
 
-
-def _open_reader(history: History | None, display: Display) -> PlainReader | PromptReader:
-    """Return a reader with editing if stdin and stdout are a terminal that can redraw lines."""
-    reader = PlainReader()
-    if not (reader.is_interactive and display.terminal.is_out_terminal) or settings.getenv("TERM") == "dumb":
-        return reader
-    from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
-
-    return PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
+        reader = PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
+    return asyncio.run(Chat(options, reader, display, history).execute())
 
 
 class Chat:
@@ -68,9 +64,7 @@ class Chat:
     agent: AsyncAgent
     session: AsyncSession
 
-    def __init__(
-        self, options: RunOptions, reader: PlainReader | PromptReader, display: Display, history: History | None
-    ) -> None:
+    def __init__(self, options: RunOptions, reader: Reader, display: Display, history: History | None) -> None:
         self.options = options
         self.display = display
         self.attached: list[Content] = []
@@ -117,7 +111,6 @@ class Chat:
             self.display.info(STOPPING, "yellow")
 
     async def open(self, options: RunOptions) -> OpenSession:
-        """Open the session that is named, or start one."""
         self._approver = self._approver or create_approver(options.approve, self.display)  # it keeps a terminal open
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
             opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
@@ -223,7 +216,6 @@ class Chat:
             self.display.info("press Ctrl-C again or Ctrl-D to quit", "dim")
 
     async def _handle(self, typed: str) -> None:
-        """Send a message or run a command."""
         what = parse_input(typed)
         self._was_interrupted = False
         self._remember(typed)

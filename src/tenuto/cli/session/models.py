@@ -34,10 +34,7 @@ class ModelChoice(NamedTuple):
 
 
 def default_model(given_model: str | None) -> ModelChoice:
-    """Return the given model, else the default of the first provider with a key, else the simulator's.
-
-    Raise `click.UsageError` for an unusable file of keys or configuration.
-    """
+    """Return the given model, else the default of the first provider with a key, else the simulator's."""
     if given_model:
         return ModelChoice(given_model)
     rows = [row for name, row in PROVIDERS.items() if name == row.name and row.default_model]
@@ -169,7 +166,6 @@ def _family_words(model: str) -> list[str]:
 
 
 def _find_similar(name: str, ids: list[str], n: int) -> list[str]:
-    """Return the ids that look like a name, the most similar first."""
     wanted = name.lower().strip("/")
     tail = wanted.partition("/")[2] or wanted
     keys: dict[str, list[str]] = {}

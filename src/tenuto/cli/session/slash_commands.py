@@ -196,9 +196,9 @@ async def _add_tools(chat: Chat, rest: str) -> None:
     on = chat.session._context.toolbox.names()
     off = ", ".join(name for name in BUILTIN if name not in on)
     chat.display.message(f"enabled: {', '.join(one_line(name, 80) for name in on) or 'none'}")
-    chat.display.message(
-        f"available: {off}\nadd your own as MODULE:FUNCTION" if off else "add your own as MODULE:FUNCTION"
-    )
+    if off:
+        chat.display.message(f"available: {off}")
+    chat.display.message("add your own as MODULE:FUNCTION")
 
 
 async def _attach(chat: Chat, rest: str) -> None:

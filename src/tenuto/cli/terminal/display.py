@@ -40,7 +40,8 @@ class Display:
         self._clock = clock
         self._streaming: StreamingText | None = None
         self._has_output = False  # whether part of the reply was printed and cannot be erased
-        self._status = self._usage = ""
+        self.usage = ""  # the text that follows the status
+        self._status = ""
         self._since = self._drawn_at = 0.0
         self._spinner_step = 0
         self._deferred: list[Callable[[], None]] | None = None  # output that waits until a question is answered
@@ -186,17 +187,11 @@ class Display:
         if not text:
             self.clear()
 
-    def usage(self, text: str) -> None:
-        """Set the text that follows the status."""
-        self._usage = text
-
     def tick(self) -> None:
-        """Redraw status and streaming text."""
         self._spinner_step += 1
         self._advance()
 
     def clear(self) -> None:
-        """Erase what is drawn."""
         self._area.erase()
 
     def _draw(self) -> None:
@@ -215,7 +210,7 @@ class Display:
     def _status_row(self, columns: int) -> str:
         spent = int(self._clock() - self._since)
         spinner = _SPINNER[self._spinner_step % len(_SPINNER)]
-        parts = (f"{spinner} {self._status}", f"{spent} s" if spent else "", self._usage)
+        parts = (f"{spinner} {self._status}", f"{spent} s" if spent else "", self.usage)
         row = truncate(escape_control("  ".join(filter(None, parts))), columns - 1)
         return ansi_style(row, "dim", color=self.terminal.err_color)
 

@@ -28,10 +28,7 @@ class LiveArea:
         self._rows: list[str] = []
 
     def draw(self, rows: Sequence[str]) -> None:
-        """Replace the rows.
-
-        Nothing is drawn right after the window changed its size: a drag would leave rows behind.
-        """
+        """Replace the rows; draw none right after the window changed its size: a drag would leave rows behind."""
         now = window_size(self._stream)
         if self._size not in (None, now):
             rows = ()

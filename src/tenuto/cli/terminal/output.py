@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 import click
 
@@ -29,12 +29,6 @@ def discard_output(stream: TextIO) -> None:
     """Send further output nowhere, also at exit."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def silence_stdout() -> int:
-    """Discard further output; return the exit code of a broken pipe."""
-    discard_output(sys.stdout)
-    return 141
 
 
 def flush_output() -> None:
@@ -190,7 +184,6 @@ def _room(window: int, widths: Sequence[int]) -> int:
 
 
 def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> None:
-    """Print lines, or with `--json` the document."""
     if as_json:
         print_json(document)
     else:
@@ -205,13 +198,14 @@ def confirm(question: str, refusal: str) -> bool:
 
 
 @contextmanager
-def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[ProgressBar[Any]]:
+def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[ProgressBar[str]]:
     """Show a progress bar on stderr; nothing without a terminal. Its item is what is processed now, a string."""
     visible = detect_terminal().is_err_live and not quiet
     file = sys.stderr if visible else io.StringIO()
-    with click.progressbar(
+    bar: ProgressBar[str] = click.progressbar(
         length=total, label=label, file=file, item_show_func=lambda item: one_line(item or "", 40)
-    ) as bar:
+    )
+    with bar:
         yield bar
     if visible:
         click.echo("\x1b[1A\r\x1b[J", nl=False, err=True)  # erase the bar

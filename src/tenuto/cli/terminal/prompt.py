@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 from prompt_toolkit.styles import Style
 
 from tenuto.cli.terminal.input import PROMPT, NotUtf8, PromptInterrupted
@@ -19,16 +18,8 @@ from tenuto.cli.terminal.input import PROMPT, NotUtf8, PromptInterrupted
 Complete = Callable[[str], tuple[int, Iterable[str]]]
 """Given the line before the cursor: the start of the text to replace, and the texts that fit there."""
 _BINDINGS = KeyBindings()
-
-
-@_BINDINGS.add("enter")
-def _send(event: KeyPressEvent) -> None:
-    event.current_buffer.validate_and_handle()
-
-
-@_BINDINGS.add("escape", "enter")
-def _insert_newline(event: KeyPressEvent) -> None:
-    event.current_buffer.insert_text("\n")
+_BINDINGS.add("enter")(lambda event: event.current_buffer.validate_and_handle())
+_BINDINGS.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
 
 
 @_BINDINGS.add("c-c")

@@ -12,10 +12,7 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control characters, invisible signs,
 
 
 def escape_control(text: str) -> str:
-    """Return the text with control and other invisible characters escaped, as in a Python string.
-
-    Newlines and tabs stay.
-    """
+    """Return the text with control and other invisible characters escaped as in Python; newlines and tabs stay."""
     return _UNUSUAL.sub(lambda found: _escape(found[0], ascii), text.replace("\r\n", "\n"))
 
 
