@@ -430,7 +430,7 @@ def test_names(chat, tenuto_sim):
 
     assert [one.name for one, _ in sessions()] == ["second", "first try"]
     assert done.err.count("! another session is called 'first try': 01") == 2
-    assert "! no session can be called 'last'" in done.err
+    assert "! 'last' is not a name" in done.err
     assert chat("/exit", session="first try").code == 0
 
 

@@ -225,9 +225,9 @@ WRONG = [
     ("[providers.mine]\ndialect = 'openai'", "not 'openai'; did you mean openai-chat?"),
     ("[providers.mine]\napi_key = 'sk-1234'", "use tenuto keys set PROVIDER instead"),
     ("[providers.'a/b']\nbase_url = 'http://x'", "is not empty and has no slash"),
-    ("model =", "cannot be read as TOML: Invalid value (at line 1, column 8, the end of the file)"),
+    ("model =", "cannot be read as TOML: Invalid value (at end of document)"),
     ("\n\nmodel = a\n", "Invalid value (at line 3, column 9)"),
-    ("model = 'a'\nmodel = 'b'", "at line 2"),
+    ("model = 'a'\nmodel = 'b'", "cannot be read as TOML: Cannot overwrite a value"),
     ("a = " + "[" * 5000, "cannot be read as TOML"),
 ]
 
@@ -344,22 +344,21 @@ def test_show_json_masks_secrets(here, file, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text, problems, shown",
+    "text, message",
     [
-        ('modle = 1\neffort = "low"\n[profiles]\nx = 1\nwork = {effort = 1}\n', 3, 'effort "low" config.toml'),
-        ("model = [", 1, "effort - default"),
-        ("effort = 'low'\n[providers.opnai]\ndialect = 'openai-chat'\n", 1, 'effort "low" config.toml'),
+        ("modle = 1\n", "unknown setting 'modle': did you mean model?"),
+        ("model = [", "cannot be read as TOML"),
+        ("[providers.opnai]\ndialect = 'openai-chat'\n", "has no base_url: did you mean openai"),
     ],
-    ids=["wrong settings", "invalid TOML", "provider without base_url"],
+    ids=["wrong setting", "invalid TOML", "provider without base_url"],
 )
-def test_show_reports_problems_and_prints_the_rest(here, file, text, problems, shown):
+def test_show_reports_a_problem(here, file, text, message):
     path = file(text)
     done = here("config", "show")
 
-    assert 2 == done.code
-    assert [True] * problems == [line.startswith(f"error: {path}") for line in done.err.splitlines()]
-    assert shown in words(done.out)
-    assert "opnai" not in text or "unknown provider and has no base_url: did you mean openai" in done.err
+    assert (2, "") == (done.code, done.out)
+    assert done.err.startswith(f"error: {path}")
+    assert message in done.err
 
 
 # --- config set, unset, edit ------------------------------------------------------------------------------------------
@@ -381,7 +380,6 @@ SET = [
     ("options.user", ["ada"], "ada"),
     ("options.seed", ["--", "-1"], -1),
     ("profiles.work.model", ["sim/openai"], "sim/openai"),
-    ('profiles."a.b".options.seed', ["1"], 1),
     ("profiles.größer.effort", ["low"], "low"),
     ("providers.mine.base_url", ["http://localhost:8000/v1"], "http://localhost:8000/v1"),
     ("providers.mine.headers.X-Team", ["blue"], "blue"),
@@ -395,8 +393,8 @@ def test_set_writes_a_private_file(here, file, tmp_path, key, values, value):
     done = here("config", "set", key, *values)
     path = tmp_path / "home" / "config.toml"
     stored = tomllib.loads(path.read_text("utf-8"))
-    for step in [step.strip('"') for step in key.replace("a.b", "a%b").split(".")]:
-        stored = stored[step.replace("%", ".")]
+    for step in key.split("."):
+        stored = stored[step]
 
     assert (0, "", f"{key} set in {path}\n") == done
     assert (value, type(value)) == (stored, type(stored))
@@ -406,10 +404,7 @@ def test_set_writes_a_private_file(here, file, tmp_path, key, values, value):
 REFUSED = [
     (["modle", "x"], "unknown setting 'modle': did you mean model?"),
     (["model"], "Missing argument 'VALUE...'"),
-    (["model", "sim/openai", "x"], "model should be text, not a list; quote a value that has spaces"),
-    (["model", "anthropc/x"], "unknown provider 'anthropc'; did you mean 'anthropic'"),
-    (["model", "claude"], "'claude' is not a model name: use provider/model"),
-    (["fallback", "sim/openai", "x/y"], "unknown provider 'x'"),
+    (["system", "Be", "brief."], "system should be text, not a list"),
     (["effort", "hihg"], "did you mean high or xhigh?"),
     (["max_turns", "many"], "max_turns should be a whole number, 1 or more, not text"),
     (["hide_thinking", "maybe"], "hide_thinking should be true or false"),
@@ -418,7 +413,6 @@ REFUSED = [
     (["options", "{seed = 1}"], "options should be a table, [options], not text"),
     (["options.temprature", "1"], "unknown setting 'temprature' in options: did you mean temperature?"),
     (["model.a", "1"], "model should be text, not a table"),
-    (["aliases.fast", "x/y"], "unknown provider 'x'"),
     (["providers.mine.api_key", "sk-1234"], "use tenuto keys set PROVIDER instead"),
     (["providers.mine.key_env", "sk-1234"], "should be the name of an environment variable, not text"),
     (["providers.a/b.base_url", "http://x"], "is not empty and has no slash"),
@@ -473,12 +467,6 @@ def test_edit_saves_only_a_valid_file(here, file, monkeypatch, edited, code, exp
     done = here("config", "edit", stdin="")
 
     assert (code, expected) == (done.code, path.read_text("utf-8"))
-
-
-def test_set_names_an_overriding_variable(here, file, monkeypatch):
-    monkeypatch.setenv("TENUTO_MODEL", "sim/openai")
-
-    assert "note: TENUTO_MODEL is set in the environment" in here("config", "set", "profiles.x.model", "sim/gemini").err
 
 
 def test_set_follows_a_symbolic_link(here, file, tmp_path):

@@ -6,13 +6,10 @@ import json
 import os
 import pwd
 import socket
-import sqlite3
-import time
 
 import pytest
 
 from cli.canned_provider import answering, keep_sessions
-from tenuto.cli.commands import doctor
 
 SECRET = "sk-not-to-be-seen-anywhere"
 
@@ -61,7 +58,7 @@ def test_doctor_json_has_all_checks(here, home):
 
     assert 0 == told["exit_code"]
     assert {"about", "state", "what", "todo"} == set(told["findings"][0])
-    assert {"tenuto", "libraries", "extras", "settings", "keys", "SQLite", "permissions", "store"} <= {
+    assert {"tenuto", "libraries", "extras", "settings", "keys", "permissions", "store"} <= {
         finding["about"] for finding in told["findings"]
     }
 
@@ -137,7 +134,7 @@ def test_doctor_works_without_home(here, monkeypatch):
 
     assert (1, "") == (done.code, done.err)
     assert "set HOME or TENUTO_HOME to your own directory" in done.out
-    assert lines_of(done.out, "SQLite")
+    assert lines_of(done.out, "tenuto")
 
 
 def test_home_that_is_a_file_is_a_problem(here, home, monkeypatch):
@@ -150,37 +147,6 @@ def test_home_that_is_a_file_is_a_problem(here, home, monkeypatch):
     assert [("problem", f"{home}/file is not a directory")] == [
         (state, told.partition(";")[0]) for state, told in lines_of(done.out, "store")
     ]
-
-
-# --- SQLite ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "version, guarded, state",
-    [((3, 6, 23), True, "ok"), ((3, 7, 0), True, "note"), ((3, 51, 2), False, "warning"), ((3, 51, 3), False, "ok")],
-)
-def test_sqlite_with_the_wal_bug_is_reported(monkeypatch, version, guarded, state):
-    monkeypatch.setattr(doctor.sqlite3, "sqlite_version_info", version)
-    monkeypatch.setattr("tenuto.store.locks.Locks.available", guarded)
-    [check] = doctor._check_sqlite()
-
-    assert state == check.status
-    assert (state == "ok") == ("WAL-reset" not in check.message)
-
-
-def test_doctor_lists_interrupted_sessions(here, home):
-    interrupted, running = keep_sessions(home / "sessions.db", [("Hello", ""), ("Hi", "")])
-    with sqlite3.connect(home / "sessions.db") as db:
-        held = (int(time.time() * 1000) + 60_000, os.getpid(), socket.gethostname(), running)
-        db.execute("UPDATE sessions SET owner = 'x', until = ?, pid = ?, host = ? WHERE id = ?", held)
-    db.close()
-    done = here("doctor")
-
-    assert 0 == done.code
-    assert [("ok", f"{home / 'sessions.db'}: 2 sessions, 2 entries")] == lines_of(done.out, "store")
-    [(state, told)] = lines_of(done.out, "sessions")
-    assert "note" == state
-    assert f"1 interrupted session: {interrupted[:12]}; tenuto resume {interrupted[:12]} continues it" == told
 
 
 # --- the network ------------------------------------------------------------------------------------------------------

@@ -146,7 +146,7 @@ def test_import_with_another_id_and_name(here, kept):
         (["all.jsonl", "--id", "x"], "--id and --name are for one session, and the files have 2"),
         (["all.jsonl", "--name", "x"], "--id and --name are for one session, and the files have 2"),
         (["one.jsonl", "--id", "../x"], "--id: '../x' is not a session id"),
-        (["one.jsonl", "--id", "x", "--name", "last"], "by its place"),
+        (["one.jsonl", "--id", "x", "--name", "last"], "means a session by its position"),
         (["one.jsonl", "--id", "x", "--name", "taken"], "another session is called 'taken': evil"),
         (["one.jsonl", "none.jsonl"], "'none.jsonl' cannot be read: No such file"),
         (["."], "'.' cannot be read: "),

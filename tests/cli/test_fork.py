@@ -75,7 +75,7 @@ def test_fork_continues_by_itself(here, kept, tenuto_sim):
         (["dig", "--at", "5"], "choose 1 to 4"),
         (["open"], "a tool call would lose its result; choose 1"),
         (["dig", "--at", "0"], "0"),
-        (["dig", "--name", "~1"], "by its place"),
+        (["dig", "--name", "~1"], "means a session by its position"),
         (["dig", "--name", "taken"], "another session is called 'taken'"),
     ],
 )

@@ -233,8 +233,8 @@ def test_rename_sets_and_removes_a_name(here, kept):
     assert "did you mean a b?" in here("show", "a bb").err
     for name, why in (
         ("a b", "another session is called 'a b'"),
-        ("last", "by its place"),
-        ("~3", "by its place"),
+        ("last", "means a session by its position"),
+        ("~3", "means a session by its position"),
         ("x\ny", "is not a name"),
     ):
         done = here("sessions", "rename", "two", name)

@@ -20,7 +20,7 @@ _UNQUOTED_NAME = re.compile(r"[\w.@%+/~-]+")
 
 
 def _completer(values: Callable[[click.Context, str], Iterable[Item | str]]) -> Completer:
-    """Turn a function of context and typed text into a `shell_complete=` callback, which filters values by their start."""
+    """Return a `shell_complete=` callback that yields the values that start as typed."""
 
     @functools.wraps(values)
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Item]:
@@ -58,12 +58,10 @@ def _models(_: click.Context, typed: str) -> Iterator[Item]:
         return
     for alias, full in load_config().document.get("aliases", {}).items():
         yield Item(alias, help=full)
-    usable = (
-        set() if typed else {one.name for one in provider_statuses() if one.key in ("set", "kept") or one.row.plays}
-    )
+    usable = {one.name for one in provider_statuses() if one.key in ("set", "kept") or one.row.plays}
     for id in model_ids():
         provider, _slash, name = id.partition("/")
-        if id.startswith(typed) and (not usable or provider in usable):
+        if id.startswith(typed) and (typed or not usable or provider in usable):
             yield Item(id, help=catalog.model_traits(provider, name).family)
 
 

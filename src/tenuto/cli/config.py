@@ -6,7 +6,7 @@ Precedence: option, environment, profile, file, default.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -96,7 +96,7 @@ def parse_config(text: str, path: Path) -> dict[str, Any]:
     if document:
         from tenuto.cli.config_schema import find_problems
 
-        for _, problem in find_problems(document):
+        for problem in find_problems(document):
             raise ConfigError(f"{path}: {problem}")
     return document
 
@@ -107,12 +107,8 @@ def read_toml(text: str, path: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(text.removeprefix(BOM))
-    except tomllib.TOMLDecodeError as exc:
-        end = f"(at line {text.count(chr(10)) + 1}, column {len(text) - text.rfind(chr(10))}, the end of the file)"
-        reason = str(exc).replace("(at end of document)", end)
-        raise ConfigError(f"{path} cannot be read as TOML: {reason}", hint=_BY_HAND) from None
-    except RecursionError:
-        raise ConfigError(f"{path} cannot be read as TOML: it is nested too deeply", hint=_BY_HAND) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+        raise ConfigError(f"{path} cannot be read as TOML: {exc}", hint=_BY_HAND) from None
 
 
 def read_once(name: str, read: Callable[[], Any]) -> Any:
@@ -144,10 +140,9 @@ def read_config_text(path: Path) -> str | None:
         return path.read_bytes().decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except OSError as exc:
-        raise ConfigError(f"{path} cannot be read: {exc.strerror or exc}", hint=_BY_HAND) from None
-    except UnicodeDecodeError as exc:
-        raise ConfigError(f"{path} cannot be read: not UTF-8 text (byte {exc.start})", hint=_BY_HAND) from None
+    except (OSError, UnicodeDecodeError) as exc:
+        reason = f"not UTF-8 text (byte {exc.start})" if isinstance(exc, UnicodeDecodeError) else exc.strerror or exc
+        raise ConfigError(f"{path} cannot be read: {reason}", hint=_BY_HAND) from None
 
 
 def effective_settings(config: Config, profile: str | None) -> dict[str, Setting]:
@@ -175,24 +170,19 @@ def default_options(verb: str, profile: str | None = None) -> dict[str, Any]:
     values of the environment.
     """
     try:
-        config = load_config()
-        holds = effective_settings(config, profile)
+        found = effective_settings(load_config(), profile)
     except ConfigError:
         if verb not in WORKS_WITH_BROKEN_CONFIG:
             raise
-        from pathlib import Path
-
-        holds = effective_settings(Config(Path("config.toml"), {}, exists=False), "")
+        found = {key: Setting(settings.getenv(name) or None, "environment") for key, name in VARIABLES.items()}
+    taken = {*_FOR_ALL} if verb not in ("run", "chat", "resume") else {*found}
+    if verb == "resume":
+        taken -= {*_FOR_NEW_SESSIONS}
     return {
         PARAMETERS.get(key, key): _option_value(key, setting.value)
-        for key, setting in holds.items()
-        if setting.source != "default" and _has_setting(verb, key)
+        for key, setting in found.items()
+        if key in taken and setting.source != "default" and setting.value is not None
     }
-
-
-def _has_setting(verb: str, key: str) -> bool:
-    """Whether a command takes a setting, if it has the option."""
-    return key in _FOR_ALL or verb in ("run", "chat") or (verb == "resume" and key not in _FOR_NEW_SESSIONS)
 
 
 def _option_value(key: str, value: Any) -> Any:
@@ -225,26 +215,22 @@ def configured_providers() -> dict[str, ProviderConfig]:
 
     Raise `ConfigError` for an unknown provider without `base_url`.
     """
-    config = load_config()
-    tables: Mapping[str, Mapping[str, Any]] = config.document.get("providers", {})
-    return {name: _provider_config(config.path, name, table) for name, table in tables.items()}
-
-
-def _provider_config(path: Path, name: str, table: Mapping[str, Any]) -> ProviderConfig:
     from tenuto.catalog import PROVIDERS, is_known_provider
 
-    if not is_known_provider(name) and "base_url" not in table:
-        raise ConfigError(
-            f"{path}: providers.{name} is an unknown provider and has no base_url: {closest_names(name, PROVIDERS)}"
-        )
-    made: Any = {name: table[name] for name in ("base_url", "dialect", "headers") if name in table}
-    variable = table.get("key_env", "")
-    if key := variable and settings.getenv(variable):
-        made["api_key"] = key
-    elif variable and not is_known_provider(name):
-        made["api_key"] = functools.partial(_raise_missing_key, name, variable)
-    config: ProviderConfig = made
-    return config
+    config = load_config()
+    found: dict[str, ProviderConfig] = {}
+    for name, table in config.document.get("providers", {}).items():
+        if not is_known_provider(name) and "base_url" not in table:
+            problem = f"{config.path}: providers.{name} is an unknown provider and has no base_url"
+            raise ConfigError(f"{problem}: {closest_names(name, PROVIDERS)}")
+        made: Any = {key: table[key] for key in ("base_url", "dialect", "headers") if key in table}
+        variable = table.get("key_env", "")
+        if key := variable and settings.getenv(variable):
+            made["api_key"] = key
+        elif variable and not is_known_provider(name):
+            made["api_key"] = functools.partial(_raise_missing_key, name, variable)
+        found[name] = made
+    return found
 
 
 def _raise_missing_key(name: str, variable: str) -> str:

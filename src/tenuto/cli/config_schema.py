@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -47,45 +45,43 @@ SCHEMA: dict[str, Any] = {
 }
 """The settings by name: a type, or a dictionary for a table."""
 _SECRETS = ("api_key", "apikey", "api-key", "key", "keys", "token")
-Path = tuple[str, ...]
 
 
-def find_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-    """Yield the path of each wrong setting and what is wrong with it. Values that may be secrets are not quoted."""
-    yield from _problems(document, SCHEMA, ())
-    for name in document["providers"] if isinstance(document.get("providers"), dict) else ():
+def find_problems(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with a document. Values that may be secrets are not quoted."""
+    problems = list(_problems(document, SCHEMA, ""))
+    yield from problems
+    if problems:
+        return
+    for name in document.get("providers", ()):
         if not name or "/" in name:
-            yield ("providers", name), f"providers.{name!r}: the name of a provider is not empty and has no slash"
+            yield f"providers.{name!r}: the name of a provider is not empty and has no slash"
     profile, profiles = document.get("profile"), document.get("profiles", {})
-    if isinstance(profile, str) and profile and isinstance(profiles, dict) and profile not in profiles:
+    if profile and profile not in profiles:
         close = closest_names(profile, profiles)
-        yield ("profile",), f"profile names {profile[:60]!r}, but there is no [profiles.{profile[:60]}]: {close}"
+        yield f"profile names {profile[:60]!r}, but there is no [profiles.{profile[:60]}]: {close}"
 
 
-def _problems(value: Any, type_: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    name = ".".join(path)
+def _problems(value: Any, type_: Any, name: str) -> Iterator[str]:
     if not isinstance(type_, dict):
         try:
             msgspec.convert(value, type_)
             if type_ is _Json:
                 json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):
-            yield path, f"{name} should be {_describe(type_)}, not {_shown(value, type_)}"
+            yield f"{name} should be {_describe(type_)}, not {_shown(value, type_)}"
     elif not isinstance(value, dict):
-        yield path, f"{name} should be a table, [{name}], not {_shown(value, type_)}"
+        yield f"{name} should be a table, [{name}], not {_shown(value, type_)}"
     else:
         for key, item in value.items():
             below = type_.get(key, type_.get(_ANY_NAME))
             if below is not None:
-                yield from _problems(item, below, (*path, key))
+                yield from _problems(item, below, f"{name}.{key}".lstrip("."))
             elif key.lower() in _SECRETS:
-                yield (
-                    (*path, key),
-                    f"{name}: keep API keys out of the file ({key}); use tenuto keys set PROVIDER instead",
-                )
+                yield f"{name}: keep API keys out of the file ({key}); use tenuto keys set PROVIDER instead"
             else:
                 where = f" in {name}" if name else ""
-                yield (*path, key), f"unknown setting {key[:60]!r}{where}: {closest_names(key, type_)}"
+                yield f"unknown setting {key[:60]!r}{where}: {closest_names(key, type_)}"
 
 
 def _describe(type_: Any) -> str:
@@ -103,27 +99,3 @@ def _shown(value: object, type_: Any) -> str:
         return str(value).lower()
     kinds: dict[type, str] = {str: "text", list: "a list", dict: "a table"}
     return kinds.get(type(value), "a date or a time")
-
-
-def parse_value(path: Path, words: Sequence[str]) -> Any:
-    """Return the value of a setting from the words of a command line: TOML if that fits, else text or a list.
-
-    Raise `ValueError` with the problem of the first reading.
-    """
-    readings: list[Any] = [list(words)]
-    if len(words) == 1:
-        readings.insert(0, words[0])
-        with suppress(ValueError):
-            [reading] = tomllib.loads(f"value = {words[0]}").values()
-            readings.insert(0, reading)
-    problems: list[str] = []
-    for reading in readings:
-        document = reading
-        for step in reversed(path):
-            document = {step: document}
-        found = [problem for _, problem in _problems(document, SCHEMA, ())]
-        if not found and not isinstance(reading, dict):
-            return reading
-        problems += found
-    hint = "; quote a value that has spaces" if len(words) > 1 else ""
-    raise ValueError(f"{problems[0]}{hint}" if problems else f"{'.'.join(path)} is a table: set one of its keys")

@@ -15,18 +15,13 @@ class ExitCode(IntEnum):
 
     OK = 0
     FAILED = 1
-    USAGE = 2
-    """Options or settings that cannot be used: an unknown model, a missing tool."""
+    USAGE = 2  # also settings that cannot be used, an unknown model, a missing tool
     MISSING_KEY = 3
-    BUSY = 4
-    """Rate limited or overloaded, after retries."""
+    BUSY = 4  # rate limited or overloaded, after retries
     LIMIT = 5
-    APPROVAL = 6
-    """A tool call is waiting for approval or was denied."""
-    SESSION = 7
-    """Session not found, in use or damaged; store unusable."""
-    CHECK_FAILED = 8
-    """Audit findings, or an answer that does not match its schema."""
+    APPROVAL = 6  # a tool call waits for approval or was denied
+    SESSION = 7  # session not found, in use or damaged; store unusable
+    CHECK_FAILED = 8  # audit findings, or an answer that does not match its schema
     HUNG_UP = 129
     INTERRUPTED = 130
     BROKEN_PIPE = 141
@@ -51,9 +46,15 @@ def _unsupported_hint(exc: errors.UnsupportedModel) -> str:
     return f"choose another model with -m{allow}"
 
 
+def _os_hint(exc: OSError) -> str:
+    return "free some space or choose another place" if exc.errno in _DISK_FULL else ""
+
+
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _NETWORK = "check your network, then resume"
 _PROVIDERS = "list providers with tenuto providers; a model is written provider/model"
+_CONTEXT = "context too long; use fork --at N, or a model with a larger context window (-m)"
+_IN_USE = "wait, or take over with: tenuto resume {} --takeover"
 TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], ...] = (
     (errors.MissingKey, ExitCode.MISSING_KEY, _missing_key_hint),
     (errors.AuthenticationFailed, ExitCode.MISSING_KEY, "check the key, then resume"),
@@ -61,11 +62,7 @@ TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], .
     (errors.Unavailable, ExitCode.BUSY, "wait, then resume"),
     (errors.QuotaExceeded, ExitCode.FAILED, "add credit or change the plan, then resume"),
     (errors.NotFound, ExitCode.USAGE, "check the model name or pass another with -m"),
-    (
-        errors.ContextTooLong,
-        ExitCode.FAILED,
-        "context too long; use fork --at N, or a model with a larger context window (-m)",
-    ),
+    (errors.ContextTooLong, ExitCode.FAILED, _CONTEXT),
     (errors.ConnectionFailed, ExitCode.FAILED, _NETWORK),
     (errors.TimedOut, ExitCode.FAILED, _NETWORK),
     (errors.UnsupportedModel, ExitCode.USAGE, _unsupported_hint),
@@ -74,21 +71,13 @@ TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], .
     (errors.MissingTool, ExitCode.USAGE, lambda exc: f"add -T MODULE:{exc.name}"),
     (errors.LimitReached, ExitCode.LIMIT, ""),
     (errors.SchemaMismatch, ExitCode.CHECK_FAILED, "resume and describe what is wrong"),
-    (
-        errors.SessionInUse,
-        ExitCode.SESSION,
-        lambda exc: f"wait, or take over with: tenuto resume {exc.session} --takeover",
-    ),
+    (errors.SessionInUse, ExitCode.SESSION, lambda exc: _IN_USE.format(exc.session)),
     (errors.LeaseLost, ExitCode.SESSION, "another process took it over; see tenuto show, or use --takeover"),
     (errors.SessionNotFound, ExitCode.SESSION, "list them with tenuto sessions"),
     (errors.StoreError, ExitCode.SESSION, ""),
     (errors.RunCancelled, ExitCode.INTERRUPTED, ""),
     (errors.TenutoError, ExitCode.FAILED, ""),
-    (
-        OSError,
-        ExitCode.FAILED,
-        lambda exc: "free some space or choose another place" if exc.errno in _DISK_FULL else "",
-    ),
+    (OSError, ExitCode.FAILED, _os_hint),
 )
 """Exit code and hint by error class. The first class that matches counts."""
 

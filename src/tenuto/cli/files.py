@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import BinaryIO
 
 import click
 
-from tenuto.cli.terminal.output import BrokenOutput, print_text
+from tenuto.cli.terminal.output import detect_terminal, print_text
 from tenuto.errors import TenutoError
 from tenuto.store.locks import rename_new
 
@@ -110,25 +109,22 @@ class OutputFile:
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
         """Open the file; its content appears when the block ends without an error. Raise `OSError`."""
-        with atomic_open(self._path, self._publish) if self._is_plain else self._path.open("wb") as file:
-            yield file
+        if not self._is_plain:
+            with self._path.open("wb") as file:
+                yield file
+            return
+        try:
+            with atomic_open(self._path, Path.replace if self._overwrite else rename_new) as file:
+                with suppress(FileNotFoundError):  # there is none yet
+                    Path(file.name).chmod(self._path.stat().st_mode & 0o7777)
+                yield file
+        except FileExistsError:
+            raise click.UsageError(f"--out {self.named!r} exists now (use --force)") from None
 
     def write(self, text: str) -> None:
         """Write the text as UTF-8. Raise `OSError`; the file is unchanged then."""
         with self.open() as file:
             file.write(text.encode("utf-8", "backslashreplace"))
-
-    def _publish(self, temporary: Path, path: Path) -> None:
-        """Rename the temporary file; keep the mode of an existing one, unless it appeared meanwhile."""
-        if self._overwrite:
-            with suppress(FileNotFoundError):  # there was none before
-                temporary.chmod(path.stat().st_mode & 0o7777)
-            temporary.replace(path)
-            return
-        try:
-            rename_new(temporary, path)
-        except FileExistsError:
-            raise click.UsageError(f"--out {self.named!r} exists now (use --force)") from None
 
 
 ExportWriter = Callable[[bytes], object]
@@ -141,20 +137,12 @@ def export_target(named: str | None, *, force: bool, escape: Callable[[str], str
     Raise `click.UsageError` for a file that exists, unless `force`, and `BrokenOutput` if stdout is closed. On a terminal,
     text is passed through `escape`.
     """
-    stream, buffer = sys.stdout, getattr(sys.stdout, "buffer", None)
     if named not in (None, "-"):
         try:
             with OutputFile(named, overwrite=force).open() as file:
                 yield file.write
         except OSError as exc:
             raise TenutoError(f"{named!r} cannot be written, and nothing of it was: {exc.strerror or exc}") from exc
-    elif buffer is None or stream.isatty():
-        show = escape if buffer is not None else str
-        yield lambda piece: print_text(show(piece.decode("utf-8", "surrogatepass")), escape=False)
     else:
-        try:
-            stream.flush()
-            yield buffer.write
-            buffer.flush()
-        except BrokenPipeError:
-            raise BrokenOutput from None
+        show = escape if detect_terminal().is_out_terminal else str
+        yield lambda piece: print_text(show(piece.decode("utf-8", "surrogatepass")), escape=False)

@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from tenuto import settings
@@ -32,30 +32,28 @@ def read_keys(*, strict: bool = True) -> dict[str, str]:
     Raise `ConfigError` if it cannot be read, or with `strict` if other users can read it.
     """
     path = keys_path()
+    problem, hint = "", "fix or delete it, then set the keys again: tenuto keys set PROVIDER"
+    keys: dict[str, str] = {}
     try:
         with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            mode = os.fstat(file.fileno()).st_mode & 0o777
             text = file.read()
+        if strict and os.name == "posix" and mode & 0o077:
+            problem = f"can be read by others (mode {mode:04o}), so its keys are not used"
+            hint = f"chmod 600 {shlex.quote(str(path))}"
+        else:
+            keys = json.loads(text)
+            if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys.values()):
+                problem = "must be one object with a string for each provider"
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as exc:
-        raise _unusable_file(path, f"cannot be read: {exc.strerror or exc}") from None
-    if strict and os.name == "posix" and mode & 0o077:
-        raise ConfigError(
-            f"{path} can be read by others (mode {mode & 0o777:04o}), so its keys are not used",
-            hint=f"chmod 600 {shlex.quote(str(path))}",
-        )
-    try:
-        keys = json.loads(text)
+        problem = f"cannot be read: {exc.strerror or exc}"
     except (ValueError, RecursionError):  # do not quote the file: it contains keys
-        raise _unusable_file(path, "is not JSON") from None
-    if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys.values()):
-        raise _unusable_file(path, "must be one object with a string for each provider")
+        problem = "is not JSON"
+    if problem:
+        raise ConfigError(f"{path} {problem}", hint=hint)
     return keys
-
-
-def _unusable_file(path: Path, reason: str) -> ConfigError:
-    return ConfigError(f"{path} {reason}", hint="fix or delete it, then set the keys again: tenuto keys set PROVIDER")
 
 
 def save_key(name: str, key: str) -> bool:
@@ -70,16 +68,6 @@ def save_key(name: str, key: str) -> bool:
         existed = keys.pop(name, None) is not None
         write_private(keys_path(), json.dumps({**keys, name: key} if key else keys, indent=2) + "\n")
     return existed
-
-
-def clean_key(text: str) -> str:
-    """Return a key without surrounding space. Raise `ValueError`, which does not quote it, if it cannot be a key."""
-    key = text.strip()
-    if not key:
-        raise ValueError("no key: the input is empty")
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ValueError("invalid key: it contains a space or a character that keys do not have")
-    return key
 
 
 # --- providers --------------------------------------------------------------------------------------------------------
@@ -97,11 +85,11 @@ def canonical_provider(name: str) -> str:
     if is_known_provider(name):
         return find_provider(name).name
     custom = load_config().document.get("providers", {})
-    if name in custom:
-        return name
-    import difflib
+    if name not in custom:
+        from difflib import get_close_matches
 
-    raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), [*custom, *PROVIDERS], n=3)))
+        raise UnknownProvider(name, tuple(get_close_matches(name.lower(), [*custom, *PROVIDERS], n=3)))
+    return name
 
 
 def key_variables(name: str) -> tuple[str, ...]:
@@ -112,23 +100,19 @@ def key_variables(name: str) -> tuple[str, ...]:
     from tenuto.catalog import find_provider, is_known_provider
 
     row = find_provider(name) if is_known_provider(name) else None
-    table: dict[str, Any] = {}
-    for configured, entry in load_config().document.get("providers", {}).items():
-        if configured == name or (row and is_known_provider(configured) and find_provider(configured) is row):
-            table = entry
-            break
-    variables = (table["key_env"],) if table.get("key_env") else ()
-    url = table.get("base_url", "")
-    if row is None or (
-        url and urlsplit(url).netloc not in {urlsplit(own).netloc for own in (row.base_url, *row.base_urls.values())}
-    ):
-        return variables
-    return (*variables, *row.key_env, *row.bearer_env)
+    custom = load_config().document.get("providers", {})
+    same = [one for one in custom if one == name or (row and is_known_provider(one) and find_provider(one) is row)]
+    table = custom[same[0]] if same else {}
+    variables: tuple[str, ...] = (table["key_env"],) if table.get("key_env") else ()
+    hosts = {urlsplit(url).netloc for url in (row.base_url, *row.base_urls.values())} if row else set()
+    if row and urlsplit(table.get("base_url") or row.base_url).netloc in hosts:
+        variables += (*row.key_env, *row.bearer_env)
+    return variables
 
 
 def key_source(name: str) -> str:
     """Return where a provider's key comes from: a variable, `keys.json`, or "" without a key."""
-    variable = next((variable for variable in key_variables(name) if settings.getenv(variable)), "")
+    variable = next(filter(settings.getenv, key_variables(name)), "")
     return variable or (keys_path().name if _stored_keys().get(name) else "")
 
 
@@ -152,19 +136,19 @@ def _stored_keys() -> dict[str, str]:
     return keys
 
 
+KeyState = Literal["set", "kept", "missing", "not needed"]
+
+
 class ProviderStatus(NamedTuple):
     """A provider and the state of its key, which is never included."""
 
     name: str
     row: Provider
     base_url: str
-    key: Literal["set", "kept", "missing", "not needed"]
-    """`set` in an environment variable, `kept` in the file."""
-    where: str
-    """The variable or file."""
+    key: KeyState  # `set` in an environment variable, `kept` in the file
+    where: str  # the variable or file
     variables: tuple[str, ...]
-    custom: bool
-    """Whether the config file has it."""
+    custom: bool  # whether the config file has it
 
     @property
     def default_model(self) -> str:
@@ -180,11 +164,10 @@ def provider_statuses() -> Iterator[ProviderStatus]:
         config, known = custom.get(name, {}), is_known_provider(name)
         row = find_provider(name) if known else provider_or_default(name, config.get("dialect") or "openai-chat")
         where = key_source(name)
-        key: Literal["set", "kept", "missing", "not needed"] = "not needed"
+        needs_key = row.auth != "none" and ("api_key" in config or known)
+        key: KeyState = "missing" if needs_key else "not needed"
         if where:
             key = "kept" if where == keys_path().name else "set"
-        elif row.auth != "none" and ("api_key" in config or known):
-            key = "missing"
         base_url = config.get("base_url") or row.base_url
         yield ProviderStatus(name, row, base_url, key, where, key_variables(name), name in custom)
 

@@ -21,42 +21,44 @@ from tenuto.cli.terminal.output import BrokenOutput, discard_output, flush_outpu
 from tenuto.cli.terminal.text import closest_names, escape_control
 
 _COMMANDS = """
+Talk
 run        Send a prompt, run tools, print the answer.
 chat       Start an interactive chat.
 resume     Continue a session, even one that was killed.
-fork       Copy a session to a new branch.
+
+Sessions
 sessions   List, search and manage sessions.
 show       Show a session's transcript.
+fork       Copy a session to a new branch.
+handover   Switch a session to another model.
+audit      Check whether a provider would accept a session, without sending it.
 export     Export sessions as JSONL, Markdown or OpenAI messages.
 import     Import exported sessions.
-audit      Check whether a provider would accept a session, without sending it.
-handover   Switch a session to another model.
 store      Check, back up and clean up the session database.
+
+Models
 models     List models with limits and prices.
 providers  List providers and whether a key is set.
 tools      List the tools a model can use.
 embed      Embed files and search them by meaning.
 sim        Serve the simulator: all API dialects, real validation, no key.
+
+Setup
 keys       Store API keys (file mode 0600).
 config     View and edit settings.
 doctor     Check the installation.
 completion Print a shell completion script.
 """
-COMMANDS = dict(line.split(maxsplit=1) for line in _COMMANDS.splitlines() if line)
 _SECTIONS = {
-    "Talk": "run chat resume",
-    "Sessions": "sessions show fork handover audit export import store",
-    "Models": "models providers tools embed sim",
-    "Setup": "keys config doctor completion",
+    lines[0]: dict(line.split(maxsplit=1) for line in lines[1:])
+    for lines in (section.split("\n") for section in _COMMANDS.strip().split("\n\n"))
 }
+COMMANDS = {name: text for commands in _SECTIONS.values() for name, text in commands.items()}
 
 _EXAMPLES = """\b
 Examples:
   tenuto run "Hello" -m sim/anthropic
   git diff | tenuto run "Write the commit message" -q
-  tenuto run "Tidy up the notes" -T read_file -T edit_file
-  tenuto resume
-  tenuto sessions
 
 \b
 Exit codes:
@@ -121,9 +123,9 @@ class LazyGroup(CommandGroup):
         return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, names in _SECTIONS.items():
+        for title, commands in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, COMMANDS[name]) for name in names.split()])
+                formatter.write_dl(list(commands.items()))
 
 
 def module_of(name: str) -> str:

@@ -11,16 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tenuto.cli.complete import (
-    Completer,
-    complete_directory,
-    complete_fallback,
-    complete_file,
-    complete_model,
-    complete_provider,
-    complete_session,
-    complete_tool,
-)
+from tenuto.cli import complete
 from tenuto.cli.config import load_config
 from tenuto.cli.store import check_store_directory
 from tenuto.cli.terminal.text import closest_names
@@ -36,8 +27,7 @@ SESSION_HELP = "ID or unique prefix, name, `last`, or `~N` (N sessions ago)"
 class RunOptions:
     """The options of `run`, `chat` and `resume`: typed ones, else configured ones, else these defaults."""
 
-    session: str = ""
-    """The session to continue; empty for a new one. `-c` is `last`."""
+    session: str = ""  # the session to continue; empty for a new one
     name: str | None = None
     ephemeral: bool = False
     takeover: bool = False
@@ -45,8 +35,7 @@ class RunOptions:
     prompt: str | None = None
     attach: tuple[str, ...] = ()
     schema: str | None = None
-    model: str | None = None
-    """For a continued session, the model to switch to."""
+    model: str | None = None  # for a continued session, the model to switch to
     system: str | None = None
     effort: str | None = None
     option: tuple[str, ...] = ()
@@ -69,19 +58,12 @@ class RunOptions:
     hide_thinking: bool = False
     quiet: bool = False
     color: str = "auto"
-    explicit: frozenset[str] = frozenset()
-    """The names of the options that were typed."""
+    explicit: frozenset[str] = frozenset()  # the names of the options that were typed
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
 
-CONFLICTS = (
-    ("resume_last", "session", "which", "ephemeral"),
-    ("ephemeral", "name"),
-    ("ephemeral", "store"),
-    ("json", "jsonl"),
-    ("out", "jsonl"),
-)
+_CONFLICTS = "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl, out jsonl"
 """Options that contradict each other. `which` is the argument of `chat`."""
 FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")
 """Options that only a new session takes: it stores them."""
@@ -92,9 +74,12 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
     """Check the values of a command's parameters. Raise `click.UsageError` for options that contradict each other."""
     context = click.get_current_context()
     explicit = frozenset(name for name in values if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
-    labels = {param.name or "": _label(param) for param in context.command.params}
-    for names in CONFLICTS:
-        given = [name for name in names if name in explicit and values[name] is not None]
+    labels = {
+        param.name or "": param.opts[-1] if isinstance(param, click.Option) else "SESSION"
+        for param in context.command.params
+    }
+    for names in _CONFLICTS.split(", "):
+        given = [name for name in names.split() if name in explicit and values[name] is not None]
         if len(given) > 1:
             raise click.UsageError(f"use either {labels[given[0]]} or {labels[given[1]]}")
     for name in explicit.intersection(MUST_NOT_BE_EMPTY):  # --session "$UNSET" would start a new session
@@ -145,25 +130,18 @@ def expand_model(name: str) -> str:
     return f"{full}:{effort}" if effort else full
 
 
-def _label(param: click.Parameter) -> str:
-    if not isinstance(param, click.Option):
-        return "SESSION"
-    short = {"resume_last": "-c", "system": "-s", "option": "-o"}
-    return short.get(param.name or "", param.opts[-1])
-
-
 # --- options ----------------------------------------------------------------------------------------------------------
 
 _POSITIVE = click.IntRange(min=1)
-_COMPLETERS: dict[str, Completer] = {
-    "FILE": complete_file,
-    "DIR": complete_directory,
-    "SESSION": complete_session,
-    "MODEL": complete_model,
-    "MODELS": complete_fallback,
-    "PROVIDER": complete_provider,
-    "TOOL": complete_tool,
-    "PATTERN": complete_tool,
+_COMPLETERS: dict[str, complete.Completer] = {
+    "FILE": complete.complete_file,
+    "DIR": complete.complete_directory,
+    "SESSION": complete.complete_session,
+    "MODEL": complete.complete_model,
+    "MODELS": complete.complete_fallback,
+    "PROVIDER": complete.complete_provider,
+    "TOOL": complete.complete_tool,
+    "PATTERN": complete.complete_tool,
 }
 """The completers of options by their metavar."""
 
@@ -180,7 +158,7 @@ def flag(*names: str, **settings: Any) -> Decorator:
 
 def session_argument(name: str = "session", **settings: Any) -> Decorator:
     """Return the argument for one session, or for several with `nargs=-1`."""
-    return click.argument(name, shell_complete=complete_session, **settings)
+    return click.argument(name, shell_complete=complete.complete_session, **settings)
 
 
 store_option = option(
@@ -188,12 +166,8 @@ store_option = option(
     metavar="FILE",
     help="Session database: file or postgresql:// URL.  [default: TENUTO_STORE, or a file in the data directory]",
 )
-color_option = option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    help="When to use color (auto: on a terminal, unless NO_COLOR is set).",
-)
+_COLORS = click.Choice(["auto", "always", "never"])
+color_option = option("--color", type=_COLORS, default="auto", help="Use color (auto: on a terminal without NO_COLOR).")
 json_option = flag("--json", "as_json", help="Print JSON.")
 yes_option = flag("-y", "--yes", help="Do not ask (required without a terminal).")
 takeover_option = flag("--takeover", help="Take over a session in use; its process is stopped.")
@@ -214,44 +188,30 @@ session_options = _apply(
 
 def _model_options(model_help: str, *, hidden: bool) -> Decorator:
     """Return `-m` and the options that a session stores; `hidden` for commands that only reject them."""
+    own = functools.partial(option, hidden=hidden)
     return _apply(
         option("-m", "--model", metavar="MODEL", help=model_help),
-        option("-s", "--system", metavar="TEXT", hidden=hidden, help="System prompt (@FILE reads a file)."),
-        option("--effort", type=click.Choice(EFFORTS), hidden=hidden, help="Reasoning effort."),
-        option(
+        own("-s", "--system", metavar="TEXT", help="System prompt (@FILE reads a file)."),
+        own("--effort", type=click.Choice(EFFORTS), help="Reasoning effort."),
+        own(
             "-o",
             "--option",
             multiple=True,
             metavar="KEY=VALUE",
-            hidden=hidden,
-            help="Model parameter; repeatable: -o temperature=0.2 -o 'stop=[\"END\"]'.",
+            help="Model parameter: -o temperature=0.2. Repeatable.",
         ),
-        option("--max-tokens", type=_POSITIVE, metavar="N", hidden=hidden, help="Maximum tokens per reply."),
-        flag(
-            "--allow-unverified/--no-allow-unverified",
-            hidden=hidden,
-            help="Allow a model that agents refuse. Stored with the session.",
-        ),
+        own("--max-tokens", type=_POSITIVE, metavar="N", help="Maximum tokens per reply."),
+        own("--allow-unverified/--no-allow-unverified", is_flag=True, help="Allow a model that agents refuse; stored."),
         option("--fallback", metavar="MODELS", help="Models to try, in order, if the first fails (comma-separated)."),
     )
 
 
-model_options = _model_options(
-    "Model, as provider/model[:effort] or an alias. Switches a continued session.", hidden=False
-)
+model_options = _model_options("Model: provider/model[:effort] or alias. Switches a continued session.", hidden=False)
 resume_options = _apply(_model_options("Switch to this model first.", hidden=True), takeover_option)
 input_options = _apply(
+    option("-a", "--attach", multiple=True, metavar="FILE", help="Attach a file, URL, or - (stdin). Repeatable."),
     option(
-        "-a",
-        "--attach",
-        multiple=True,
-        metavar="FILE",
-        help="Attach an image, audio file, document, URL, or - (stdin). Repeatable.",
-    ),
-    option(
-        "--schema",
-        metavar="FILE",
-        help="Require JSON matching a schema: file or MODULE:TYPE (exit 8 if it does not match).",
+        "--schema", metavar="FILE", help="Require JSON: a schema file or MODULE:TYPE (exit 8 if it does not match)."
     ),
 )
 output_options = _apply(
@@ -259,36 +219,15 @@ output_options = _apply(
     flag("--jsonl", help="Stream events as JSON lines, result last."),
     option("--out", metavar="FILE", help="Write the answer to FILE atomically."),
 )
+_TOOLS = "read_file, write_file, edit_file, list_files, search_files, shell, or MODULE:FUNCTION"
+_APPROVE = "Other calls that need approval: ask (without a terminal: wait), auto (allow all), never (deny all)."
 _RUN = _apply(
-    option(
-        "-T",
-        "--tool",
-        multiple=True,
-        metavar="TOOL",
-        help="Tool the model may call; repeatable: read_file, write_file, edit_file, list_files, search_files, shell, "
-        "or MODULE:FUNCTION.",
-    ),
+    option("-T", "--tool", multiple=True, metavar="TOOL", help=f"Tool the model may call: {_TOOLS}. Repeatable."),
     flag("--no-tools", help="No tools, whatever the settings have."),
     option("--root", default=".", metavar="DIR", help="Working directory for tools.  [default: the current one]"),
-    option(
-        "--allow",
-        multiple=True,
-        metavar="PATTERN",
-        help="Run matching tool calls without asking. Repeatable. Example: 'shell(git *)'.",
-    ),
-    option(
-        "--deny",
-        multiple=True,
-        metavar="PATTERN",
-        help="Never run matching calls. Repeatable. Best effort for shell; not a sandbox.",
-    ),
-    option(
-        "--approve",
-        type=click.Choice(["ask", "auto", "never"]),
-        default="ask",
-        show_default=True,
-        help="Other calls that need approval: ask (without a terminal: wait), auto (allow all), never (deny all).",
-    ),
+    option("--allow", multiple=True, metavar="PATTERN", help="Never ask for calls such as 'shell(git *)'. Repeatable."),
+    option("--deny", multiple=True, metavar="PATTERN", help="Never run matching calls. Not a sandbox. Repeatable."),
+    option("--approve", type=click.Choice(["ask", "auto", "never"]), default="ask", show_default=True, help=_APPROVE),
     option("--max-turns", type=_POSITIVE, metavar="N", help="Stop after N replies.  [default: 100]"),
     option("--max-usd", metavar="USD", help="Stop when this much is spent (checked after each reply)."),
     option("--max-tokens-total", type=_POSITIVE, metavar="N", help="Stop after N tokens (checked after each reply)."),
@@ -353,9 +292,8 @@ def _parameter_value(name: str, text: str, type_: Any) -> Any:
             return msgspec.convert(reading, type_)
         except msgspec.ValidationError as exc:
             problem = problem or str(exc)
-    found = re.match(r"Expected `(.+?)`, got", problem)
-    kinds = [_KINDS.get(kind, "an object") for kind in found[1].split(" | ") if kind != "null"] if found else []
-    reason = f"should be {' or '.join(kinds)}" if kinds else problem.replace("`", "")
+    found = re.match(r"Expected `(.+?)( \| .*)?`, got", problem)
+    reason = f"should be {_KINDS.get(found[1], 'an object')}" if found else problem.replace("`", "")
     raise click.UsageError(f"-o {name}={text[:80]}: {reason}")
 
 
@@ -375,15 +313,12 @@ class GroupedHelpCommand(click.Command):
     """A command whose help lists its options by subject."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records = {
-            option.name or "": record
-            for option in self.get_params(ctx)
-            if isinstance(option, click.Option) and (record := option.get_help_record(ctx))
-        }
-        grouped = {name for names in _SECTIONS.values() for name in names}
-        other = tuple(name for name in records if name not in grouped)
-        for title, names in (*_SECTIONS.items(), ("Other", other)):
-            rows = [records[name] for name in names if name in records]
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in (*_SECTIONS, "Other")}
+        for option in self.get_params(ctx):
+            title = next((title for title, names in _SECTIONS.items() if option.name in names), "Other")
+            if isinstance(option, click.Option) and (record := option.get_help_record(ctx)):
+                sections[title].append(record)
+        for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from tenuto import settings
-from tenuto.cli.terminal.text import escape_control
+from tenuto.cli.terminal.text import closest_names, escape_control
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,19 +30,15 @@ _RECENT = 50
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
 
 
-def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine. asyncio is imported here: the list of sessions needs no loop."""
+def run_async(work: Coroutine[Any, Any, T], stopped: str = "") -> T:
+    """Run a coroutine; on Ctrl-C, print what its state is then. asyncio is imported here: a list needs no loop."""
     import asyncio
 
-    return asyncio.run(work)
-
-
-def run_interruptible(work: Coroutine[Any, Any, T], stopped: str) -> T:
-    """Run a coroutine; on Ctrl-C, print what its state is then."""
     try:
-        return run_async(work)
+        return asyncio.run(work)
     except KeyboardInterrupt:
-        click.echo(f"stopped; {stopped}", err=True)
+        if stopped:
+            click.echo(f"stopped; {stopped}", err=True)
         raise
 
 
@@ -58,17 +53,33 @@ def use_store(
         async with open_or_create_store(place) as store:
             return await work(store)
 
-    return run_interruptible(use(), stopped)
+    return run_async(use(), stopped)
 
 
 def use_session(place: str | None, named: str, work: Callable[[Store, str], Awaitable[T]]) -> T:
     """Return the result of `work` on a store and the ID of a session in it. Raise `SessionNotFound`."""
+    return use_sessions(place, (named,), lambda store, ids: work(store, ids[0]))
+
+
+def use_sessions(
+    place: str | None,
+    named: Sequence[str],
+    work: Callable[[Store, list[str]], Awaitable[T]],
+    stopped: str = "",
+    *,
+    find: Callable[[Store, str], Awaitable[str]] | None = None,
+) -> T:
+    """Return the result of `work` on a store and the IDs of sessions in it, each once. Raise `SessionNotFound`."""
 
     async def use() -> T:
-        async with open_existing_store(place, named) as store:
-            return await work(store, await find_session(store, named))
+        if is_missing_file(place):
+            from tenuto.errors import SessionNotFound
 
-    return run_async(use())
+            raise SessionNotFound(f"no session is called {''.join(named[:1])[:80]!r}: there are none yet")
+        async with open_or_create_store(place) as store:
+            return await work(store, list(dict.fromkeys([await (find or find_session)(store, name) for name in named])))
+
+    return run_async(use(), stopped)
 
 
 def open_or_create_store(place: str | None) -> Store:
@@ -79,17 +90,6 @@ def open_or_create_store(place: str | None) -> Store:
         return open_store(place or settings.store())
     except ValueError as exc:
         raise click.UsageError(f"--store: {exc}") from None
-
-
-@asynccontextmanager
-async def open_existing_store(place: str | None, named: str) -> AsyncIterator[Store]:
-    """Open the store in which a session is searched. Raise `SessionNotFound` if it does not exist."""
-    if is_missing_file(place):
-        from tenuto.errors import SessionNotFound
-
-        raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
-    async with open_or_create_store(place) as store:
-        yield store
 
 
 def recent_sessions(limit: int, *, every: bool = False) -> ListQuery:
@@ -141,13 +141,9 @@ async def find_session(store: Store, named: str) -> str:
         found = await store.find(named, agent=None if back is None else "")
     except SessionNotFound as exc:
         if back is None:
-            from difflib import get_close_matches
-
-            from tenuto.cli.terminal.text import one_line
-
-            names = [one.name async for one in all_sessions(store) if one.name]
-            if near := get_close_matches(named, names, n=2):
-                exc.add_note(f"did you mean {' or '.join(one_line(name, 80) for name in near)}?")
+            near = closest_names(named, [one.name async for one in all_sessions(store) if one.name])
+            if near.startswith("did you mean"):
+                exc.add_note(near)
         raise
     return found if back is None else await _find_here(store, back, found)
 
@@ -157,18 +153,16 @@ async def _find_here(store: Store, back: int, latest: str) -> str:
 
     Sessions without tools have no directory: they belong to every one.
     """
-    here = _current_directory()
     page = await store.sessions(agent="", limit=_RECENT)
-    directories = []
     for one in page.sessions:
-        directories.append(await _session_directory(store, one.id))
-        if directories[-1] in ("", here) and (back := back - 1) < 0:
-            return one.id
-    stored = await store.session(latest)
-    directory = next((path for one, path in zip(page.sessions, directories, strict=True) if one.id == latest), "")
-    where = f" ({directory})" if directory else ""
+        if await _session_directory(store, one.id) in ("", _current_directory()):
+            if not back:
+                return one.id
+            back -= 1
+    stored, directory = await store.session(latest), await _session_directory(store, latest)
     title = f' "{stored.name or stored.meta.title[:40]}"' if stored.name or stored.meta.title else ""
-    click.echo(escape_control(f"no such session in this directory; using {short_id(latest)}{title}{where}"), err=True)
+    note = f"no such session in this directory; using {short_id(latest)}{title} ({directory or 'no directory'})"
+    click.echo(escape_control(note), err=True)
     return latest
 
 
@@ -190,29 +184,21 @@ async def _session_directory(store: Store, id: str) -> str:
     return str(next(iter(jsonio.parse(roots).values()), "")) if roots else ""
 
 
-async def find_sessions(store: Store, named: Iterable[str]) -> list[str]:
-    """Return the IDs of several sessions, each once."""
-    return list(dict.fromkeys([await find_session(store, name) for name in named]))
-
-
 async def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
     """Yield every session, also archived ones and those of sub-agents."""
-    after = ""
-    while True:
-        page = await store.sessions(archived=None, limit=_PAGE_SIZE, after=after)
+    page = await store.sessions(archived=None, limit=_PAGE_SIZE)
+    while page.sessions:
         for one in page.sessions:
             yield one
-        after = page.next
-        if not after:
+        if not page.next:
             return
+        page = await store.sessions(archived=None, limit=_PAGE_SIZE, after=page.next)
 
 
 def check_session_name(name: str) -> str:
     """Return a valid session name. Raise `click.UsageError` for others, such as `last`."""
-    from tenuto.store.sessions import check_name, places_back
+    from tenuto.store.sessions import check_name
 
-    if places_back(name) is not None:
-        raise click.UsageError(f"no session can be called {name!r}: that means one by its place in the list")
     try:
         return check_name(name)
     except ValueError as exc:

@@ -27,7 +27,6 @@ _EXAMPLES = """\b
 Examples:
   tenuto audit                          # the last session and its own model
   tenuto audit 01m7q2 -m gpt            # what a handover would cost
-  tenuto audit --json | jq .findings
 """
 
 

@@ -15,10 +15,7 @@ from tenuto.cli.options import (
 
 _EXAMPLES = """\b
 Examples:
-  tenuto chat -m sim/anthropic
   tenuto chat -c                       # continue the last session
-  tenuto chat 01m7q2 -T read_file      # continue a session, with a tool
-  tenuto chat -s "Answer in French." -n french
   printf 'Hi!\\n/usage\\n' | tenuto chat  each line is a message or a command
 
 \b

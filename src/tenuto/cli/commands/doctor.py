@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
-from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -18,17 +17,12 @@ import click
 
 import tenuto
 from tenuto import settings
-from tenuto.cli.config import (
-    config_path,
-    configured_providers,
-    default_options,
-    load_config,
-)
+from tenuto.cli.config import config_path, configured_providers, default_options, load_config
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.keys_file import keys_path, load_keys, provider_statuses, providers_with_key
-from tenuto.cli.options import color_option, expand_model, flag, json_option, store_option
-from tenuto.cli.store import all_sessions, open_or_create_store, short_id, store_file
-from tenuto.cli.terminal.output import Style, ansi_style, detect_terminal, print_json, print_text
+from tenuto.cli.options import expand_model, flag, json_option, store_option
+from tenuto.cli.store import store_file, use_store
+from tenuto.cli.terminal.output import print_json, print_text
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import StoreError, TenutoError
 
@@ -37,17 +31,12 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  tenuto doctor
   tenuto doctor --online         # and whether the providers accept the keys
   tenuto doctor --json | jq '.findings[] | select(.state == "problem")'
 """
 _LIBRARIES = ("msgspec", "aiohttp", "click", "rich", "markdown-it-py", "tomlkit")
 _EXTRAS = {"postgres": "psycopg", "prices": "genai_prices", "pydantic": "pydantic"}
-_WAL_BUG = ((3, 7, 0), (3, 51, 3))
-"""From this version of SQLite, and before that one, a reset WAL file can damage the database."""
 _ONLINE_TIMEOUT = 15.0
-_LOCAL_CHECKS = ("settings", "keys", "model", "permissions", "store")
-_STYLES: dict[str, Style] = {"warning": "yellow", "problem": "red"}
 
 
 class DoctorCheck(NamedTuple):
@@ -55,36 +44,34 @@ class DoctorCheck(NamedTuple):
     status: Literal["ok", "note", "warning", "problem"]
     message: str
     fix: str = ""
-    is_store_problem: bool = False
+    code: ExitCode = ExitCode.FAILED
 
 
 @click.command("doctor", epilog=_EXAMPLES)
 @flag("--online", help="Fetch the model list of each provider that has a key.")
 @json_option
 @store_option
-@color_option
 @click.pass_context
-def command(ctx: click.Context, online: bool, as_json: bool, store: str | None, color: str) -> int:
+def command(ctx: click.Context, online: bool, as_json: bool, store: str | None) -> int:
     """Check versions, paths, settings, keys, default model, permissions and the session database.
 
     Each line: ok, note, warning or problem, with a fix. Read-only and offline unless --online. tenuto store verify checks
     every entry for damage. Exit 1 on a problem, 7 if the database cannot be read.
     """
-    results: list[DoctorCheck] = []
-    colored = detect_terminal(color).out_color
+    code = ExitCode.OK
+    results: dict[str, DoctorCheck] = {}
     for check in _checks(store, ctx.find_root().params.get("profile"), online=online):
-        if check.name in _LOCAL_CHECKS and check.message in [other.message for other in results]:
+        message = f"{check.name}: {check.message}" if check.status == "ok" else check.message
+        if message in results:
             continue  # one broken file fails several checks
-        results.append(check)
+        results[message] = check
+        code = max(code, check.code) if check.status == "problem" else code
         if not as_json:
-            status = ansi_style(check.status, _STYLES.get(check.status, ""), color=colored)
             line = one_line(f"{check.name}: {check.message}{f'; {check.fix}' if check.fix else ''}", 600)
-            print_text(f"{status}{' ' * (7 - len(check.status))}  {line}\n", escape=False)
-    problems = [check for check in results if check.status == "problem"]
-    code = ExitCode.SESSION if any(check.is_store_problem for check in problems) else ExitCode.FAILED
-    code = code if problems else ExitCode.OK
+            print_text(f"{check.status:7}  {line}\n", escape=False)
     if as_json:
-        findings = [dict(zip(("about", "state", "what", "todo"), check[:4], strict=True)) for check in results]
+        names = ("about", "state", "what", "todo")
+        findings = [dict(zip(names, check, strict=False)) for check in results.values()]
         print_json({"exit_code": int(code), "findings": findings})
     return code
 
@@ -95,7 +82,6 @@ def _checks(place: str | None, profile: str | None, *, online: bool) -> Iterator
         "settings": partial(_check_settings, profile),
         "keys": _check_keys,
         "model": partial(_check_model, profile),
-        "SQLite": _check_sqlite,
         "permissions": partial(_check_permissions, place),
         "store": partial(_check_store, place),
         "online": _check_providers if online else tuple,
@@ -106,7 +92,7 @@ def _checks(place: str | None, profile: str | None, *, online: bool) -> Iterator
         except click.ClickException as exc:
             yield DoctorCheck(name, "problem", exc.format_message(), str(getattr(exc, "hint", "")))
         except StoreError as exc:
-            yield DoctorCheck(name, "problem", str(exc), is_store_problem=True)
+            yield DoctorCheck(name, "problem", str(exc), code=ExitCode.SESSION)
         except (TenutoError, OSError, RuntimeError) as exc:  # RuntimeError: no home directory
             yield DoctorCheck(name, "problem", f"cannot be checked: {exc or type(exc).__name__}")
 
@@ -114,12 +100,10 @@ def _checks(place: str | None, profile: str | None, *, online: bool) -> Iterator
 def _check_versions() -> Iterator[DoctorCheck]:
     system = f"{platform.system()} {platform.release()} {platform.machine()}".strip()
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    yield DoctorCheck("tenuto", "ok", f"{tenuto.__version__}, {python}, {system}")
+    yield DoctorCheck("tenuto", "ok", f"{tenuto.__version__}, {python}, SQLite {sqlite3.sqlite_version}, {system}")
     yield DoctorCheck("libraries", "ok", ", ".join(f"{name} {version(name)}" for name in _LIBRARIES))
     extras = [extra for extra, module in _EXTRAS.items() if find_spec(module) is not None]
-    absent = [extra for extra in _EXTRAS if extra not in extras]
-    fix = f"pip install 'tenuto[{','.join(absent)}]' adds {' and '.join(absent)}" if absent else ""
-    yield DoctorCheck("extras", "ok", ", ".join(extras) or "none", fix)
+    yield DoctorCheck("extras", "ok", f"{', '.join(extras) or 'none'} (of {', '.join(_EXTRAS)})")
 
 
 def _check_settings(profile: str | None) -> Iterator[DoctorCheck]:
@@ -158,20 +142,6 @@ def _check_model(profile: str | None) -> Iterator[DoctorCheck]:
     yield DoctorCheck("model", "note" if choice.note else "ok", choice.note or f"default model: {choice.model}")
 
 
-def _check_sqlite() -> Iterator[DoctorCheck]:
-    from tenuto.store.locks import Locks
-
-    name, is_affected = sqlite3.sqlite_version, _WAL_BUG[0] <= sqlite3.sqlite_version_info < _WAL_BUG[1]
-    message = f"{name} has the WAL-reset bug of 3.7.0 to 3.51.2, unless patched by your distribution"
-    if not is_affected:
-        yield DoctorCheck("SQLite", "ok", name)
-    elif Locks("").available:
-        yield DoctorCheck("SQLite", "note", f"{message}; tenuto works around it")
-    else:
-        fix = "use one process at a time, or a Python with SQLite 3.51.3 or later"
-        yield DoctorCheck("SQLite", "warning", f"{message}; files cannot be locked here", fix)
-
-
 def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:
     """Check that other users cannot read keys, sessions and history, or change settings. Not on Windows."""
     if os.name != "posix":
@@ -179,21 +149,15 @@ def _check_permissions(place: str | None) -> Iterator[DoctorCheck]:
     files = {keys_path(): 0o077, config_path(): 0o022, settings.home() / "history": 0o077}
     if store := store_file(place):
         files[store] = 0o077
-    private = True
+    found = []
     for path, forbidden in {**files, **{path.parent: 0o022 for path in files}}.items():
         mode = path.stat().st_mode & 0o7777 if path.exists() else 0
         if not mode & forbidden or mode & 0o1000:  # sticky, as /tmp: others cannot replace files
             continue
-        private = False
         action, change = ("written", "go-w") if forbidden == 0o022 else ("read", "600")
-        is_key_file = path == keys_path()
-        message = (
-            f"{path} can be {action} by others (mode {mode:04o}){'; its keys are not used' if is_key_file else ''}"
-        )
-        fix = f"chmod {change} {quote(str(path))}"
-        yield DoctorCheck("permissions", "problem" if is_key_file else "warning", message, fix)
-    if private:
-        yield DoctorCheck("permissions", "ok", "files are private")
+        message, fix = f"{path} can be {action} by others (mode {mode:04o})", f"chmod {change} {quote(str(path))}"
+        found.append(DoctorCheck("permissions", "problem" if path == keys_path() else "warning", message, fix))
+    yield from found or [DoctorCheck("permissions", "ok", "files are private")]
 
 
 def _check_store(place: str | None) -> Iterator[DoctorCheck]:
@@ -203,7 +167,11 @@ def _check_store(place: str | None) -> Iterator[DoctorCheck]:
         return
     file = store_file(where)
     if file is None or file.exists():
-        yield from asyncio.run(_read_store(where, file))
+        if file is not None and not os.access(file, os.W_OK):
+            yield DoctorCheck("store", "problem", f"{file} cannot be written", "change its permissions")
+        elif stats := use_store(where, lambda store: store.stats(), None):
+            counts = f"{plural(stats.sessions, 'session')}, {plural(stats.entries, 'entry')}"
+            yield DoctorCheck("store", "ok", f"{file or stats.backend}: {counts}")
         return
     parent = next((parent for parent in file.parents if os.path.lexists(parent)), file.parent)
     if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK):
@@ -211,23 +179,6 @@ def _check_store(place: str | None) -> Iterator[DoctorCheck]:
     else:
         why = "cannot be written" if parent.is_dir() else "is not a directory"
         yield DoctorCheck("store", "problem", f"{parent} {why}", "set TENUTO_STORE or TENUTO_HOME to another place")
-
-
-async def _read_store(place: str, file: Path | None) -> list[DoctorCheck]:
-    if file is not None and not os.access(file, os.W_OK):
-        return [DoctorCheck("store", "problem", f"{file} cannot be written", "change its permissions")]
-    async with open_or_create_store(place) as store:
-        try:
-            stats = await store.stats()
-            interrupted = [short_id(one.id) async for one in all_sessions(store) if one.status == "interrupted"]
-        except (ValueError, TypeError, LookupError, AttributeError) as exc:  # a damaged row can have any value
-            raise StoreError(f"{file or place} is damaged: {exc}") from None
-        counts = f"{plural(stats.sessions, 'session')}, {plural(stats.entries, 'entry')}"
-        checks = [DoctorCheck("store", "ok", f"{file or stats.backend}: {counts}")]
-        if interrupted:
-            message = f"{plural(len(interrupted), 'interrupted session')}: {', '.join(interrupted[:3])}"
-            checks.append(DoctorCheck("sessions", "note", message, f"tenuto resume {interrupted[0]} continues it"))
-        return checks
 
 
 def _check_providers() -> Iterator[DoctorCheck]:
@@ -259,9 +210,8 @@ async def _query_provider(client: AsyncClient, name: str) -> DoctorCheck:
     except (RateLimited, Unavailable) as exc:
         return DoctorCheck(name, "warning", f"reachable but busy: {exc.message}", "try again later")
     except TenutoError as exc:
-        fix = "check your network and any proxy" if isinstance(exc, ConnectionFailed) else ""
-        if "certificate" in str(exc).lower() or "ssl" in str(exc).lower():
-            fix = "check the system clock, SSL_CERT_FILE and any proxy"
+        network = "check your network, any proxy, the system clock and SSL_CERT_FILE"
+        fix = network if isinstance(exc, ConnectionFailed) else ""
         return DoctorCheck(name, "problem", explain_error(exc).message, fix)
     needs_key = any(status.name == name and status.key in ("set", "kept") for status in provider_statuses())
     key = "key accepted" if needs_key else "no key needed"

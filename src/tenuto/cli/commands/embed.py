@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
-from click.core import ParameterSource
 
 from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
-from tenuto.cli.embeddings import (
-    Embedder,
-    EmbedModel,
-    EmbedSummary,
-    VectorFile,
-    choose_model,
-    create_client,
-    read_items,
-)
+from tenuto.cli.embeddings import Embedder, EmbedItem, EmbedModel, VectorFile, choose_model, create_client, read_item
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.options import flag, json_option, option
-from tenuto.cli.store import run_interruptible
+from tenuto.cli.store import run_async
 from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
 from tenuto.cli.terminal.text import escape_control, one_line
 from tenuto.core.embeddings import EmbedResponse
@@ -34,17 +22,14 @@ from tenuto.errors import TenutoError
 
 _EXAMPLES = """\b
 Examples:
-  tenuto embed docs/ README.md
+  tenuto embed docs/*.md README.md
   tenuto embed --similar "how do I resume?"
-  cat question.txt | tenuto embed - --into questions.db
-  tenuto embed --text "hello" -m openai/text-embedding-3-small
 """
-_WITHOUT_EFFECT = {"similar": (), "text": ("into", "limit"), "files": ("limit",)}
 _CONTINUE = "run the same command again to continue"
 
 
 @click.command("embed", epilog=_EXAMPLES)
-@click.argument("files", nargs=-1, metavar="[FILE|DIRECTORY|-]...", shell_complete=complete_file)
+@click.argument("files", nargs=-1, metavar="[FILE|-]...", shell_complete=complete_file)
 @option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
 @option("--text", metavar="TEXT", help="Print one vector without storing it.")
 @option("--into", metavar="FILE", help="Vector database file.  [default: embeddings.db in the data directory]")
@@ -59,23 +44,19 @@ _CONTINUE = "run the same command again to continue"
 @option("--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
 @json_option
 @flag("-q", "--quiet", help="Print only errors.")
-@click.pass_context
-def command(ctx: click.Context, /, **values: Any) -> int:
+def command(**values: Any) -> int:
     """Embed files and search them by meaning.
 
-    Each FILE is one text, and so is each text file in a DIRECTORY that is not hidden. Unchanged texts are not embedded
-    again. Failures are listed and skipped; exit 1. All vectors of a file are of one model. Without an API key the
-    simulator embeds, for testing only.
+    Each FILE is one text. Unchanged texts are not embedded again. Failures are listed and skipped; exit 1. All vectors of a
+    database are of one model. Without an API key the simulator embeds, for testing only.
     """
-    uses = [name for name in ("similar", "text") if values[name] is not None] + ["files"] * bool(values["files"])
-    if not uses:
-        raise click.UsageError("nothing to embed: pass files or directories, - for stdin, or --text")
-    if len(uses) > 1:
-        raise click.UsageError(f"use either {' or '.join('FILE' if use == 'files' else f'--{use}' for use in uses)}")
-    for name in _WITHOUT_EFFECT[uses[0]]:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name} has no effect here")
-    return {"similar": _similar, "text": _text, "files": _files}[uses[0]](values)
+    modes = {"similar": _similar, "text": _text, "files": _files}
+    used = [name for name in modes if values[name] not in (None, ())]
+    if len(used) != 1:
+        raise click.UsageError("pass one of: files (- for stdin), --text, --similar")
+    if used == ["text"] and values["into"]:
+        raise click.UsageError("--text stores nothing: omit --into")
+    return modes[used[0]](values)
 
 
 def _open_file(values: dict[str, Any]) -> VectorFile:
@@ -90,97 +71,86 @@ def _note(text: str, values: dict[str, Any]) -> None:
         click.echo(escape_control(text), err=True)
 
 
-async def _embed_one(option: str, values: dict[str, Any], stored: EmbedModel | None = None) -> EmbedResponse:
-    """Embed the text of an option, or stdin for `-`."""
-    text = values[option]
-    if text == "-":
-        try:
-            text = sys.stdin.buffer.read().decode("utf-8-sig") if sys.stdin and not sys.stdin.closed else ""
-        except UnicodeDecodeError as exc:
-            raise click.UsageError(f"stdin is not UTF-8 text (byte {exc.start + 1})") from None
-    if not text.strip():
-        raise click.UsageError(f"--{option} is empty")
+async def _embed_one(
+    option: str, values: dict[str, Any], stored: EmbedModel | None = None
+) -> tuple[str, EmbedResponse]:
+    """Embed the text of an option, or stdin for `-`. Return the model too."""
+    item = read_item("-") if values[option] == "-" else EmbedItem("", values[option])
+    if not item.text.strip():
+        raise click.UsageError(f"stdin {item.error}" if item.error else f"--{option} is empty")
     async with create_client() as client:
         model, note = await choose_model(client, stored, values["model"], values["dimensions"])
         _note(note, values)
-        reply = await client.embed(model.name, [text], dimensions=model.asked or None)
-        return msgspec.structs.replace(reply, model=model.name)
+        return model.name, await client.embed(model.name, [item.text], dimensions=model.asked or None)
 
 
 def _similar(values: dict[str, Any]) -> int:
     with closing(_open_file(values)) as file:
         model = file.model()
         if model is None:
-            raise click.UsageError("no vectors yet: start with tenuto embed DIRECTORY")
-        vector = asyncio.run(_embed_one("similar", values, model)).embeddings[0]
+            raise click.UsageError("no vectors yet: start with tenuto embed FILE")
+        _, reply = asyncio.run(_embed_one("similar", values, model))
+        vector = reply.embeddings[0]
         if len(vector) != model.dimensions:
-            raise click.UsageError(f"the file has {model.dimensions} dimensions: pass --dimensions {model.dimensions}")
+            raise click.UsageError(f"the file has vectors of {model.describe()}, not of {len(vector)} dimensions")
         best = file.rank(vector, values["limit"])
     if values["as_json"]:
         print_json([{"score": round(score, 9), "id": id, "text": text} for score, id, text in best])
-    elif best:
+    else:
         rows = [(f"{score:.3f}", one_line(id, 60), one_line(text, 70)) for score, id, text in best]
         print_text(format_table([("SCORE", "ID", "TEXT"), *rows]))
     return ExitCode.OK
 
 
 def _text(values: dict[str, Any]) -> int:
-    reply = asyncio.run(_embed_one("text", values))
+    model, reply = asyncio.run(_embed_one("text", values))
     vector = reply.embeddings[0]
     fields = {"tokens": reply.usage.total_tokens, "losses": reply.losses}
-    document = {"model": reply.model, "dimensions": len(vector), "embedding": vector, **fields}
+    document = {"model": model, "dimensions": len(vector), "embedding": vector, **fields}
     print_json(document if values["as_json"] else vector)
     return ExitCode.OK
 
 
 def _files(values: dict[str, Any]) -> int:
-    async def embed() -> tuple[EmbedSummary, TenutoError | None]:
+    async def embed() -> tuple[Embedder, TenutoError | None]:
         async with create_client() as client:
             model, note = await choose_model(client, file.model(), values["model"], values["dimensions"])
             _note(note, values)
             embedder = Embedder(client, file, model)
             try:
-                await embedder.run(read_items(values["files"], exclude=file.path))
-            except ExceptionGroup as group:  # of asyncio.TaskGroup
-                if not isinstance(error := group.exceptions[0], TenutoError):
-                    raise
-                return embedder.summary, error
-            return embedder.summary, None
+                await embedder.run(map(read_item, dict.fromkeys(values["files"])))
+            except TenutoError as error:
+                return embedder, error
+            return embedder, None
 
     for name in values["files"]:
-        if name != "-" and not os.path.lexists(name):
-            raise click.UsageError(f"file not found: {name!r}; pass a text with --text, or pipe it in for -")
+        if name != "-" and (Path(name).is_dir() or not Path(name).exists()):
+            raise click.UsageError(f"not a file: {name!r}; pass a text with --text, or pipe it in for -")
     with closing(_open_file(values)) as file:
-        summary, error = run_interruptible(embed(), _CONTINUE)
+        done, error = run_async(embed(), _CONTINUE)
         model = file.model()
-    for failure in summary.failed:
+    for failure in done.failed:
         click.echo(one_line(f"failed: {failure.id} {failure.error}", 600), err=True)
-    for loss in summary.losses:
+    for loss in done.losses:
         _note(one_line(f"lost: {loss}", 600), values)
-    code, message = ExitCode.FAILED if summary.failed else ExitCode.OK, None
+    code, message = ExitCode.FAILED if done.failed else ExitCode.OK, None
     if error is not None:
         code, message, hint = explain_error(error)
         print_error(Explanation(code, message, hint.replace("resume", _CONTINUE) or _CONTINUE), error)
     if values["as_json"]:
         document = {
             "into": str(file.path),
-            "model": model.name if model else None,
-            "dimensions": model.dimensions if model else None,
-            "embedded": summary.embedded,
-            "unchanged": summary.unchanged,
-            "skipped": dict(summary.skipped),
-            "tokens": summary.tokens,
-            "failed": [{"id": failure.id, "why": failure.error} for failure in summary.failed],
-            "losses": list(summary.losses),
+            "model": model and model.name,
+            "dimensions": model and model.dimensions,
+            **{name: getattr(done, name) for name in ("embedded", "unchanged", "tokens")},
+            "failed": [{"id": failure.id, "why": failure.error} for failure in done.failed],
+            "losses": list(done.losses),
             "error": message,
             "exit_code": int(code),
         }
         print_json(document)
-    counts = [f"{summary.unchanged:,} unchanged"] if summary.unchanged else []
-    if model and summary.embedded:
-        tokens = f", {summary.tokens:,} tokens" if summary.tokens else ""
-        counts.insert(0, f"{summary.embedded:,} embedded by {model.name} ({model.dimensions} dimensions{tokens})")
-    counts += [f"{count:,} {kind} skipped" for kind, count in sorted(summary.skipped.items())]
-    counts += [f"{len(summary.failed):,} failed"] if summary.failed else []
-    _note(f"{'; '.join(counts) or 'nothing embedded'}: {file.path}", values)
+    by = f" by {model.describe()}" if model else ""
+    counts = {f"embedded{by}": done.embedded, "unchanged": done.unchanged, "failed": len(done.failed)}
+    summary = "; ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+    _note(f"{summary or 'nothing embedded'}: {file.path}", values)
     return code

@@ -10,7 +10,7 @@ import click
 
 from tenuto.cli.files import export_target
 from tenuto.cli.options import flag, option, session_argument, store_option
-from tenuto.cli.store import all_sessions, find_sessions, open_existing_store, run_interruptible
+from tenuto.cli.store import all_sessions, use_sessions
 from tenuto.cli.terminal.output import detect_terminal, progress
 from tenuto.cli.terminal.text import escape_control, escape_json, one_line
 
@@ -83,8 +83,6 @@ _EXAMPLES = """\b
 Examples:
   tenuto export trip --out trip.md
   tenuto export last > last.jsonl && tenuto import last.jsonl --store other.db
-  tenuto export --all --out sessions.jsonl
-  tenuto export 01m7q2 ~1 --format openai | jq '.messages[0]'
 """
 
 
@@ -108,28 +106,28 @@ def command(
     form = form or _SUFFIXES[suffix]
     stopped = "nothing was written" if out not in (None, "-") else "the output is incomplete"
     with export_target(out, force=force, escape=escape_control if form == "md" else escape_json) as write:
-        losses = run_interruptible(_export(sessions or ("last",), store, form, write, every=every), stopped)
+
+        async def export(opened: Store, ids: list[str]) -> list[tuple[str, Loss]]:
+            return await _export(opened, [one.id async for one in all_sessions(opened)] if every else ids, form, write)
+
+        losses = use_sessions(store, () if every else sessions or ("last",), export, stopped)
     for session, loss in losses:
         line = f"lost: session {session}: {loss.detail} ({loss.location}, {loss.kind}); {loss.remedy}"
         click.echo(one_line(line, 400), err=True)
     return 0
 
 
-async def _export(
-    names: tuple[str, ...], place: str | None, form: str, write: ExportWriter, *, every: bool
-) -> list[tuple[str, Loss]]:
+async def _export(store: Store, ids: list[str], form: str, write: ExportWriter) -> list[tuple[str, Loss]]:
     """Write the sessions; return the losses by session."""
     losses: list[tuple[str, Loss]] = []
-    async with open_existing_store(place, names[0]) as store:
-        ids = [one.id async for one in all_sessions(store)] if every else await find_sessions(store, names)
-        total = sum([(await store.session(id)).head for id in ids])
-        with progress("exporting", total, quiet=detect_terminal().is_out_terminal) as bar:
-            for index, id in enumerate(ids):
-                if index and form == "md":
-                    write(b"\n")
-                lost: list[Loss] = []
-                async for piece in _FORMATS[form](store, id, lost.append):
-                    write(piece)
-                    bar.update(1)
-                losses += [(id, loss) for loss in lost]
+    total = sum([(await store.session(id)).head for id in ids])
+    with progress("exporting", total, quiet=detect_terminal().is_out_terminal) as bar:
+        for index, id in enumerate(ids):
+            if index and form == "md":
+                write(b"\n")
+            lost: list[Loss] = []
+            async for piece in _FORMATS[form](store, id, lost.append):
+                write(piece)
+                bar.update(1)
+            losses += [(id, loss) for loss in lost]
     return losses

@@ -21,7 +21,6 @@ _HELP = f"""Copy SESSION ({SESSION_HELP}) to a new branch and print its ID.
 """
 _EXAMPLES = """\b
 Examples:
-  tenuto fork                          # the whole last session
   tenuto fork trip --at 3              # its first three messages
   tenuto fork last -n attempt-2 && tenuto resume attempt-2 "Now in French"
 """

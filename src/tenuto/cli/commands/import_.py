@@ -9,19 +9,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from tenuto.cli.errors import plural
 from tenuto.cli.options import json_option, option, store_option
-from tenuto.cli.store import (
-    all_sessions,
-    check_session_name,
-    check_store_directory,
-    open_or_create_store,
-    run_interruptible,
-)
+from tenuto.cli.store import all_sessions, check_session_name, check_store_directory, open_or_create_store, run_async
 from tenuto.cli.terminal.output import print_json, print_text, progress
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
@@ -35,9 +29,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   tenuto import trip.jsonl
-  tenuto import *.jsonl --store postgresql://localhost/tenuto
   tenuto export trip | ssh elsewhere tenuto import -
-  tenuto import trip.jsonl --id trip-2 --name "trip, again"
 """
 
 
@@ -53,86 +45,61 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
     Files are validated first; nothing is imported on error (exit 7). Existing sessions are unchanged; an interrupted
     import can be repeated. A fork is imported as a session of its own.
     """
+    if name is not None:
+        check_session_name(name)
     try:
-        options = ImportOptions(
-            check_id(id) if id is not None else "", None if name is None else check_session_name(name)
-        )
+        id = check_id(id) if id is not None else ""
     except ValueError as exc:
         raise click.UsageError(f"--id: {exc}") from None
     check_store_directory(store)
     done: list[Imported] = []
     unchanged: set[str] = set()
+
+    async def import_files(sources: Sequence[ImportFile], bar: ProgressBar[str]) -> None:
+        found = [(source, session) for source in sources for session in source.check(bar)]
+        if len(found) > 1 and (id or name is not None):
+            raise click.UsageError(f"--id and --name are for one session, and the files have {len(found)}")
+        async with open_or_create_store(store) as opened:
+            for source, session in found:
+                await _check_session(opened, source, session, id, name)
+                with suppress(SessionNotFound):
+                    if (await opened.session(id or session.session)).head == session.entries:
+                        unchanged.add(id or session.session)
+            for source in sources:
+                async for one in import_sessions(opened, source, id=id, name=name):
+                    done.append(one)
+                    bar.update(0, f"{one.session}; indexing")  # when the store is closed, which takes a while
+
     try:
         with ExitStack() as stack:
             sources = [ImportFile(file, stack) for file in files]
             with progress("importing", 2 * sum(source.size for source in sources)) as bar:
-                run_interruptible(
-                    _import(sources, options, store, bar, done, unchanged),
-                    "repeat the import to continue: imported sessions are kept",
-                )
+                run_async(import_files(sources, bar), "repeat the import to continue: imported sessions are kept")
     finally:
-        _print_imported(done, unchanged, as_json=as_json)
+        if as_json and done:
+            print_json({"imported": done})
+        for one in done:
+            if not as_json:
+                result = "unchanged" if one.session in unchanged else plural(one.entries, "entry")
+                print_text(f"{one.session}  {result}\n", escape=True)
+            for detail in one.left_out:
+                click.echo(one_line(f"left out: session {one.session}: {detail}", 400), err=True)
     return 0
 
 
-def _print_imported(done: list[Imported], unchanged: set[str], *, as_json: bool) -> None:
-    if as_json and done:
-        print_json({"imported": done})
-    for one in done:
-        if not as_json:
-            result = "unchanged" if one.session in unchanged else plural(one.entries, "entry")
-            print_text(f"{one.session}  {result}\n", escape=True)
-        for detail in one.left_out:
-            click.echo(one_line(f"left out: session {one.session}: {detail}", 400), err=True)
-
-
-class ImportOptions(NamedTuple):
-    id: str = ""
-    name: str | None = None
-    """None: its own."""
-
-
-async def _import(
-    sources: Sequence[ImportFile],
-    options: ImportOptions,
-    place: str | None,
-    bar: ProgressBar[str],
-    done: list[Imported],
-    unchanged: set[str],
-) -> None:
-    """Import the sessions of all files; `done` has those that are imported, also if an error follows.
-
-    Raise `StoreError` and `StoreCorrupt` for the content of a file.
-    """
-    found = [(source, session) for source in sources for session in source.check(bar)]
-    if len(found) > 1 and (options.id or options.name is not None):
-        raise click.UsageError(f"--id and --name are for one session, and the files have {len(found)}")
-    async with open_or_create_store(place) as store:
-        for source, session in found:
-            await _check_session(store, source, session, options)
-            with suppress(SessionNotFound):
-                id = options.id or session.session
-                if (await store.session(id)).head == session.entries:
-                    unchanged.add(id)
-        for source in sources:
-            async for one in import_sessions(store, source, id=options.id, name=options.name):
-                done.append(one)
-                bar.update(0, f"{one.session}; indexing")  # when the store is closed, which takes a while
-
-
-async def _check_session(store: Store, source: ImportFile, session: ExportedSession, options: ImportOptions) -> None:
+async def _check_session(store: Store, source: ImportFile, session: ExportedSession, id: str, name: str | None) -> None:
     """Reject, before anything is written, what the store would reject later."""
     try:
-        await check_no_other_session(store, session, id=options.id)
+        await check_no_other_session(store, session, id=id)
     except ValueError as exc:
         raise StoreCorrupt(f"{source.name}: {exc}") from None
     except StoreError as exc:
         exc.add_note("nothing was imported")
         raise
-    if options.name:
-        taken = [one.id async for one in all_sessions(store) if one.name == options.name]
-        if taken and taken != [options.id or session.session]:
-            raise click.UsageError(f"--name: another session is called {options.name!r}: {taken[0]}")
+    if name:
+        taken = [one.id async for one in all_sessions(store) if one.name == name]
+        if taken and taken != [id or session.session]:
+            raise click.UsageError(f"--name: another session is called {name!r}: {taken[0]}")
 
 
 class ImportFile:

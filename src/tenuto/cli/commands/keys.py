@@ -12,14 +12,7 @@ from tenuto import settings
 from tenuto.catalog import PROVIDERS
 from tenuto.cli.complete import complete_provider, complete_stored_key
 from tenuto.cli.config import ConfigError, load_config
-from tenuto.cli.keys_file import (
-    canonical_provider,
-    clean_key,
-    key_variables,
-    keys_path,
-    read_keys,
-    save_key,
-)
+from tenuto.cli.keys_file import canonical_provider, key_variables, keys_path, read_keys, save_key
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import format_table, print_json, print_text
@@ -30,14 +23,9 @@ _EXAMPLES = """\b
 Examples:
   tenuto keys set anthropic                 # prompts, input hidden
   pass show openai | tenuto keys set openai
-  tenuto keys set mine                      # your own server
-  tenuto keys list --json | jq -r '.keys[].provider'
-  tenuto keys rm anthropic
 """
 _MAX_KEY = 16_384
-"""Longer input is not a key."""
-_LONGEST_NAME = 20
-"""A longer name may be a key."""
+_LONGEST_NAME = 20  # a longer name may be a key
 
 
 @click.group("keys", cls=CommandGroup, invoke_without_command=True, epilog=_EXAMPLES)
@@ -66,10 +54,11 @@ def set_command(provider: str, key: tuple[str, ...]) -> int:
             "keys are not accepted as arguments: they end up in the shell history and the process list",
             hint=f"run tenuto keys set {name}, or pipe the key in; replace this key, it may have been seen",
         )
-    try:
-        given = clean_key(_read_key(name))
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from None
+    given = _read_key(name).strip()
+    if not given:
+        raise click.UsageError("no key: the input is empty")
+    if len(given) > _MAX_KEY or not (given.isascii() and given.isprintable() and " " not in given):
+        raise click.UsageError("invalid key: it is too long, or has a space or a character that keys do not have")
     again = save_key(name, given)
     click.echo(one_line(f"key for {name} {'replaced' if again else 'saved'} in {keys_path()}", 600), err=True)
     try:
@@ -96,13 +85,7 @@ def _read_key(name: str) -> str:
         return ""
     if sys.stdin.isatty():
         return str(click.prompt(f"key for {name} (hidden)", hide_input=True, err=True, default="", show_default=False))
-    try:
-        text = sys.stdin.buffer.read(_MAX_KEY + 1).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError("invalid key: not text") from None
-    if len(text) > _MAX_KEY:
-        raise ValueError("invalid key: too long")
-    return text
+    return sys.stdin.buffer.read(_MAX_KEY + 1).decode("utf-8-sig", "replace")
 
 
 @command.command("rm")
@@ -129,9 +112,9 @@ def _print_list(*, as_json: bool) -> int:
     if as_json:
         print_json({"path": str(keys_path()), "keys": rows})
         return 0
+    notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]
+    cells = [(one_line(row["provider"], 60), row["where"], note) for row, note in zip(rows, notes, strict=True)]
     if rows:
-        notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]
-        cells = [(one_line(row["provider"], 60), row["where"], note) for row, note in zip(rows, notes, strict=True)]
         print_text(format_table([("PROVIDER", "KEY IN", ""), *cells]), escape=True)
     else:
         click.echo("no key; add one with tenuto keys set PROVIDER", err=True)

@@ -22,11 +22,8 @@ from tenuto.core.provider import ModelInfo, ModelTraits
 
 _EXAMPLES = """\b
 Examples:
-  tenuto models                          # the catalog
   tenuto models claude sonnet            # names with both words
-  tenuto models --provider openai --all  # include retired models
   tenuto models --online --provider groq # the provider's own list
-  tenuto models --json gpt-5 | jq -r '.[].id'
 """
 
 
@@ -43,7 +40,15 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     too. Offline unless --online. Exit 1 if nothing matches.
     """
     today = datetime.now(UTC).date()
-    found, code = _list_online(provider, today) if online else (_list_offline(provider, today), 0)
+    if online:
+        names = (provider,) if provider else tuple(providers_with_key())
+        if not names:
+            raise click.UsageError("no API key is set: name a provider with --provider, or see tenuto providers")
+        found, code = asyncio.run(_query_providers(names, today))
+    else:
+        only, code = canonical_provider(provider) if provider else "", 0
+        listed = [one for one in list_models() if only in ("", one.provider)]
+        found = [model_details(one.provider, one.model, today, retires=one.retires) for one in listed]
     matches = [model for model in found if model.matches(query)]
     shown = [model for model in matches if every or not model.is_retired]
     if as_json:
@@ -63,29 +68,12 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     return 1
 
 
-def _list_offline(provider: str | None, on: date) -> list[ModelDetails]:
-    name = canonical_provider(provider) if provider else ""
-    return [
-        model_details(model.provider, model.model, on, retires=model.retires)
-        for model in list_models()
-        if not name or model.provider == name
-    ]
-
-
-def _list_online(provider: str | None, on: date) -> tuple[list[ModelDetails], int]:
-    """Return the models that providers list, and the exit code of the first failure."""
-    names = (provider,) if provider else tuple(providers_with_key())
-    if not names:
-        raise click.UsageError("no API key is set: name a provider with --provider, or see tenuto providers")
-    return asyncio.run(_query_providers(names, on))
-
-
 async def _query_providers(names: tuple[str, ...], on: date) -> tuple[list[ModelDetails], int]:
     from tenuto.client.client import AsyncClient
     from tenuto.errors import TenutoError
 
     found: list[ModelDetails] = []
-    code = 0
+    code = 0  # of the first failure
     async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:  # no retries
         for name in names:
             try:
@@ -137,19 +125,15 @@ class ModelDetails(NamedTuple):
         traits, price = self.traits, self.price
         provider, _, model = self.id.partition("/")
         costs = {name: getattr(price, name, None) for name in ("input", "output", "cache_read", "cache_write")}
+        always = ("dialect", "context_window", "max_output", "thinking", "efforts", "tools", "known")
+        optional = ("thinking_default", "effort_default", "confidence", "as_of", "notes")
         return {
             "id": self.id,
             "provider": provider,
             "model": model,
             "name": self.name,
-            "dialect": traits.dialect,
-            "context_window": traits.context_window,
-            "max_output": traits.max_output,
-            "thinking": traits.thinking,
-            "thinking_default": traits.thinking_default or None,
-            "efforts": traits.efforts,
-            "effort_default": traits.effort_default or None,
-            "tools": traits.tools,
+            **{name: getattr(traits, name) for name in always},
+            **{name: getattr(traits, name) or None for name in optional},
             "images": traits.images_in,
             "audio": traits.audio_in,
             "documents": traits.documents_in,
@@ -158,10 +142,6 @@ class ModelDetails(NamedTuple):
             | {"tiered": price.tiered},
             "retires": self.retires or None,
             "ended": self.is_retired,
-            "known": traits.known,
-            "confidence": traits.confidence or None,
-            "as_of": traits.as_of or None,
-            "notes": traits.notes or None,
         }
 
 

@@ -16,7 +16,6 @@ from tenuto.cli.terminal.text import one_line
 
 _EXAMPLES = """\b
 Examples:
-  tenuto providers
   tenuto providers claude     # name or note contains "claude"
   tenuto providers --json | jq -r '.[] | select(.key.state == "set") | .name'
 """

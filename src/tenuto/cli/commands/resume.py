@@ -19,11 +19,7 @@ from tenuto.cli.options import (
 
 _EXAMPLES = """\b
 Examples:
-  tenuto resume                       # the last session: finish pending work
   tenuto resume last "And Bergen?"
-  tenuto resume 01m7q2                # by ID prefix
-  tenuto resume ~1 --approve auto     # one session ago; allow pending calls
-  tenuto resume last -m gpt           # switch the model, then continue
   tenuto resume 01m7q2 --takeover     # take over from another process
 """
 

@@ -16,13 +16,8 @@ from tenuto.cli.options import (
 
 _EXAMPLES = """\b
 Examples:
-  tenuto run "Hello" -m sim/anthropic
   git diff | tenuto run "Write the commit message" -q
-  tenuto run "What is in this picture?" -a photo.png -m gpt:low
   tenuto run "What does this project do?" -T list_files -T read_file
-  tenuto run "Fix the failing tests" -T shell -T edit_file --allow 'shell(pytest *)'
-  tenuto run "Weather in Oslo?" -T my_tools:weather --schema weather.json
-  tenuto run -c "And Bergen?"
 """
 
 

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tenuto.cli import store as stores
 from tenuto.cli.errors import ExitCode
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option, yes_option
-from tenuto.cli.store import (
-    NO_SESSIONS,
-    all_sessions,
-    check_session_name,
-    find_session,
-    find_sessions,
-    format_status,
-    format_time,
-    is_missing_file,
-    open_existing_store,
-    recent_sessions,
-    run_async,
-    short_id,
-    store_file,
-    use_session,
-    use_store,
-)
+from tenuto.cli.store import find_session, short_id, use_session, use_sessions, use_store
 from tenuto.cli.terminal.output import confirm, format_table, print_json, print_lines, print_text
 from tenuto.cli.terminal.text import one_line
 
@@ -36,13 +20,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  tenuto sessions --limit 100 --all
-  tenuto sessions --json | jq -r '.[0].id'
   tenuto sessions search weather Oslo --limit 100
-  tenuto sessions search TODO --json | jq -r '.[].session' | sort -u
   tenuto sessions rename last trip
-  tenuto sessions archive 01m7q2 ~3
-  tenuto sessions rm 01m7q2 trip
 """
 _TITLE_LENGTH = 60
 _SNIPPET_LENGTH = 160
@@ -73,13 +52,13 @@ def command(ctx: click.Context, limit: int, every: bool, as_json: bool, store: s
     """
     if ctx.invoked_subcommand:
         return 0
-    query = recent_sessions(limit, every=every)
+    query = stores.recent_sessions(limit, every=every)
     if as_json:
         print_json([_fields(session) for session in _read_sessions(query, store)])
         return 0
     lines = _read_lines(query, store)
     if not lines:
-        click.echo(NO_SESSIONS, err=True)
+        click.echo(stores.NO_SESSIONS, err=True)
         return 0
     short = [short_id(line.id) for line in lines]
     ids = [id if short.count(id) == 1 else line.id for id, line in zip(short, lines, strict=True)]
@@ -91,19 +70,13 @@ def _read_lines(query: ListQuery, place: str | None) -> list[SessionLine]:
     """Read a store file without an event loop: a list takes mostly start-up time."""
     from tenuto.store.sessions import list_lines, read_line
 
-    file = store_file(place)
+    file = stores.store_file(place)
     if file is None:
         return [read_line(session) for session in _read_sessions(query, place)]
-    return [] if is_missing_file(str(file)) else list_lines(file, query)
+    return [] if stores.is_missing_file(place) else list_lines(file, query)
 
 
 def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
-    file = store_file(place)
-    if file is not None and file.exists():  # without an event loop
-        from tenuto.store.sessions import list_page
-
-        return list(list_page(file, query).sessions)
-
     async def read(store: Store) -> list[StoredSession]:
         page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
         return list(page.sessions)
@@ -113,27 +86,17 @@ def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
 
 def _row(line: SessionLine, id: str) -> tuple[str, ...]:
     title, model = one_line(line.name or line.title, _TITLE_LENGTH), one_line(line.model, 40)
-    status = format_status(line.status, line.waiting_for)
-    return id, format_time(line.updated_at), status, model, str(line.message_count), title
+    status = stores.format_status(line.status, line.waiting_for)
+    return id, stores.format_time(line.updated_at), status, model, str(line.message_count), title
 
 
 def _fields(session: StoredSession) -> dict[str, Any]:
-    meta = session.meta
+    names = ("title", "model", "agent", "created_at", "updated_at", "usage")
     return {
-        "id": session.id,
-        "name": session.name,
-        "title": meta.title,
-        "status": session.status,
+        **{name: getattr(session, name) for name in ("id", "name", "status", "parent", "archived", "holder")},
+        **{name: getattr(session.meta, name) for name in names},
         "waiting_for": session.reason,
-        "model": meta.model,
-        "agent": meta.agent,
-        "messages": meta.message_count,
-        "created_at": meta.created_at,
-        "updated_at": meta.updated_at,
-        "usage": meta.usage,
-        "parent": session.parent,
-        "archived": session.archived,
-        "holder": session.holder,
+        "messages": session.meta.message_count,
     }
 
 
@@ -172,7 +135,7 @@ def rename(session: str, name: str, as_json: bool, store: str | None) -> int:
             raise click.UsageError(f"{exc}: choose another name, or remove that one") from None
         return id
 
-    check_session_name(name)
+    stores.check_session_name(name)
     id = use_session(store, session, change)
     message = f"session {id} renamed to {name}" if name else f"removed the name of session {id}"
     print_lines([message], {"session": id, "name": name}, as_json=as_json)
@@ -190,18 +153,12 @@ def archive(sessions: tuple[str, ...], undo: bool, as_json: bool, store: str | N
     tenuto sessions --all lists them; their IDs and names still work. With --undo, `last` is the last archived session.
     """
 
-    async def change() -> list[str]:
-        async with open_existing_store(store, sessions[0]) as opened:
-            ids = (
-                [await _find_archived(opened, name) for name in sessions]
-                if undo
-                else await find_sessions(opened, sessions)
-            )
-            for id in ids:
-                await opened.archive(id, archived=not undo)
-            return ids
+    async def change(opened: Store, ids: list[str]) -> list[str]:
+        for id in ids:
+            await opened.archive(id, archived=not undo)
+        return ids
 
-    ids = run_async(change())
+    ids = use_sessions(store, sessions, change, find=_find_archived if undo else find_session)
     action = "restored" if undo else "archived"
     print_lines([f"{action} {id}" for id in ids], {"sessions": ids, "archived": not undo}, as_json=as_json)
     return 0
@@ -232,17 +189,18 @@ def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: 
     A session with forks is kept unless --forks deletes them too. Sessions in use are kept, and so are those of
     sub-agents. tenuto export writes a copy.
     """
-    return run_async(_rm(sessions, store, forks=forks, yes=yes, as_json=as_json))
 
+    from tenuto.errors import StoreError
 
-async def _rm(names: tuple[str, ...], place: str | None, *, forks: bool, yes: bool, as_json: bool) -> int:
-    async with open_existing_store(place, names[0]) as store:
-        ids = await find_sessions(store, names)
-        stored = {session.id: session async for session in all_sessions(store)}
-        lines = {
-            id: f"{id}  {one_line(one.name or one.meta.title, _TITLE_LENGTH)}".rstrip() for id, one in stored.items()
-        }
-        selected = _with_forks(ids, stored, forks=forks)
+    async def delete(opened: Store, ids: list[str]) -> int:
+        stored = {session.id: session async for session in stores.all_sessions(opened)}
+        titles = {id: one_line(one.name or one.meta.title, _TITLE_LENGTH) for id, one in stored.items()}
+        lines = {id: f"{id}  {title}".rstrip() for id, title in titles.items()}
+        selected = _with_forks(ids, stored)
+        if not forks and (other := [id for id in selected if id not in ids]):
+            error = StoreError(f"session {stored[other[-1]].parent} has a fork that shares its entries: {other[-1]}")
+            error.add_note("--forks deletes forks too; nothing was deleted")
+            raise error
         which = "this session" if len(selected) == 1 else f"these {len(selected)} sessions"
         question = "".join(f"  {lines[id]}\n" for id in selected) + f"delete {which}?"
         if not yes and not confirm(question, "refusing to delete without a terminal; pass --yes"):
@@ -252,31 +210,16 @@ async def _rm(names: tuple[str, ...], place: str | None, *, forks: bool, yes: bo
         try:
             for id in ids if forks else selected:
                 if id not in deleted:
-                    deleted += await store.delete(id, children=forks)
+                    deleted += await opened.delete(id, children=forks)
         finally:
             if deleted:
                 print_lines([f"deleted {lines.get(id, id)}" for id in deleted], {"removed": deleted}, as_json=as_json)
-    return ExitCode.OK
+        return ExitCode.OK
+
+    return use_sessions(store, sessions, delete)
 
 
-def _with_forks(ids: list[str], stored: dict[str, StoredSession], *, forks: bool) -> list[str]:
-    """Return the sessions to delete, forks before their parents. Raise `StoreError` for a fork that is not included."""
-    from tenuto.errors import StoreError
-
-    children = defaultdict(list)
-    for session in stored.values():
-        children[session.parent].append(session.id)
-    selected: dict[str, None] = {}
-
-    def select(id: str) -> None:
-        for fork in children[id]:
-            if not forks and fork not in ids:
-                error = StoreError(f"session {id} has a fork that shares its entries: {fork}")
-                error.add_note("--forks deletes forks too; nothing was deleted")
-                raise error
-            select(fork)
-        selected[id] = None
-
-    for id in ids:
-        select(id)
-    return [*selected]
+def _with_forks(ids: list[str], stored: dict[str, StoredSession]) -> list[str]:
+    """Return sessions and their forks, forks before their parents."""
+    forks = [session.id for session in stored.values() if session.parent in ids]
+    return list(dict.fromkeys([*(_with_forks(forks, stored) if forks else ()), *ids]))

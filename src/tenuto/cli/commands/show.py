@@ -20,7 +20,6 @@ Works on sessions in use. Message numbers can be passed to fork --at.
 """
 _EXAMPLES = """\b
 Examples:
-  tenuto show                  # the last session
   tenuto show 01m7q2 | less
   tenuto show ~1 --json        # every entry
 """

@@ -13,35 +13,19 @@ _EXAMPLES = """\b
 Examples:
   tenuto sim --port 8700
   tenuto sim --pace 20ms                   # delay between stream chunks
-  tenuto sim --script script.json          # scripted replies
-  tenuto sim --rules | less                # the rules it enforces
-
-\b
-A script is JSON, one list of steps for each answer of a conversation:
-  {"turns": [[{"do": "think", "text": "hm"},
-              {"do": "call", "name": "weather", "args": {"city": "Oslo"}}],
-             [{"do": "say", "text": "12 degrees"}]],
-   "when": "Weather", "then": "default"}
-
-\b
-"when" selects conversations by a user text or the system text. "then" says what
-follows the last reply: "error", "default" or "repeat". The default reply repeats
-the text, and calls no tool unless the request forces it to.
 """
 
 
 @click.command(epilog=_EXAMPLES)
-@option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="N",
-    help="The port on 127.0.0.1.  [default: a free one]",
-)
+@option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port.  [default: a free one]")
 @option("--seed", metavar="TEXT", help="Random seed.  [default: TENUTO_SIM_SEED, or tenuto]")
 @option("--pace", metavar="TIME", help="Delay between stream chunks: 20ms, 0.02s.  [default: TENUTO_SIM_PACE, or none]")
 @option("--burst", type=click.IntRange(min=1), default=16, metavar="N", show_default=True, help="Frames in one write.")
-@option("--script", metavar="FILE", help="Scripted replies (JSON).  [default: TENUTO_SIM_SCRIPT, or nothing]")
+@option(
+    "--script",
+    metavar="FILE",
+    help="Scripted replies (JSON, docs/simulator.md).  [default: TENUTO_SIM_SCRIPT, or nothing]",
+)
 @flag("-q", "--quiet", help="No line for each request on stderr.")
 @flag("--rules", help="Print the rules as Markdown and exit.")
 def command(rules: bool, **values: Any) -> int:

@@ -11,14 +11,7 @@ from tenuto import settings
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import flag, json_option, session_argument, store_option, yes_option
-from tenuto.cli.store import (
-    NO_SESSIONS,
-    find_sessions,
-    is_missing_file,
-    open_existing_store,
-    run_interruptible,
-    use_store,
-)
+from tenuto.cli.store import NO_SESSIONS, is_missing_file, use_sessions, use_store
 from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
 from tenuto.cli.terminal.text import one_line
 
@@ -27,11 +20,10 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  tenuto store stats --json | jq .bytes
-  tenuto store verify last trip
   tenuto store backup ~/sessions-backup.db
   tenuto store restore ~/sessions-backup.db
 """
+_RESTORE = "restore a backup; tenuto store backup and tenuto export save what can still be read"
 
 
 @click.group("store", cls=CommandGroup, epilog=_EXAMPLES)
@@ -74,10 +66,24 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
     if repair:
         indexed = use_store(store, lambda opened: opened.reindex(), 0, "the next search continues it")
         click.echo(f"indexed {plural(indexed, 'entry')}", err=True)
+
+    async def check(opened: Store, ids: list[str]) -> tuple[int, list[VerifyProblem]]:
+        with progress("verifying", len(ids)) as bar:
+
+            def tell(done: int, total: int) -> None:
+                bar.length = total
+                bar.update(done - bar.pos)
+
+            found = [] if ids else await opened.verify(tell=tell)
+            for id in ids:
+                found += await opened.verify(id)
+                bar.update(1)
+            return bar.pos, found
+
     if sessions:
-        count, problems = run_interruptible(_verify_sessions(sessions, store), "nothing was changed")
+        count, problems = use_sessions(store, sessions, check, "nothing was changed")
     else:
-        count, problems = use_store(store, _verify_all, None) or (0, [])
+        count, problems = use_store(store, lambda opened: check(opened, []), None) or (0, [])
     lines = []
     for problem in problems:
         where = f"session {problem.session}" if problem.session else "the database"
@@ -85,35 +91,8 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
     lines = lines or [f"{plural(count, 'session')}: OK"]
     print_lines(lines, {"sessions": count, "faults": problems}, as_json=as_json)
     if problems:
-        click.echo(
-            f"error: {plural(len(problems), 'problem')} in {plural(count, 'session')}\n"
-            "  restore a backup; tenuto store backup and tenuto export save what can still be read",
-            err=True,
-        )
+        click.echo(f"error: {plural(len(problems), 'problem')} in {plural(count, 'session')}\n  {_RESTORE}", err=True)
     return ExitCode.SESSION if problems else ExitCode.OK
-
-
-async def _verify_all(store: Store) -> tuple[int, list[VerifyProblem]]:
-    """Return the number of sessions that were checked, and the problems."""
-    with progress("verifying") as bar:
-
-        def tell(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        problems = await store.verify(tell=tell)
-        return bar.pos, problems
-
-
-async def _verify_sessions(names: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
-    async with open_existing_store(place, names[0]) as store:
-        ids = await find_sessions(store, names)
-        problems = []
-        with progress("verifying", len(ids)) as bar:
-            for id in ids:
-                problems += await store.verify(id)
-                bar.update(1)
-        return len(ids), problems
 
 
 @command.command("gc")
@@ -162,11 +141,8 @@ def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
     from tenuto.store.open import restore as restore_store
 
     place = store or settings.store()
-    question, refusal = (
-        f"replace all sessions in {place}?",
-        "refusing to replace all sessions without a terminal; pass --yes",
-    )
-    if not yes and not is_missing_file(place) and not confirm(question, refusal):
+    refusal = "refusing to replace all sessions without a terminal; pass --yes"
+    if not yes and not is_missing_file(place) and not confirm(f"replace all sessions in {place}?", refusal):
         click.echo("nothing was changed", err=True)
         return ExitCode.FAILED
     try:

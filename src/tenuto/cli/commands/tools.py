@@ -20,10 +20,8 @@ from tenuto.tools.toolbox import Toolbox
 
 _EXAMPLES = """\b
 Examples:
-  tenuto tools
   tenuto tools shell             # the full definition
   tenuto tools my_tools:weather  # your own tool
-  tenuto tools --json | jq '.[].parameters'
 """
 _HEADS = ("TOOL", "NEEDS APPROVAL", "RETRY AFTER CRASH", "DESCRIPTION")
 _RETRIES = {"pure": "yes", "idempotent": "yes", "keyed": "yes, same key", "once": "no"}

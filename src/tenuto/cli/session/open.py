@@ -17,7 +17,6 @@ from tenuto.agent.call_policy import CallPolicy
 from tenuto.agent.events import ModelChanged
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
-from tenuto.cli import store as stores
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import load_keys
 from tenuto.cli.options import RunOptions, parse_parameters
@@ -27,6 +26,7 @@ from tenuto.cli.session.call_view import display_path
 from tenuto.cli.session.models import check_handover_target, default_model, resolve_model, split_effort
 from tenuto.cli.session.prompt_input import read_system_prompt
 from tenuto.cli.session.tools import check_patterns, load_tools, restore_tools
+from tenuto.cli.store import check_session_name, find_session, is_missing_file, open_or_create_store
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
@@ -60,10 +60,12 @@ async def open_session(
     `AsyncAgent.resume`.
     """
     place, named = "memory://" if options.ephemeral else options.store, options.session
-    async with stores.open_existing_store(place, named) if named else stores.open_or_create_store(place) as store:
-        id = await stores.find_session(store, named) if named else ""
+    if named and is_missing_file(place):
+        raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    async with open_or_create_store(place) as store:
+        id = await find_session(store, named) if named else ""
         if name := options.name:
-            await check_name_is_free(name, None if stores.is_missing_file(place) else store, id)
+            await check_name_is_free(name, None if is_missing_file(place) else store, id)
         opener = SessionOpener(options, store, approve)
         async with opener.resume(id, asks=asks) if id else opener.begin() as opened:
             if approve is not None:
@@ -73,7 +75,7 @@ async def open_session(
 
 async def check_name_is_free(name: str, store: Store | None, id: str) -> None:
     """Raise `click.UsageError` for an invalid name, or one that another session has."""
-    stores.check_session_name(name)
+    check_session_name(name)
     if store is None:
         return
     try:
