@@ -14,7 +14,7 @@ from tenuto import settings
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.chat import Chat
 from tenuto.cli.terminal.display import Display
-from tenuto.cli.terminal.input import Message, NotUtf8, PromptInterrupted
+from tenuto.cli.terminal.input import NotUtf8, PromptInterrupted
 from tenuto.cli.terminal.output import detect_terminal
 from tenuto.core.journal import Configured, HandedOver, MessageAdded
 from tenuto.store.open import open_store
@@ -73,7 +73,7 @@ class Typist:
             if isinstance(line, Exception):
                 raise line
             if isinstance(line, str):
-                return Message(line)
+                return line
             await line()
         raise EOFError
 

@@ -183,7 +183,7 @@ def test_a_signal_and_a_closed_terminal_end_the_chat(tenuto, tenuto_sim):
 def test_each_line_of_a_pipe_is_a_message_or_a_command(tenuto, tenuto_sim):
     """Answers go to stdout, also if only stdin is a terminal."""
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
-    (tenuto.folder / "lines").write_bytes(b'\xef\xbb\xbfHi\r\n\n/name mine\n"""\n/two\n"""\n\xff\n')
+    (tenuto.folder / "lines").write_bytes(b"\xef\xbb\xbfHi\r\n\n/name mine\n//two\n\xff\n")
     with (tenuto.folder / "lines").open("rb") as lines:
         done = tenuto.run("chat", stdin=lines)
     running = tenuto.terminal("chat", "mine", "-q", *PLAIN, stdout=subprocess.PIPE)

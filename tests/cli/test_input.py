@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.cli.session.slash_commands import SLASH_COMMANDS, SlashInput, complete_input, parse_input
-from tenuto.cli.terminal.input import History, LineReader, Message, NotUtf8, PlainReader
+from tenuto.cli.terminal.input import History, LineReader, NotUtf8, PlainReader
 
-FENCE = '"""'
 TEXT = st.text(st.sampled_from('/\\ \n"abc\t\x1b\u00e9'), max_size=12)
 
 
@@ -46,15 +45,10 @@ def read(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "data, expected",
     [
-        (b"one\r\ntwo", [Message("one"), Message("two")]),
-        (b"\xef\xbb\xbfone\n\n", [Message("one"), Message("")]),
-        (b"one\\\ntwo\\\nthree\nfour\n", [Message("one\ntwo\nthree"), Message("four")]),
-        (b"two \\\\\nthree \\\\\\\non\n", [Message("two \\\\"), Message("three \\\\\non")]),
-        (b'"""\n/one\ntwo\\\n\n"""\nx\n', [Message("/one\ntwo\\\n", literal=True), Message("x")]),
-        (b' """ \n"""\n', [Message("", literal=True)]),
-        (b"one\\", [Message("one")]),
-        (b'"""\none\n', [Message("one", literal=True)]),
-        (b"\xff\nx\n", [NotUtf8, Message("x")]),
+        (b"one\r\ntwo", ["one", "two"]),
+        (b"\xef\xbb\xbfone\n\n", ["one", ""]),
+        (b'one\\\n"""\n', ["one\\", '"""']),
+        (b"\xff\nx\n", [NotUtf8, "x"]),
         (b"", []),
     ],
 )
@@ -81,20 +75,19 @@ def test_a_canceled_read_takes_no_input():
     assert asyncio.run(play()) == [b"one\n", b"two", b""]
 
 
-@given(TEXT, st.booleans())
-def test_any_text_is_a_message_or_a_command(text, literal):
-    what = parse_input(Message(text, literal))
+@given(TEXT)
+def test_any_text_is_a_message_or_a_command(text):
+    what = parse_input(text)
 
     if isinstance(what, SlashInput):
         assert text.startswith("/")
-        assert not literal
         assert "\n" not in text
         assert text.lower().startswith(f"/{what.name}")
         assert what.rest == what.rest.strip()
         assert what.rest in text
     else:
         assert what in (text, text[1:])
-        assert (what == text) == (literal or "\n" in text or not text.startswith("//"))
+        assert (what == text) == ("\n" in text or not text.startswith("//"))
 
 
 @pytest.mark.parametrize(
@@ -111,8 +104,7 @@ def test_any_text_is_a_message_or_a_command(text, literal):
     ],
 )
 def test_commands_start_with_a_slash(text, expected):
-    assert parse_input(Message(text)) == expected
-    assert parse_input(Message(text, literal=True)) == text
+    assert parse_input(text) == expected
 
 
 # --- history ----------------------------------------------------------------------------------------------------------

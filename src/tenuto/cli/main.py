@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 import tenuto
 from tenuto.cli.complete import complete_profile
-from tenuto.cli.terminal.output import BrokenOutput, flush_output, silence_stdout
+from tenuto.cli.terminal.output import BrokenOutput, discard_output, flush_output
 from tenuto.cli.terminal.text import closest_names, escape_control
 
 _COMMANDS = """
@@ -167,7 +167,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run_command(arguments)
     except (BrokenPipeError, BrokenOutput):
-        code = silence_stdout()
+        discard_output(sys.stdout)
+        code = 141
     finally:
         flush_output()
     return code

@@ -128,6 +128,6 @@ async def _export(store: Store, ids: list[str], form: str, write: ExportWriter) 
             lost: list[Loss] = []
             async for piece in _FORMATS[form](store, id, lost.append):
                 write(piece)
-                bar.advance()
+                bar.update(1)
             losses += [(id, loss) for loss in lost]
     return losses

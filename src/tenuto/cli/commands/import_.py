@@ -9,19 +9,22 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
 from tenuto.cli.errors import plural
 from tenuto.cli.options import json_option, option, store_option
 from tenuto.cli.store import all_sessions, check_session_name, check_store_directory, open_or_create_store, run_async
-from tenuto.cli.terminal.output import Progress, print_json, print_text, progress
+from tenuto.cli.terminal.output import print_json, print_text, progress
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.export import ExportedSession, Imported, check_export, check_no_other_session, import_sessions
 from tenuto.store.protocol import Store
 from tenuto.store.sessions import check_id
+
+if TYPE_CHECKING:
+    from click._termui_impl import ProgressBar
 
 _EXAMPLES = """\b
 Examples:
@@ -52,7 +55,7 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
     done: list[Imported] = []
     unchanged: set[str] = set()
 
-    async def import_files(sources: Sequence[ImportFile], bar: Progress) -> None:
+    async def import_files(sources: Sequence[ImportFile], bar: ProgressBar[str]) -> None:
         found = [(source, session) for source in sources for session in source.check(bar)]
         if len(found) > 1 and (id or name is not None):
             raise click.UsageError(f"--id and --name are for one session, and the files have {len(found)}")
@@ -65,7 +68,7 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
             for source in sources:
                 async for one in import_sessions(opened, source, id=id, name=name):
                     done.append(one)
-                    bar.note(f"{one.session}; indexing")  # when the store is closed, which takes a while
+                    bar.update(0, f"{one.session}; indexing")  # when the store is closed, which takes a while
 
     try:
         with ExitStack() as stack:
@@ -104,7 +107,7 @@ class ImportFile:
 
     def __init__(self, name: str, stack: ExitStack) -> None:
         self.name = "stdin" if name == "-" else name
-        self._bar: Progress | None = None
+        self._bar: ProgressBar[str] | None = None
         try:
             if name == "-":
                 if sys.stdin is None or sys.stdin.closed:
@@ -120,10 +123,10 @@ class ImportFile:
         except (OSError, ValueError, RuntimeError) as exc:
             raise click.UsageError(f"{self.name!r} cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
 
-    def check(self, bar: Progress) -> list[ExportedSession]:
+    def check(self, bar: ProgressBar[str]) -> list[ExportedSession]:
         """Validate the whole file and return its sessions."""
         self._bar = bar
-        bar.note(self.name)
+        bar.update(0, self.name)
         try:
             return check_export(self)
         except StoreError as exc:
@@ -135,5 +138,5 @@ class ImportFile:
         self._file.seek(0)
         for line in self._file:
             if self._bar is not None:
-                self._bar.advance(len(line))
+                self._bar.update(len(line))
             yield line

@@ -69,11 +69,16 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
 
     async def check(opened: Store, ids: list[str]) -> tuple[int, list[VerifyProblem]]:
         with progress("verifying", len(ids)) as bar:
-            found = [] if ids else await opened.verify(tell=bar.set)
+
+            def tell(done: int, total: int) -> None:
+                bar.length = total
+                bar.update(done - bar.pos)
+
+            found = [] if ids else await opened.verify(tell=tell)
             for id in ids:
                 found += await opened.verify(id)
-                bar.advance()
-            return bar.done, found
+                bar.update(1)
+            return bar.pos, found
 
     if sessions:
         count, problems = use_sessions(store, sessions, check, "nothing was changed")

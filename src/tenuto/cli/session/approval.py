@@ -29,10 +29,8 @@ _YES = re.compile(r"(?:y|yes|ok|okay|sure|yep|allow)(?P<more>[ ,].*)?", re.DOTAL
 _POLITE = ("please", "do it")
 _NO = re.compile(r"(?:n|no|deny)(?:[ ,:]\s*(?P<reason>.*))?", re.IGNORECASE | re.DOTALL)
 _UNCLEAR = "please answer y, n or a (to refuse with a reason: n REASON)"
-_SHOWN_PATTERN = 60
-"""The longest pattern that the question shows; a longer one is that of the command itself."""
-_LEFT_FOR_QUESTION = 6
-"""Rows of the window for the question and its first line."""
+_SHOWN_PATTERN = 60  # the longest pattern that the question shows; a longer one is that of the command itself
+_LEFT_FOR_QUESTION = 6  # rows of the window for the question and its first line
 
 
 class ApprovalUnavailable(AwaitingApproval):
@@ -43,10 +41,8 @@ class Approver:
     """Answers every call with True, False, or the reason for a denial."""
 
     def __init__(self, answer: bool | str = False) -> None:
-        self.session: AsyncSession | None = None
-        """Set once the session is open: it has the working directories of the tools."""
-        self.waited = 0.0
-        """The seconds that answers took."""
+        self.session: AsyncSession | None = None  # set once it is open: it has the working directories of the tools
+        self.waited = 0.0  # the seconds that answers took
         self._fixed = answer
 
     async def __call__(self, _: ToolCallView) -> bool | str:

@@ -21,10 +21,8 @@ from tenuto.core import files, media_types
 from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.messages import Content
 
-MAX_BYTES = 75_000_000
-"""The limit for all attachments: as base64 they are 100 MB, and no provider takes a longer request."""
-_MAX_TEXT_BYTES = 20_000_000
-"""The limit for the text of one attachment: some five million tokens."""
+MAX_BYTES = 75_000_000  # of all attachments: as base64 they are 100 MB, and no provider takes a longer request
+_MAX_TEXT_BYTES = 20_000_000  # the limit for the text of one attachment: some five million tokens
 _NAME_LENGTH = 200
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _URL_SCHEMES = ("http", "https", "gs", "s3")
@@ -125,7 +123,6 @@ def _media_type(data: bytes, name: str) -> str:
 
 
 def _text_part(text: str, name: str, size: int) -> Text:
-    """Return a text in a fence that is longer than any in it."""
     if size > _MAX_TEXT_BYTES:
         limit = f"{_MAX_TEXT_BYTES / 1e6:,.0f} MB"
         raise _refuse(name, f" is too large: {size / 1e6:,.1f} MB of text; the limit is {limit}")

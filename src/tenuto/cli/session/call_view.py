@@ -17,8 +17,7 @@ from tenuto.core.messages import ToolCallView
 from tenuto.tools.builtin.confined_dir import ConfinedDir
 from tenuto.tools.builtin.files import MAX_FILE, replace_text
 
-MAX_ROWS = 40
-"""The rows of a call in an approval; the first three quarters and the last quarter of a longer one are shown."""
+MAX_ROWS = 40  # the rows of a call in an approval
 _ARGUMENT_LENGTH = 60
 _LINE_LENGTH = 160
 _BLANKS = re.compile(r"[ \t]{21,}")
@@ -34,7 +33,6 @@ class Row(NamedTuple):
 
 
 def format_call(call: ToolCallView) -> str:
-    """Return a call as one line, shortened."""
     words = [call.name]
     for name, value in _arguments(call).items():
         short = one_line(_as_text(value), _ARGUMENT_LENGTH)

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Iterable
 from contextlib import AsyncExitStack, redirect_stdout
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -26,38 +26,36 @@ from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
 from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, complete_input, parse_input, run_slash_command
 from tenuto.cli.store import format_status, short_id
 from tenuto.cli.terminal.display import Display
-from tenuto.cli.terminal.input import History, Message, NotUtf8, PlainReader, PromptInterrupted, Reader
+from tenuto.cli.terminal.input import History, NotUtf8, PlainReader, PromptInterrupted
 from tenuto.cli.terminal.output import detect_terminal
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage, user
 from tenuto.errors import TenutoError
 
+if TYPE_CHECKING:
+    from tenuto.cli.terminal.prompt import PromptReader
+
+    Reader = PlainReader | PromptReader
+
 T = TypeVar("T")
 _LINE_LENGTH = 160
-_ANSWER_LINES = 8
-"""The lines of an earlier answer that are shown."""
+_ANSWER_LINES = 8  # the lines of an earlier answer that are shown
 _HOW_TO_CONTINUE = "press Enter or /retry to continue"
 
 
 def run_chat(options: RunOptions) -> int:
-    """Run a chat; return the exit code."""
     display = Display(detect_terminal(options.color, quiet=options.quiet))
     history = None if options.ephemeral else History(settings.home() / "history")
     if options.ephemeral:  # in memory, but under a name: the session can be opened again with other tools
         place = f"memory://chat-{secrets.token_hex(8)}"
         options = dataclasses.replace(options, ephemeral=False, store=place, explicit=options.explicit | {"store"})
-    return asyncio.run(Chat(options, _open_reader(history, display), display, history).execute())
+    reader: Reader = PlainReader()
+    if reader.is_interactive and display.terminal.is_out_terminal and settings.getenv("TERM") != "dumb":
+        from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
 
-
-def _open_reader(history: History | None, display: Display) -> Reader:
-    """Return a reader with editing if stdin and stdout are a terminal that can redraw lines."""
-    reader = PlainReader()
-    if not (reader.is_interactive and display.terminal.is_out_terminal) or settings.getenv("TERM") == "dumb":
-        return reader
-    from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
-
-    return PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
+        reader = PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
+    return asyncio.run(Chat(options, reader, display, history).execute())
 
 
 class Chat:
@@ -66,14 +64,12 @@ class Chat:
     agent: AsyncAgent
     session: AsyncSession
 
-    def __init__(self, options: RunOptions, reader: Reader, display: Display, history: History | None = None) -> None:
+    def __init__(self, options: RunOptions, reader: Reader, display: Display, history: History | None) -> None:
         self.options = options
         self.display = display
         self.attached: list[Content] = []
-        self.offered = ""
-        """A text to edit at the next prompt."""
-        self.retries = False
-        """Whether a command asked to continue pending work."""
+        self.offered = ""  # a text to edit at the next prompt
+        self.retries = False  # whether a command asked to continue pending work
         self.is_over = False
         self._reader = reader
         self._history = history
@@ -114,10 +110,7 @@ class Chat:
         if number == signal.SIGINT and self._reader.is_interactive and self._stop.session is not None:
             self.display.info(STOPPING, "yellow")
 
-    # --- the session ---
-
     async def open(self, options: RunOptions) -> OpenSession:
-        """Open the session that is named, or start one."""
         self._approver = self._approver or create_approver(options.approve, self.display)  # it keeps a terminal open
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
             opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
@@ -163,8 +156,6 @@ class Chat:
     def last_user_message(self) -> UserMessage | None:
         messages = reversed(self.session.transcript.messages)
         return next((message for message in messages if isinstance(message, UserMessage)), None)
-
-    # --- the loop ---
 
     async def _start(self) -> None:
         """Show the model and the last exchange, and finish pending work."""
@@ -224,14 +215,13 @@ class Chat:
         if is_empty:
             self.display.info("press Ctrl-C again or Ctrl-D to quit", "dim")
 
-    async def _handle(self, typed: Message) -> None:
-        """Send a message or run a command."""
+    async def _handle(self, typed: str) -> None:
         what = parse_input(typed)
         self._was_interrupted = False
-        self._remember(typed.text)
+        self._remember(typed)
         if isinstance(what, SlashInput):
             await self._run(self._run_slash_command(what))
-        elif what.strip().lower() in LEAVE_WORDS and not typed.literal:
+        elif what.strip().lower() in LEAVE_WORDS:
             self.is_over = True
         elif what.strip():
             await self._send(what)

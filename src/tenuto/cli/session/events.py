@@ -17,8 +17,7 @@ from tenuto.core.response import ChatResponse
 
 _ARGUMENT_LENGTH = 60
 _LINE_LENGTH = 160
-_RESULT_LINES = 4
-"""The maximum number of lines of a result on a terminal."""
+_RESULT_LINES = 4  # the maximum number of lines of a result on a terminal
 
 
 class EventPrinter:
@@ -26,19 +25,15 @@ class EventPrinter:
         self._display = display
         self._model = model
         self._thinking = thinking
-        self._running: dict[int, str] = {}
-        """The running calls, by their index in the reply."""
-        self._used = Usage()
-        """The usage of earlier replies."""
+        self._running: dict[int, str] = {}  # the running calls, by their index in the reply
+        self._used = Usage()  # the usage of earlier replies
 
     def handle(self, event: events.StreamEvent | agent.AgentEvent) -> None:
         display = self._display
         match event:
-            case events.ContentDelta(delta=events.TextDelta() as delta) if not event.choice_index:
+            case events.ContentDelta(choice_index=0, delta=events.TextDelta() as delta):
                 display.answer(delta.text)
-            case events.ContentDelta(delta=events.ThinkingDelta() as delta) if (
-                not event.choice_index and self._thinking
-            ):
+            case events.ContentDelta(choice_index=0, delta=events.ThinkingDelta() as delta) if self._thinking:
                 display.thinking(delta.thinking)
             case events.ContentStart(part=blocks.Reasoning()):
                 display.status(f"{self._model} is thinking")
@@ -87,7 +82,6 @@ class EventPrinter:
                 display.end_line()
 
     def _tool(self, event: agent.ToolStarted | agent.ToolProgress | agent.ToolFinished) -> None:
-        """Print a call when it starts, and the first lines of its result."""
         line = _format_tool_event(event, _RESULT_LINES if self._display.terminal.is_err_live else 1)
         if isinstance(event, agent.ToolStarted):
             self._running[event.ordinal] = event.call.name
@@ -122,7 +116,7 @@ class EventPrinter:
 
     def _count_tokens(self, usage: Usage) -> None:
         total = (self._used + usage).total_tokens
-        self._display.usage(f"{total:,} tokens" if total else "")
+        self._display.usage = f"{total:,} tokens" if total else ""
 
     def _discard_reply(self, why: str) -> None:
         """Erase an interrupted reply, or report that it is void."""
@@ -191,7 +185,6 @@ def format_usage(usage: Usage | None, cost: Decimal | float | None, seconds: flo
 
 
 def _format_money(cost: Decimal | float) -> str:
-    """Return four decimals for small amounts."""
     if cost < 0.0001:
         return "< $0.0001" if cost > 0 else "$0"
     return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

@@ -11,7 +11,6 @@ from tenuto.wire.translate import LOSS_EFFECTS
 
 
 def recorded_losses(entries: Iterable[Entry]) -> Iterator[Loss]:
-    """Yield all losses of a journal in their order."""
     for entry in entries:
         if isinstance(entry.payload, ReplyReceived | HandedOver):
             yield from entry.payload.losses

@@ -22,10 +22,8 @@ from tenuto.core.provider import Target
 from tenuto.core.request import Effort
 from tenuto.errors import UnknownProvider
 
-SIMULATOR_MODEL = "sim/anthropic"
-"""The model without an API key."""
-_NAMED_VARIABLES = 3
-"""The number of key variables in the note."""
+SIMULATOR_MODEL = "sim/anthropic"  # the model without an API key
+_NAMED_VARIABLES = 3  # the number of key variables in the note
 
 
 class ModelChoice(NamedTuple):
@@ -36,10 +34,7 @@ class ModelChoice(NamedTuple):
 
 
 def default_model(given_model: str | None) -> ModelChoice:
-    """Return the given model, else the default of the first provider with a key, else the simulator's.
-
-    Raise `click.UsageError` for an unusable file of keys or configuration.
-    """
+    """Return the given model, else the default of the first provider with a key, else the simulator's."""
     if given_model:
         return ModelChoice(given_model)
     rows = [row for name, row in PROVIDERS.items() if name == row.name and row.default_model]
@@ -85,10 +80,8 @@ def check_handover_target(model: str, find: Callable[[str], Target]) -> str:
 
 
 _CUTOFF = 0.7
-_RELEASES = frozenset(("latest", "preview", "exp", "models"))
-"""Words of an id that do not name a family."""
-_SHORTEST_WORD = 3
-"""The shortest part of a name that is compared."""
+_RELEASES = frozenset(("latest", "preview", "exp", "models"))  # words of an id that do not name a family
+_SHORTEST_WORD = 3  # the shortest part of a name that is compared
 
 
 class ListedModel(NamedTuple):
@@ -173,7 +166,6 @@ def _family_words(model: str) -> list[str]:
 
 
 def _find_similar(name: str, ids: list[str], n: int) -> list[str]:
-    """Return the ids that look like a name, the most similar first."""
     wanted = name.lower().strip("/")
     tail = wanted.partition("/")[2] or wanted
     keys: dict[str, list[str]] = {}

@@ -26,12 +26,7 @@ from tenuto.cli.session.call_view import display_path
 from tenuto.cli.session.models import check_handover_target, default_model, resolve_model, split_effort
 from tenuto.cli.session.prompt_input import read_system_prompt
 from tenuto.cli.session.tools import check_patterns, load_tools, restore_tools
-from tenuto.cli.store import (
-    check_session_name,
-    find_session,
-    is_missing_file,
-    open_or_create_store,
-)
+from tenuto.cli.store import check_session_name, find_session, is_missing_file, open_or_create_store
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured, Entry
@@ -46,12 +41,9 @@ class OpenSession(NamedTuple):
     agent: AsyncAgent
     session: AsyncSession
     policy: CallPolicy
-    note: str = ""
-    """About the working directory, if it is not the current one."""
-    no_key: str = ""
-    """Why the simulator answers a new session."""
-    switch: ModelChanged | None = None
-    """The switch of a continued session to another model."""
+    note: str = ""  # about the working directory, if it is not the current one
+    no_key: str = ""  # why the simulator answers a new session
+    switch: ModelChanged | None = None  # the switch of a continued session to another model
 
 
 @asynccontextmanager
@@ -158,9 +150,7 @@ class SessionOpener:
             policy = CallPolicy((*options.allow, *remembered_patterns(directory)), options.deny, can_ask=can_ask)
         except ValueError as exc:
             raise click.UsageError(str(exc)) from None
-        typed = [
-            pattern for name in ("allow", "deny") if name in options.explicit for pattern in getattr(options, name)
-        ]
+        typed = [one for name in ("allow", "deny") if name in options.explicit for one in getattr(options, name)]
         check_patterns(policy, typed, tools)
         return policy
 
@@ -196,10 +186,7 @@ class SessionOpener:
 
 
 def _working_directory(stored: Configured | None, options: RunOptions) -> tuple[str, str]:
-    """Return the working directory of a continued session, and a note if it is not the current one.
-
-    Raise `StoreError` if it does not exist.
-    """
+    """Return the working directory of a continued session (it must exist), and a note if it is not the current one."""
     roots = sorted(set(jsonio.parse(stored.roots).values())) if stored is not None and stored.roots else []
     here = os.path.realpath(Path(options.root).expanduser())
     old = str(roots[0]) if roots else here

@@ -23,8 +23,7 @@ from tenuto.schema.validate import INVALID_SCHEMA, find_problems
 
 _TYPE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-_VALUES = ("enum", "const", "default", "examples")
-"""Keywords whose content is not a schema."""
+_VALUES = ("enum", "const", "default", "examples")  # keywords whose content is not a schema
 _SAMPLES: tuple[Any, ...] = ({}, [], "", 0, None)
 
 
@@ -32,7 +31,12 @@ def load_schema(named: str) -> Any:
     """Return the type or the JSON Schema of `--schema`. Raise `click.UsageError` if it is invalid."""
     file = Path(named).expanduser()
     if _TYPE.fullmatch(named) and not file.is_file():
-        return _load_type(named)
+        found = load_attribute("--schema", named)
+        try:
+            output_request(found, native=True)
+        except TypeError as exc:
+            raise click.UsageError(f"--schema {named}: {exc}") from None
+        return found
     try:
         text = file.read_bytes()
     except (OSError, ValueError) as exc:
@@ -62,15 +66,6 @@ def _invalid_type(schema: Any) -> str:
                 return repr(name)
         parts = [value for key, value in schema.items() if key not in _VALUES]
     return next(filter(None, map(_invalid_type, parts)), "")
-
-
-def _load_type(named: str) -> Any:
-    found = load_attribute("--schema", named)
-    try:
-        output_request(found, native=True)
-    except TypeError as exc:
-        raise click.UsageError(f"--schema {named}: {exc}") from None
-    return found
 
 
 def schema_request(named: str, target: Target) -> tuple[JsonSchema | None, str]:

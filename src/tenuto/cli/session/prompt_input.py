@@ -38,10 +38,7 @@ def read_prompt(argument: str | None, attach: Sequence[str] = ()) -> UserMessage
 
 
 def read_system_prompt(given: str | None) -> str:
-    """Return the system prompt: `@FILE` reads a file, `@@` starts a text with `@`.
-
-    Raise `click.UsageError` for a file that cannot be read.
-    """
+    """Return the system prompt: `@FILE` reads a file, `@@` starts a text with `@`. Raise `click.UsageError`."""
     text = given or ""
     if not text.startswith("@") or text.startswith("@@"):
         return text[1:] if text.startswith("@@") else text

@@ -44,23 +44,17 @@ class RunResult:
     session: AsyncSession
     options: RunOptions
     out: OutputFile | None = None
-    head: int = 0
-    """The last entry before the run."""
+    head: int = 0  # the last entry before the run
     signal: int = 0
     error: TenutoError | None = None
-    answer_error: TenutoError | None = None
-    """Why the answer does not match its schema, or was not written."""
-    is_earlier_answer: bool = False
-    """Whether nothing was left to do: the answer is from an earlier run."""
-    seconds: float | None = None
-    """The duration of the run without the time at approval questions."""
+    answer_error: TenutoError | None = None  # why the answer does not match its schema, or was not written
+    is_earlier_answer: bool = False  # whether nothing was left to do: the answer is from an earlier run
+    seconds: float | None = None  # the duration of the run without the time at approval questions
     denied: list[ToolCallView] = field(default_factory=list)
-    new_losses: set[Loss] = field(default_factory=set)
-    """The losses of switches to another model in this run, which are printed at once."""
+    new_losses: set[Loss] = field(default_factory=set)  # of switches to another model, which are printed at once
     jsonl: JsonlWriter | None = None
     schema: OutputSchema | None = None
-    json: str = ""
-    """The JSON of an answer that matches the schema."""
+    json: str = ""  # the JSON of an answer that matches the schema
 
     def __post_init__(self) -> None:
         self.head = self.session._log.head
@@ -215,9 +209,6 @@ def _report_usage(result: RunResult, display: Display) -> None:
     elif display.terminal.is_err_live and result.seconds is not None and spent.turns:
         display.info("")
         display.info(line, "dim")
-
-
-# --- as a document ----------------------------------------------------------------------------------------------------
 
 
 async def _result_document(result: RunResult) -> dict[str, Any]:

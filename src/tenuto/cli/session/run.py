@@ -41,10 +41,8 @@ class SignalStop:
     """Work that a signal stops. The run of a session is stopped by the session, which records it."""
 
     def __init__(self, notify: Callable[[int], None]) -> None:
-        self.signal = 0
-        """The signal that stopped the last work; 0 if none did."""
-        self.session: AsyncSession | None = None
-        """The session whose run a signal stops."""
+        self.signal = 0  # the signal that stopped the last work; 0 if none did
+        self.session: AsyncSession | None = None  # the session whose run a signal stops
         self._notify = notify
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T | None:
@@ -136,7 +134,10 @@ async def run_turn(events: RunEvents, message: UserMessage | None, stop: SignalS
         async with session.stream(message) as run:
             async for event in run:
                 if name and not session.is_new:
-                    await _rename(session, name, display)
+                    try:
+                        await session._log.store.rename(session.id, name)
+                    except ValueError as exc:  # another process took the name
+                        display.message(f"the session has no name: {exc}", "yellow")
                     name = ""
                 events.handle(event)
     except TenutoError as exc:
@@ -170,13 +171,6 @@ async def _tick(display: Display) -> None:
     while True:
         await asyncio.sleep(_TICK)
         display.tick()
-
-
-async def _rename(session: AsyncSession, name: str, display: Display) -> None:
-    try:
-        await session._log.store.rename(session.id, name)
-    except ValueError as exc:  # another process took the name
-        display.message(f"the session has no name: {exc}", "yellow")
 
 
 def run_once(options: RunOptions, message: UserMessage | None) -> int:

@@ -19,7 +19,6 @@ from tenuto.cli.errors import plural
 from tenuto.cli.options import expand_model
 from tenuto.cli.session.events import format_usage
 from tenuto.cli.store import short_id
-from tenuto.cli.terminal.input import Message
 from tenuto.cli.terminal.output import print_text
 from tenuto.cli.terminal.text import one_line
 from tenuto.core import jsonio
@@ -44,10 +43,9 @@ class SlashCommand(NamedTuple):
     run: Callable[[Chat, str], Awaitable[None]]
 
 
-def parse_input(typed: Message) -> str | SlashInput:
+def parse_input(text: str) -> str | SlashInput:
     """Return a text or a command. A command is one line that starts with `/`; `//` starts a text with `/`."""
-    text = typed.text
-    if typed.literal or not text.startswith("/") or "\n" in text:
+    if not text.startswith("/") or "\n" in text:
         return text
     if text.startswith("//"):
         return text[1:]
@@ -198,9 +196,9 @@ async def _add_tools(chat: Chat, rest: str) -> None:
     on = chat.session._context.toolbox.names()
     off = ", ".join(name for name in BUILTIN if name not in on)
     chat.display.message(f"enabled: {', '.join(one_line(name, 80) for name in on) or 'none'}")
-    chat.display.message(
-        f"available: {off}\nadd your own as MODULE:FUNCTION" if off else "add your own as MODULE:FUNCTION"
-    )
+    if off:
+        chat.display.message(f"available: {off}")
+    chat.display.message("add your own as MODULE:FUNCTION")
 
 
 async def _attach(chat: Chat, rest: str) -> None:
@@ -286,5 +284,4 @@ SLASH_COMMANDS: dict[str, SlashCommand] = {
     "exit": SlashCommand("", "quit; the session is saved", _exit),
 }
 _ALIASES = {"quit": "exit", "q": "exit", "bye": "exit", "?": "help"}
-LEAVE_WORDS = ("exit", "quit")
-"""Messages that leave the chat."""
+LEAVE_WORDS = ("exit", "quit")  # messages that leave the chat

@@ -78,10 +78,7 @@ def load_attribute(option: str, name: str) -> Any:
 
 
 def restore_tools(config: Configured | None, given: Sequence[AnyTool], root: str) -> list[AnyTool]:
-    """Return the tools of a continued session: the given ones, and its own built-in and provider tools.
-
-    The library raises `MissingTool` for others that a pending call needs.
-    """
+    """Return the given tools, and the built-in and provider tools of a continued session; others may be missing."""
     stored: list[Any] = jsonio.parse(config.tools) if config is not None and config.tools else []
     here = Toolbox(given)
     names = [tool["name"] for tool in stored if "name" in tool]

@@ -16,18 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tenuto import settings
+from tenuto.cli.terminal import output
 from tenuto.cli.terminal.live_area import LiveArea, StreamingAnswer, StreamingText, StreamingThinking, Where
-from tenuto.cli.terminal.output import (
-    Style,
-    TerminalInfo,
-    ansi_style,
-    discard_output,
-    print_error,
-    print_json,
-    print_stderr,
-    print_text,
-    window_size,
-)
+from tenuto.cli.terminal.output import Style, TerminalInfo, ansi_style, print_stderr, print_text, window_size
 from tenuto.cli.terminal.text import escape_control, truncate, wrap
 
 if TYPE_CHECKING:
@@ -35,10 +26,8 @@ if TYPE_CHECKING:
 
 
 _SPINNER = "|/-\\"
-_REDRAW_INTERVAL = 0.1
-"""The minimum time between two redraws, in seconds."""
-_CUTS_LINES = ("XTERM_VERSION", "STY")
-"""Set by terminals (xterm, screen) that cut existing lines in a narrower window; others wrap them again."""
+_REDRAW_INTERVAL = 0.1  # the minimum time between two redraws, in seconds
+_CUTS_LINES = ("XTERM_VERSION", "STY")  # xterm and screen cut existing lines in a narrower window; others wrap them
 
 
 class Display:
@@ -50,16 +39,13 @@ class Display:
         self._live_stream = self._out if self.terminal.renders_markdown else sys.stderr
         self._clock = clock
         self._streaming: StreamingText | None = None
-        self._has_output = False
-        """Whether part of the reply was printed and cannot be erased."""
-        self._status = self._usage = ""
+        self._has_output = False  # whether part of the reply was printed and cannot be erased
+        self.usage = ""  # the text that follows the status
+        self._status = ""
         self._since = self._drawn_at = 0.0
         self._spinner_step = 0
-        self._deferred: list[Callable[[], None]] | None = None
-        """Output that waits until a question is answered."""
+        self._deferred: list[Callable[[], None]] | None = None  # output that waits until a question is answered
         self._area = LiveArea(self._live_stream, reflows=not settings.first_set(_CUTS_LINES))
-
-    # --- the answer and the thinking ---
 
     def answer(self, text: str) -> None:
         """Print a piece of the answer. Without a terminal nothing is printed before `finish`."""
@@ -81,7 +67,7 @@ class Display:
 
     def document(self, document: bytes) -> None:
         self.clear()
-        print_json(document, to=self._out)
+        output.print_json(document, to=self._out)
 
     def begin_reply(self) -> None:
         """Start a reply: earlier output does not belong to it."""
@@ -134,9 +120,7 @@ class Display:
         except OSError as exc:
             if exc.errno != errno.EIO:
                 raise
-            discard_output(self._out)
-
-    # --- everything else ---
+            output.discard_output(self._out)
 
     def info(self, line: str, style: Style = "", *, lead: str = "") -> None:
         """Print a line to stderr, unless quiet."""
@@ -171,7 +155,7 @@ class Display:
 
     def error(self, told: Explanation, error: BaseException | None = None) -> None:
         self.end_line()
-        print_error(told, error, color=self.terminal.err_color)
+        output.print_error(told, error, color=self.terminal.err_color)
 
     @contextmanager
     def prompt(self, question: str) -> Iterator[None]:
@@ -186,17 +170,15 @@ class Display:
             raise
         finally:
             held, self._deferred = self._deferred, None
-            for output in held:
-                output()
+            for action in held:
+                action()
 
-    def _defer(self, output: Callable[[], None]) -> bool:
+    def _defer(self, action: Callable[[], None]) -> bool:
         """Queue output during a prompt; return whether there is one."""
         if self._deferred is None:
             return False
-        self._deferred.append(output)
+        self._deferred.append(action)
         return True
-
-    # --- the live area ---
 
     def status(self, text: str) -> None:
         """Set the status line of a terminal; empty removes it."""
@@ -205,17 +187,11 @@ class Display:
         if not text:
             self.clear()
 
-    def usage(self, text: str) -> None:
-        """Set the text that follows the status."""
-        self._usage = text
-
     def tick(self) -> None:
-        """Redraw status and streaming text."""
         self._spinner_step += 1
         self._advance()
 
     def clear(self) -> None:
-        """Erase what is drawn."""
         self._area.erase()
 
     def _draw(self) -> None:
@@ -234,7 +210,7 @@ class Display:
     def _status_row(self, columns: int) -> str:
         spent = int(self._clock() - self._since)
         spinner = _SPINNER[self._spinner_step % len(_SPINNER)]
-        parts = (f"{spinner} {self._status}", f"{spent} s" if spent else "", self._usage)
+        parts = (f"{spinner} {self._status}", f"{spent} s" if spent else "", self.usage)
         row = truncate(escape_control("  ".join(filter(None, parts))), columns - 1)
         return ansi_style(row, "dim", color=self.terminal.err_color)
 

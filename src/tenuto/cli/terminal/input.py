@@ -10,47 +10,24 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from tenuto.cli.terminal.output import print_stderr
 from tenuto.errors import TenutoError
 
 PROMPT = "you> "
-CONTINUATION_PROMPT = "...> "
-_FENCE = '"""'
 _MAX_MESSAGES = 1_000
-_MAX_LENGTH = 10_000
-"""The longest message, in characters, that the history stores."""
+_MAX_LENGTH = 10_000  # the longest message, in characters, that the history stores
 _CHUNK = 65536
 
 
 @dataclass(eq=False)
 class PromptInterrupted(Exception):
-    """Ctrl-C at the prompt."""
+    """Ctrl-C at the prompt, without input if `empty`."""
 
     empty: bool
-    """There was no input."""
 
 
 class NotUtf8(Exception): ...
-
-
-class Message(NamedTuple):
-    """A message as typed. A literal one, from a block, is never a command."""
-
-    text: str
-    literal: bool = False
-
-
-class Reader(Protocol):
-    """The source of messages."""
-
-    is_interactive: bool
-    can_edit: bool
-    """Whether a text can be offered for editing."""
-
-    async def read(self, offered: str = "") -> Message:
-        """Return the next message. Raise `EOFError`, `PromptInterrupted` or `NotUtf8`."""
 
 
 class LineReader:
@@ -98,13 +75,9 @@ class LineReader:
 
 
 class PlainReader:
-    """Reads messages line by line; on a terminal, the prompt is written to stderr because stdout may be a file.
+    """Reads lines as messages; on a terminal, the prompt is written to stderr because stdout may be a file."""
 
-    A line that ends with a backslash continues on the next one. Lines between two lines of three double quotes are one
-    literal message.
-    """
-
-    can_edit = False
+    can_edit = False  # whether a text can be offered for editing
 
     def __init__(self) -> None:
         stdin = sys.stdin
@@ -118,24 +91,10 @@ class PlainReader:
                 self._lines = LineReader(-1, stdin.buffer.read())
         self._encoding = "utf-8-sig"
 
-    async def read(self, offered: str = "") -> Message:
-        parts = [await self._line(PROMPT)]
-        try:
-            if parts[0].strip() == _FENCE:
-                while (line := await self._line(CONTINUATION_PROMPT)).strip() != _FENCE:
-                    parts.append(line)
-            else:
-                while (len(parts[-1]) - len(parts[-1].rstrip("\\"))) % 2:  # two backslashes are a literal one
-                    parts[-1] = parts[-1][:-1]
-                    parts.append(await self._line(CONTINUATION_PROMPT))
-        except EOFError:  # the message ends with the input
-            pass
-        literal = parts[0].strip() == _FENCE
-        return Message("\n".join(parts[1:] if literal else parts), literal)
-
-    async def _line(self, prompt: str) -> str:
+    async def read(self, offered: str = "") -> str:
+        """Return the next message. Raise `EOFError`, or `NotUtf8`."""
         if self.is_interactive:
-            print_stderr(prompt)
+            print_stderr(PROMPT)
         line = await self._lines.line()
         if not line:
             if self.is_interactive:

@@ -13,12 +13,9 @@ from tenuto.cli.terminal.text import cell_width, cut_cells, escape_control, fold
 
 Where = Literal["out", "err"]
 _COLORS = re.compile(r"(\x1b\[[0-9;]*m)")
-_AMBIGUOUS_START = re.compile(r"(?:^|(?<=\n))[-=+*#>|`~\d.) ]{0,9}\Z")
-"""How a line begins that may still become anything."""
-_LIVE_THINKING = 4
-"""The rows of thinking that are visible while it streams."""
-_SHORT_THINKING = 3
-"""Thinking up to this number of rows stays whole; longer thinking leaves its start and a count in as many rows."""
+_AMBIGUOUS_START = re.compile(r"(?:^|(?<=\n))[-=+*#>|`~\d.) ]{0,9}\Z")  # a line that may still become anything
+_LIVE_THINKING = 4  # the rows of thinking that are visible while it streams
+_SHORT_THINKING = 3  # the rows of finished thinking: all of it, or its start and a count
 
 
 class LiveArea:
@@ -26,17 +23,12 @@ class LiveArea:
 
     def __init__(self, stream: TextIO | None, *, reflows: bool) -> None:
         self._stream = stream
-        self._reflows = reflows
-        """Whether the terminal wraps existing lines again in a narrower window."""
-        self._size: os.terminal_size | None = None
-        """The window when the rows were drawn."""
+        self._reflows = reflows  # whether the terminal wraps existing lines again in a narrower window
+        self._size: os.terminal_size | None = None  # the window when the rows were drawn
         self._rows: list[str] = []
 
     def draw(self, rows: Sequence[str]) -> None:
-        """Replace the rows.
-
-        Nothing is drawn right after the window changed its size: a drag would leave rows behind.
-        """
+        """Replace the rows; draw none right after the window changed its size: a drag would leave rows behind."""
         now = window_size(self._stream)
         if self._size not in (None, now):
             rows = ()
@@ -71,8 +63,7 @@ class LiveArea:
 class StreamingText:
     """Text that streams. It is printed as it comes; subclasses redraw what is incomplete."""
 
-    is_live = False
-    """Whether the text has rows that are redrawn."""
+    is_live = False  # whether the text has rows that are redrawn
 
     def __init__(self, where: Where, columns: Callable[[], int], paint: Callable[[str], str]) -> None:
         self.where = where

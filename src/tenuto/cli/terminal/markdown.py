@@ -28,10 +28,8 @@ _CONTINUE_AFTER_BLANK = ("bullet_list_open", "ordered_list_open", "code_block")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _END_OF_LINE = re.compile(r" +(?=(?: |\x1b\[[0-9;]*m)*$)")
-_MAX_LENGTH = 60_000
-"""Longer blocks are shown as written: rendering would be slow."""
-_CODE_THEME = "ansi_dark"
-"""Colors of the terminal's own."""
+_MAX_LENGTH = 60_000  # longer blocks are shown as written: rendering would be slow
+_CODE_THEME = "ansi_dark"  # colors of the terminal's own
 _THEME = Theme(
     {
         "markdown.code": "cyan",
@@ -110,9 +108,6 @@ def _render(what: RenderableType, columns: int, *, color: bool) -> list[str]:
     with console.capture() as capture:
         console.print(what, soft_wrap=isinstance(what, Text))
     return [_END_OF_LINE.sub("", line) for line in capture.get().split("\n")]
-
-
-# --- rich, held on a short line ---------------------------------------------------------------------------------------
 
 
 class _EscapedMarkdown(Markdown):

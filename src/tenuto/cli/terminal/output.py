@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 import click
 
@@ -31,12 +31,6 @@ def discard_output(stream: TextIO) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def silence_stdout() -> int:
-    """Discard further output; return the exit code of a broken pipe."""
-    discard_output(sys.stdout)
-    return 141
-
-
 def flush_output() -> None:
     """Flush stdout and stderr. If that fails, discard the rest: the interpreter would exit with its own code."""
     for stream in (sys.stdout, sys.stderr):
@@ -49,21 +43,18 @@ def flush_output() -> None:
 
 Style = Literal["", "dim", "dim italic", "bold", "red", "bold red", "yellow", "bold yellow", "green", "cyan"]
 _CODES = {"dim": "2", "bold": "1", "italic": "3", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_LINE = 600
-"""The longest message: a provider may answer with a whole page."""
+_LINE = 600  # the longest message: a provider may answer with a whole page
 
 
 class TerminalInfo(NamedTuple):
     """What stdout and stderr can show."""
 
     is_out_terminal: bool
-    is_err_live: bool
-    """Stderr is a terminal that can rewrite a line."""
+    is_err_live: bool  # stderr is a terminal that can rewrite a line
     out_color: bool
     err_color: bool
     quiet: bool = False
-    renders_markdown: bool = False
-    """Stdout is a terminal that can redraw lines."""
+    renders_markdown: bool = False  # stdout is a terminal that can redraw lines
 
 
 def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
@@ -160,8 +151,7 @@ def window_size(stream: TextIO | None) -> os.terminal_size:
     return os.terminal_size((columns or 80, lines or 24))
 
 
-_LEAST_WIDTH = 20
-"""The least width of the last column of a table; below it, other columns are dropped."""
+_LEAST_WIDTH = 20  # the least width of the last column of a table; below it, other columns are dropped
 _NUMBER = re.compile(r"[$\d][\d.,]*[KM%+]?|-|")
 
 
@@ -194,7 +184,6 @@ def _room(window: int, widths: Sequence[int]) -> int:
 
 
 def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> None:
-    """Print lines, or with `--json` the document."""
     if as_json:
         print_json(document)
     else:
@@ -208,31 +197,15 @@ def confirm(question: str, refusal: str) -> bool:
     return click.confirm(escape_control(question), default=False, err=True)
 
 
-class Progress:
-    """A progress bar on stderr; silent without a terminal."""
-
-    def __init__(self, bar: ProgressBar[Any]) -> None:
-        self._bar = bar
-        self.done = 0
-
-    def advance(self, by: int = 1) -> None:
-        self.set(self.done + by, self._bar.length or 0)
-
-    def set(self, done: int, total: int) -> None:
-        self._bar.length = total
-        self._bar.update(done - self.done)
-        self.done = done
-
-    def note(self, text: str) -> None:
-        """Show what is processed now, such as a file name."""
-        self._bar.update(0, one_line(text, 40))
-
-
 @contextmanager
-def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[Progress]:
+def progress(label: str, total: int = 0, *, quiet: bool = False) -> Iterator[ProgressBar[str]]:
+    """Show a progress bar on stderr; nothing without a terminal. Its item is what is processed now, a string."""
     visible = detect_terminal().is_err_live and not quiet
     file = sys.stderr if visible else io.StringIO()
-    with click.progressbar(length=total, label=label, file=file, item_show_func=lambda item: item or "") as bar:
-        yield Progress(bar)
+    bar: ProgressBar[str] = click.progressbar(
+        length=total, label=label, file=file, item_show_func=lambda item: one_line(item or "", 40)
+    )
+    with bar:
+        yield bar
     if visible:
         click.echo("\x1b[1A\r\x1b[J", nl=False, err=True)  # erase the bar

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.shortcuts import CompleteStyle
+from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 from prompt_toolkit.styles import Style
 
-from tenuto.cli.terminal.input import CONTINUATION_PROMPT, PROMPT, Message, NotUtf8, PromptInterrupted
+from tenuto.cli.terminal.input import PROMPT, NotUtf8, PromptInterrupted
 
 Complete = Callable[[str], tuple[int, Iterable[str]]]
 """Given the line before the cursor: the start of the text to replace, and the texts that fit there."""
 _BINDINGS = KeyBindings()
-
-
-@_BINDINGS.add("enter")
-def _send(event: KeyPressEvent) -> None:
-    event.current_buffer.validate_and_handle()
-
-
-@_BINDINGS.add("escape", "enter")
-def _insert_newline(event: KeyPressEvent) -> None:
-    event.current_buffer.insert_text("\n")
+_BINDINGS.add("enter")(lambda event: event.current_buffer.validate_and_handle())
+_BINDINGS.add("escape", "enter")(lambda event: event.current_buffer.insert_text("\n"))
 
 
 @_BINDINGS.add("c-c")
@@ -49,7 +40,7 @@ class PromptReader:
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
-            prompt_continuation=CONTINUATION_PROMPT,
+            prompt_continuation="...> ",
             completer=_InputCompleter(complete),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
@@ -61,13 +52,13 @@ class PromptReader:
             output=output,
         )
 
-    async def read(self, offered: str = "") -> Message:
+    async def read(self, offered: str = "") -> str:
         text = await self._session.prompt_async(default=offered, handle_sigint=False, set_exception_handler=False)
         try:
             text.encode()
         except UnicodeEncodeError:  # bytes that are not UTF-8 arrive as surrogates
             raise NotUtf8 from None
-        return Message(text)
+        return text
 
 
 class _InputCompleter(Completer):

@@ -7,17 +7,12 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 _UNUSUAL = re.compile(r"[^ -~\n\t]")
-_JOINERS = "\u200c\u200d"
-"""Invisible, and parts of words and emoji: they stay."""
-_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Control characters, bidirectional overrides and other invisible signs, halves of characters, odd ends of lines."""
+_JOINERS = "\u200c\u200d"  # invisible, and parts of words and emoji: they stay
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control characters, invisible signs, halves of characters, odd ends of lines
 
 
 def escape_control(text: str) -> str:
-    """Return the text with control and other invisible characters escaped, as in a Python string.
-
-    Newlines and tabs stay.
-    """
+    """Return the text with control and other invisible characters escaped as in Python; newlines and tabs stay."""
     return _UNUSUAL.sub(lambda found: _escape(found[0], ascii), text.replace("\r\n", "\n"))
 
 
@@ -36,9 +31,6 @@ def one_line(text: str, most: int) -> str:
     """Return the text as one escaped line of at most `most` characters."""
     line = escape_control(" ".join(text[: 4 * most + 100].split()))
     return line if len(line) <= most else f"{line[: most - 3]}..."
-
-
-# --- cells and rows ---------------------------------------------------------------------------------------------------
 
 
 def cell_width(text: str) -> int:

@@ -9,26 +9,8 @@ from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
 from tenuto.cli.session.losses import format_loss
 from tenuto.cli.store import format_status, format_time
+from tenuto.core import journal
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
-from tenuto.core.journal import (
-    CLEARED,
-    ApprovalDecided,
-    CallFinished,
-    Compacted,
-    Configured,
-    Entry,
-    HandedOver,
-    LossRecorded,
-    MessageAdded,
-    MetadataChanged,
-    ReplyReceived,
-    RequestFailed,
-    RunEnded,
-    SteeringAdded,
-    SubSessionLinked,
-    TranscriptFold,
-    UnknownPayload,
-)
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
 from tenuto.store.protocol import StoredSession
@@ -42,10 +24,8 @@ Kind = Literal[
 class TranscriptItem(NamedTuple):
     kind: Kind
     text: str = ""
-    name: str = ""
-    """A role, a model, a tool or an entry type."""
-    number: int = 0
-    """The number of a message, by which a session can be forked, or of an entry."""
+    name: str = ""  # a role, a model, a tool or an entry type
+    number: int = 0  # the number of a message, by which a session can be forked, or of an entry
     outcome: str = ""
     is_error: bool = False
     call: ToolCallView | None = None
@@ -65,11 +45,13 @@ def session_facts(stored: StoredSession, quote: Callable[[str], str]) -> str:
     return ", ".join(filter(None, facts))
 
 
-def transcript_items(entries: Iterable[Entry], held: Compacted | None = None) -> Iterator[TranscriptItem]:
+def transcript_items(
+    entries: Iterable[journal.Entry], held: journal.Compacted | None = None
+) -> Iterator[TranscriptItem]:
     """Yield the items. Those that the compaction `held` covers are replaced by its summary."""
     calls: tuple[ToolCallView, ...] = ()
     model = ""
-    fold = TranscriptFold()
+    fold = journal.TranscriptFold()
 
     def call_name(index: int) -> str:
         return calls[index].name if 0 <= index < len(calls) else f"call {index}"
@@ -78,26 +60,26 @@ def transcript_items(entries: Iterable[Entry], held: Compacted | None = None) ->
         fold.apply(entry)
         covered = held is not None and entry.seq <= held.up_to_seq
         match entry.payload:
-            case ReplyReceived(message=message) if covered:
+            case journal.ReplyReceived(message=message) if covered:
                 calls = tuple(message.tool_calls())
-            case Configured() as config if covered:
+            case journal.Configured() as config if covered:
                 model = config.model
             case _ if covered:
                 pass
-            case CallFinished() as done if held is not None and entry.seq in held.cleared:
-                yield TranscriptItem("result", CLEARED, call_name(done.call_index), outcome="done")
-            case UnknownPayload() as unknown:
+            case journal.CallFinished() as done if held is not None and entry.seq in held.cleared:
+                yield TranscriptItem("result", journal.CLEARED, call_name(done.call_index), outcome="done")
+            case journal.UnknownPayload() as unknown:
                 yield TranscriptItem("unknown", unknown.raw, unknown.kind, entry.seq)
-            case Configured() as config:
+            case journal.Configured() as config:
                 if model and model != config.model:
                     yield TranscriptItem("change", f"model: {config.model}")
                 if config.system and not model:
                     yield TranscriptItem("heading", name="system")
                     yield TranscriptItem("text", config.system)
                 model = config.model
-            case MessageAdded(message=message) | SteeringAdded(message=message):
+            case journal.MessageAdded(message=message) | journal.SteeringAdded(message=message):
                 yield from _message_items(message, len(fold))
-            case ReplyReceived(message=message, losses=losses):
+            case journal.ReplyReceived(message=message, losses=losses):
                 calls = tuple(message.tool_calls())
                 yield TranscriptItem("heading", name=model or "model", number=len(fold), outcome="reply")
                 for block in message.blocks:
@@ -105,28 +87,28 @@ def transcript_items(entries: Iterable[Entry], held: Compacted | None = None) ->
                 if message.stop_reason in ("length", "content_filter", "error"):
                     yield TranscriptItem("cut", f"ended: {message.stop_reason}")
                 yield from map(_loss_item, losses)
-            case CallFinished(result=result) as done:
+            case journal.CallFinished(result=result) as done:
                 text, name = content_text(result.content), call_name(done.call_index)
                 yield TranscriptItem("result", text, name, outcome=done.outcome, is_error=result.is_error)
-            case RequestFailed() as failed:
+            case journal.RequestFailed() as failed:
                 what = "no summary" if failed.purpose else "request failed"
                 yield TranscriptItem("failure", f"{what}: {failed.error}: {failed.message}")
-            case MetadataChanged(metadata=metadata):
+            case journal.MetadataChanged(metadata=metadata):
                 pairs = ", ".join(f"{key}={value}" for key, value in metadata.items())
                 yield TranscriptItem("change", f"metadata: {pairs}")
-            case ApprovalDecided() as decided:
+            case journal.ApprovalDecided() as decided:
                 text = f"{call_name(decided.call_index)} {'allowed' if decided.allowed else 'denied'}"
                 yield TranscriptItem("approval", f"{text}: {decided.reason}" if decided.reason else text)
-            case SubSessionLinked(session=session):
+            case journal.SubSessionLinked(session=session):
                 yield TranscriptItem("sub-session", f"answered in session {session}")
-            case HandedOver(losses=losses) as handover:
+            case journal.HandedOver(losses=losses) as handover:
                 yield TranscriptItem("change", f"switched to {handover.model}")
                 yield from map(_loss_item, losses)
-            case LossRecorded(loss=loss):
+            case journal.LossRecorded(loss=loss):
                 yield _loss_item(loss)
-            case Compacted() as compacted if held is None:
+            case journal.Compacted() as compacted if held is None:
                 yield from _compaction_items(compacted)
-            case RunEnded() as ended:
+            case journal.RunEnded() as ended:
                 status = format_status(ended.reason, ended.waiting_for)
                 yield TranscriptItem("end", f"{status}: {ended.detail}" if ended.detail else status)
         if held is not None and entry.seq == held.up_to_seq:
@@ -155,7 +137,7 @@ def _message_items(message: Message, number: int = 0) -> Iterator[TranscriptItem
     yield TranscriptItem("text", text)
 
 
-def _compaction_items(compacted: Compacted, hint: str = "") -> Iterator[TranscriptItem]:
+def _compaction_items(compacted: journal.Compacted, hint: str = "") -> Iterator[TranscriptItem]:
     if compacted.is_undo:
         yield TranscriptItem("change", "the whole conversation is sent again from here on")
         return

@@ -23,7 +23,6 @@ _PARSER = MarkdownIt("commonmark")
 
 
 def session_markdown(stored: StoredSession, entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the pieces of the document."""
     title = escape_markdown(stored.name or stored.meta.title, 120) or "A session"
     yield f"# {title}\n\nsession {inline_code(stored.id)}, {session_facts(stored, inline_code)}\n"
     yield from (f"\n{piece}" for piece in map(_format, transcript_items(entries)) if piece)

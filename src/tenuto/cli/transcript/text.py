@@ -12,8 +12,7 @@ from tenuto.cli.transcript.items import TranscriptItem, session_facts, transcrip
 from tenuto.core.journal import Entry, TranscriptFold
 from tenuto.store.protocol import StoredSession
 
-_RESULT_LINES = 40
-"""The lines of a result that are shown."""
+_RESULT_LINES = 40  # the lines of a result that are shown
 _LINE_LENGTH = 400
 _NOTES: dict[str, tuple[Style, str]] = {
     "part": ("dim", "  {}"),
