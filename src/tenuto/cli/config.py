@@ -33,15 +33,12 @@ DEFAULTS: dict[str, Any] = {
     "color": "auto",
 }
 """The settings of the file and of each profile that stand for an option; `config_schema` has their types."""
-VARIABLES = {"model": "TENUTO_MODEL", "store": "TENUTO_STORE"}
-"""The environment variables that override settings."""
-PARAMETERS = {"options": "option", "tools": "tool"}
-"""The parameters of options with another name."""
+VARIABLES = {"model": "TENUTO_MODEL", "store": "TENUTO_STORE"}  # the environment variables that override settings
+PARAMETERS = {"options": "option", "tools": "tool"}  # the parameters of options with another name
 _FOR_ALL = ("store", "color")
 _FOR_NEW_SESSIONS = ("model", "system", "effort", "max_tokens", "options", "allow_unverified")
 
-BOM = "\ufeff"
-"""The byte order mark that some editors write at the start of a UTF-8 file."""
+BOM = "\ufeff"  # the byte order mark that some editors write at the start of a UTF-8 file
 _BY_HAND = "fix it in an editor"
 WORKS_WITH_BROKEN_CONFIG = ("config", "keys", "doctor", "completion")
 """Commands that work with a broken file: they report or fix its problems."""

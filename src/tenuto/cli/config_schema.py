@@ -22,8 +22,7 @@ _Texts = Annotated[list[str], Meta(description='a list of texts, such as ["a", "
 _Url = Annotated[str, Meta(pattern="^https?://", description="a URL, http://... or https://...")]
 _Variable = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", description="the name of an environment variable")]
 _Json = Annotated[Any, Meta(description="text, a number, true or false, a list or a table")]
-_ANY_NAME = "*"
-"""The name of a table's entries if it takes any."""
+_ANY_NAME = "*"  # the name of a table's entries if it takes any
 _SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("model", "system", "root", "store"), _Text),
     **dict.fromkeys(("fallback", "tools", "allow", "deny"), _Texts),

@@ -29,8 +29,7 @@ from tenuto.client.client import AsyncClient
 from tenuto.errors import BadRequest, StoreError, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
 
-_BATCH = 256
-"""Texts that are stored together; the client divides them into the requests that a provider accepts."""
+_BATCH = 256  # texts that are stored together; the client divides them into the requests that a provider accepts
 _SAME_REFUSALS = 3
 """If this number of texts is refused with the same message and none is embedded, the request is wrong."""
 _APPLICATION_ID = 0x74_65_6E_65
@@ -45,16 +44,12 @@ _UPSERT = """INSERT INTO embeddings (id, digest, at, vector, text) VALUES (?, ?,
     SET digest = excluded.digest, at = excluded.at, vector = excluded.vector, text = excluded.text"""
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-
 class EmbedItem(NamedTuple):
     """A text to embed. `id` is the path of its file."""
 
     id: str
     text: str = ""
-    error: str = ""
-    """Why the file has no text."""
+    error: str = ""  # why the file has no text
 
     @property
     def digest(self) -> str:
@@ -74,16 +69,12 @@ def read_item(name: str) -> EmbedItem:
     return EmbedItem(id, text) if text.strip() else EmbedItem(id, error="is binary or empty")
 
 
-# --- models -----------------------------------------------------------------------------------------------------------
-
-
 class EmbedModel(NamedTuple):
     """The model of all vectors of a file."""
 
     name: str
     dimensions: int = 0
-    asked: int = 0
-    """The number of dimensions that is requested; 0: the model's own."""
+    asked: int = 0  # the number of dimensions that is requested; 0: the model's own
 
     def describe(self) -> str:
         return f"{self.name} ({self.dimensions} dimensions)"
@@ -127,9 +118,6 @@ async def choose_model(
     except UnsupportedModel as exc:
         raise click.UsageError(f"{exc.model} cannot embed: {exc.reason}") from None
     return chosen, note
-
-
-# --- file -------------------------------------------------------------------------------------------------------------
 
 
 class VectorFile:
@@ -196,9 +184,6 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-# --- embedding --------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Embedder:
     """Embeds items in batches, and stores each batch when it is complete."""
@@ -210,8 +195,7 @@ class Embedder:
     unchanged: int = 0
     failed: list[EmbedItem] = field(default_factory=list)
     losses: dict[str, None] = field(default_factory=dict)
-    tokens: int | None = 0
-    """None if a reply has no usage."""
+    tokens: int | None = 0  # None if a reply has no usage
 
     async def run(self, items: Iterable[EmbedItem]) -> None:
         """Embed all items. Raise the error of a whole request; batches that are complete are stored."""

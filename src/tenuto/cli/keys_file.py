@@ -70,9 +70,6 @@ def save_key(name: str, key: str) -> bool:
     return existed
 
 
-# --- providers --------------------------------------------------------------------------------------------------------
-
-
 def canonical_provider(name: str) -> str:
     """Return a provider's name for any of its aliases.
 

@@ -61,8 +61,6 @@ class RunOptions:
     explicit: frozenset[str] = frozenset()  # the names of the options that were typed
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
-
 _CONFLICTS = "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl, out jsonl"
 """Options that contradict each other. `which` is the argument of `chat`."""
 FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")
@@ -129,8 +127,6 @@ def expand_model(name: str) -> str:
         raise click.UsageError(f"unknown effort {suffix[:60]!r} ({', '.join(EFFORTS)})")
     return f"{full}:{effort}" if effort else full
 
-
-# --- options ----------------------------------------------------------------------------------------------------------
 
 _POSITIVE = click.IntRange(min=1)
 _COMPLETERS: dict[str, complete.Completer] = {
@@ -245,8 +241,6 @@ def run_options(command: Callable[[RunOptions], Any]) -> Callable[..., Any]:
     return _RUN(functools.wraps(command)(lambda **values: command(parse_run_options(values))))
 
 
-# --- -o KEY=VALUE -----------------------------------------------------------------------------------------------------
-
 OWN_OPTIONS = {"effort": "--effort", "max_tokens": "--max-tokens", "system": "-s", "tools": "-T", "model": "-m"}
 """Parameters that `-o` does not take, because they have their own option."""
 
@@ -296,8 +290,6 @@ def _parameter_value(name: str, text: str, type_: Any) -> Any:
     reason = f"should be {_KINDS.get(found[1], 'an object')}" if found else problem.replace("`", "")
     raise click.UsageError(f"-o {name}={text[:80]}: {reason}")
 
-
-# --- help -------------------------------------------------------------------------------------------------------------
 
 _SECTIONS = {
     "Session": ("resume_last", "session", "name", "ephemeral", "takeover", "store"),

@@ -25,8 +25,7 @@ D = TypeVar("D")
 _SHORT_LENGTH = 12
 """The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
 _PAGE_SIZE = 500
-_RECENT = 50
-"""The number of sessions in which `last` looks for one of the current directory."""
+_RECENT = 50  # the number of sessions in which `last` looks for one of the current directory
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
 
 

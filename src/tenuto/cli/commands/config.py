@@ -49,9 +49,6 @@ def command(ctx: click.Context) -> int:
     return 0 if ctx.invoked_subcommand else _print_settings(ctx, as_json=False)
 
 
-# --- show -------------------------------------------------------------------------------------------------------------
-
-
 @command.command("show")
 @json_option
 @click.pass_context
@@ -134,9 +131,6 @@ def _mask_password(place: str) -> str:
     from tenuto.client.http import safe_url
 
     return safe_url(place) if "://" in place else place
-
-
-# --- set --------------------------------------------------------------------------------------------------------------
 
 
 @command.command("set", epilog=_SET_EXAMPLES)
@@ -243,9 +237,6 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
     if not isinstance(value, dict):
         return {path: value}
     return {leaf: held for name, below in value.items() for leaf, held in _leaves(below, (*path, name)).items()}
-
-
-# --- remembered approvals ---------------------------------------------------------------------------------------------
 
 
 @command.command("forget")

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from tenuto.store.protocol import Store
 
 
-LossCallback: TypeAlias = "Callable[[Loss], object]"
-"""Receives what a format cannot express."""
+LossCallback: TypeAlias = "Callable[[Loss], object]"  # receives what a format cannot express
 
 
 async def jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
