@@ -96,7 +96,7 @@ Examples:
 @store_option
 def command(
     sessions: tuple[str, ...], every: bool, form: str | None, out: str | None, force: bool, store: str | None
-) -> int:
+) -> None:
     if every and sessions:
         raise click.UsageError("use either --all or SESSION")
     suffix = Path(out or "").suffix.lower()
@@ -113,7 +113,6 @@ def command(
     for session, loss in losses:
         line = f"lost: session {session}: {loss.detail} ({loss.location}, {loss.kind}); {loss.remedy}"
         click.echo(one_line(line, 400), err=True)
-    return 0
 
 
 async def _export(store: Store, ids: list[str], form: str, write: ExportWriter) -> list[tuple[str, Loss]]:

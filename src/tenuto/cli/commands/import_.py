@@ -36,7 +36,7 @@ Examples:
 @option("-n", "--name", metavar="NAME", help="New name (single session only).")
 @json_option
 @store_option
-def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: bool, store: str | None) -> int:
+def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: bool, store: str | None) -> None:
     """Import the sessions that tenuto export (jsonl) wrote to each FILE; - is stdin.
 
     Files are validated first; nothing is imported on error (exit 7). Existing sessions are unchanged; an interrupted
@@ -81,7 +81,6 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
                 print_text(f"{one.session}  {result}\n", escape=True)
             for detail in one.left_out:
                 click.echo(one_line(f"left out: session {one.session}: {detail}", 400), err=True)
-    return 0
 
 
 async def _check_session(store: Store, source: ImportFile, session: ExportedSession, id: str, name: str | None) -> None:

@@ -16,7 +16,7 @@ from tenuto.cli.errors import explain_error, plural
 from tenuto.cli.keys_file import canonical_provider, load_keys, providers_with_key
 from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.session.models import list_models, suggest_models
-from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
+from tenuto.cli.terminal.output import print_error, print_table
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.provider import ModelInfo, ModelTraits
 
@@ -51,11 +51,8 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
         found = [model_details(one.provider, one.model, today, retires=one.retires) for one in listed]
     matches = [model for model in found if model.matches(query)]
     shown = [model for model in matches if every or not model.is_retired]
-    if as_json:
-        print_json([model.fields() for model in shown])
-    elif shown:
-        rows = [_HEADS, *(model.cells() for model in shown)]
-        print_text(format_table(rows, drop=("EFFORTS, THINKING", "OUTPUT")), escape=True)
+    rows, fields = [model.cells() for model in shown], [model.fields() for model in shown]
+    print_table(_HEADS, rows, fields, as_json=as_json, drop=("EFFORTS, THINKING", "OUTPUT"))
     if shown or code:
         return code
     near = suggest_models("-".join(query)) if query else []

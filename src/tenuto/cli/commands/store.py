@@ -34,7 +34,7 @@ def command() -> None:
 @command.command("stats")
 @json_option
 @store_option
-def stats(as_json: bool, store: str | None) -> int:
+def stats(as_json: bool, store: str | None) -> None:
     """Show counts and disk usage."""
     counts = use_store(store, lambda opened: opened.stats(), None)
     rows: list[tuple[str, str]] = []
@@ -48,9 +48,8 @@ def stats(as_json: bool, store: str | None) -> int:
         ]
     elif not as_json:
         click.echo(NO_SESSIONS, err=True)
-        return 0
+        return
     print_lines(format_table(rows).splitlines(), counts, as_json=as_json)
-    return 0
 
 
 @command.command("verify")
@@ -93,19 +92,18 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
 @command.command("gc")
 @json_option
 @store_option
-def gc(as_json: bool, store: str | None) -> int:
+def gc(as_json: bool, store: str | None) -> None:
     """Delete unreferenced data: blobs of deleted sessions, and sessions without entries."""
     stopped = "run it again when there is time: no referenced data was deleted"
     count = use_store(store, lambda opened: opened.gc(), 0, stopped)
     print_lines([f"deleted {count:,} bytes"], {"bytes": count}, as_json=as_json)
-    return 0
 
 
 @command.command("backup")
 @click.argument("file")
 @json_option
 @store_option
-def backup(file: str, as_json: bool, store: str | None) -> int:
+def backup(file: str, as_json: bool, store: str | None) -> None:
     """Write a consistent copy to FILE, which must not exist; safe while in use.
 
     The copy is a store: --store FILE reads it. Use the tools of the database server for a server's database.
@@ -119,7 +117,6 @@ def backup(file: str, as_json: bool, store: str | None) -> int:
     use_store(store, lambda opened: opened.backup(str(path)), None, stopped)
     size = path.stat().st_size
     print_lines([f"{path}: {size:,} bytes"], {"file": str(path), "bytes": size}, as_json=as_json)
-    return 0
 
 
 @command.command("restore")
