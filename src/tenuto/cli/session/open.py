@@ -30,7 +30,6 @@ from tenuto.cli.store import (
     check_session_name,
     find_session,
     is_missing_file,
-    open_existing_store,
     open_or_create_store,
 )
 from tenuto.client.routing import LocalSimulator, Router
@@ -69,7 +68,9 @@ async def open_session(
     `AsyncAgent.resume`.
     """
     place, named = "memory://" if options.ephemeral else options.store, options.session
-    async with open_existing_store(place, named) if named else open_or_create_store(place) as store:
+    if named and is_missing_file(place):
+        raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    async with open_or_create_store(place) as store:
         id = await find_session(store, named) if named else ""
         if name := options.name:
             await check_name_is_free(name, None if is_missing_file(place) else store, id)
