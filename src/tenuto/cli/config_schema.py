@@ -35,14 +35,13 @@ _SETTINGS: dict[str, Any] = {
     "options": {name: _Json for name in ModelParameters.__annotations__ if name not in ("effort", "max_tokens")},
 }
 _PROVIDER = {"base_url": _Url, "dialect": Dialect, "headers": {_ANY_NAME: _Text}, "key_env": _Variable}
-SCHEMA: dict[str, Any] = {
+SCHEMA: dict[str, Any] = {  # a type, or a dictionary for a table
     **_SETTINGS,
     "profile": _Text,
     "profiles": {_ANY_NAME: _SETTINGS},
     "providers": {_ANY_NAME: _PROVIDER},
     "aliases": {_ANY_NAME: _Text},
 }
-"""The settings by name: a type, or a dictionary for a table."""
 _SECRETS = ("api_key", "apikey", "api-key", "key", "keys", "token")
 
 

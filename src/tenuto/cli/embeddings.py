@@ -30,8 +30,7 @@ from tenuto.errors import BadRequest, StoreError, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
 
 _BATCH = 256  # texts that are stored together; the client divides them into the requests that a provider accepts
-_SAME_REFUSALS = 3
-"""If this number of texts is refused with the same message and none is embedded, the request is wrong."""
+_SAME_REFUSALS = 3  # texts refused with one message, and none embedded: the request is wrong
 _APPLICATION_ID = 0x74_65_6E_65
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS about (model TEXT NOT NULL, dimensions INTEGER NOT NULL, asked INTEGER NOT NULL);
@@ -95,10 +94,7 @@ def default_models() -> dict[str, str]:
 async def choose_model(
     client: AsyncClient, stored: EmbedModel | None, model: str | None, dimensions: int | None
 ) -> tuple[EmbedModel, str]:
-    """Return the model to use, and a note: that of the file, else the given one, else that of a provider with a key.
-
-    Raise `click.UsageError` for another model than that of the file, and for one that cannot embed.
-    """
+    """Return the model to use, and a note: that of the file, else the given one, else that of a provider with a key."""
     note = ""
     if model:
         target = client._target(model)

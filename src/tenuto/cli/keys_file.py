@@ -27,10 +27,7 @@ def keys_path() -> Path:
 
 
 def read_keys(*, strict: bool = True) -> dict[str, str]:
-    """Return all keys of the file by provider.
-
-    Raise `ConfigError` if it cannot be read, or with `strict` if other users can read it.
-    """
+    """Return all keys by provider. Raise `ConfigError` for a bad file; with `strict`, also if others can read it."""
     path = keys_path()
     problem, hint = "", "fix or delete it, then set the keys again: tenuto keys set PROVIDER"
     keys: dict[str, str] = {}
@@ -57,10 +54,7 @@ def read_keys(*, strict: bool = True) -> dict[str, str]:
 
 
 def save_key(name: str, key: str) -> bool:
-    """Save a key, or delete it (empty); return whether there was one.
-
-    Raise `ConfigError` if the file cannot be read, `TenutoError` if it cannot be written.
-    """
+    """Save a key, or delete it (empty); return whether there was one."""
     if not key and name not in read_keys(strict=False):
         return False
     with file_lock(keys_path()):
@@ -71,11 +65,7 @@ def save_key(name: str, key: str) -> bool:
 
 
 def canonical_provider(name: str) -> str:
-    """Return a provider's name for any of its aliases.
-
-    Raise `UnknownProvider` with suggestions, and `ConfigError` if the provider is not built in and the config file cannot
-    be read.
-    """
+    """Return a provider's name for any of its aliases. Raise `UnknownProvider` with suggestions."""
     from tenuto.catalog import PROVIDERS, find_provider, is_known_provider
     from tenuto.errors import UnknownProvider
 
@@ -114,10 +104,7 @@ def key_source(name: str) -> str:
 
 
 def load_keys() -> dict[str, str]:
-    """Return the stored keys that the environment does not override, as `keys=` of a client.
-
-    Raise `ConfigError` for a file that cannot be used.
-    """
+    """Return the stored keys that the environment does not override, as `keys=` of a client."""
     from tenuto.catalog import is_known_provider
 
     custom = load_config().document.get("providers", {})
@@ -128,11 +115,7 @@ def load_keys() -> dict[str, str]:
     }
 
 
-def _stored_keys() -> dict[str, str]:
-    keys: dict[str, str] = read_once("tenuto.keys", read_keys)
-    return keys
-
-
+_stored_keys = read_once(read_keys)
 KeyState = Literal["set", "kept", "missing", "not needed"]
 
 

@@ -92,11 +92,7 @@ class LazyGroup(CommandGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(module_of(cmd_name)).command
-        assert isinstance(command, click.Command)
-        return command
+        return importlib.import_module(module_of(cmd_name)).command if cmd_name in COMMANDS else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete subcommands from the table, without importing them."""
@@ -114,8 +110,7 @@ class LazyGroup(CommandGroup):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         resolved = super().resolve_command(ctx, args)
-        options = args[: args.index("--")] if "--" in args else args
-        needs_help = any(option in ctx.help_option_names for option in options)  # even if the config file is invalid
+        needs_help = not set(ctx.help_option_names).isdisjoint(_options(args))  # even if the config file is invalid
         if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not needs_help:
             from tenuto.cli.config import default_map
 
@@ -133,10 +128,13 @@ def module_of(name: str) -> str:
     return f"tenuto.cli.commands.{name}{'_' if name == 'import' else ''}"
 
 
+def _options(args: list[str]) -> list[str]:
+    return args[: args.index("--")] if "--" in args else args
+
+
 def _move_profile_first(args: list[str]) -> list[str]:
     """Accept `--profile` after the subcommand too."""
-    options = args[: args.index("--")] if "--" in args else args
-    for at, arg in enumerate(options):
+    for at, arg in enumerate(_options(args)):
         if arg == "--profile" or arg.startswith("--profile="):
             end = at + 1 + (arg == "--profile")
             return [*args[at:end], *args[:at], *args[end:]]
@@ -164,12 +162,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # the whole process: modules loaded by now are never garbage
         gc.freeze()
     try:
-        code = _run_command(arguments)
+        return _run_command(arguments)
     except (BrokenPipeError, BrokenOutput):
-        code = silence_stdout()
+        return silence_stdout()
     finally:
         flush_output()
-    return code
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:
@@ -194,8 +191,7 @@ def _run_command(arguments: Sequence[str] | None) -> int:
         from tenuto.cli.errors import explain_error
         from tenuto.cli.terminal.output import print_error
 
-        explanation = explain_error(exc)
-        print_error(explanation, exc)
+        print_error(explanation := explain_error(exc), exc)
         raise SystemExit(int(explanation.code)) from exc  # the interpreter prints no traceback for it
     return code if isinstance(code, int) else 0
 

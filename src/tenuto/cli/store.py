@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 D = TypeVar("D")
-_SHORT_LENGTH = 12
-"""The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
+_SHORT_LENGTH = 12  # the first ten characters of an ID are its time in milliseconds, and two are random
 _PAGE_SIZE = 500
 _RECENT = 50  # the number of sessions in which `last` looks for one of the current directory
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
@@ -127,11 +126,7 @@ def store_file(place: str | None) -> Path | None:
 
 
 async def find_session(store: Store, named: str) -> str:
-    """Return the ID for an ID, a unique prefix, a name, `last` or `~N`.
-
-    `last` and `~N` are sessions of the current directory, without those of sub-agents. Raise `SessionNotFound`, with
-    similar names.
-    """
+    """Return the ID for an ID, a unique prefix, a name, or a session of this directory by `last` or `~N`."""
     from tenuto.errors import SessionNotFound
     from tenuto.store.sessions import places_back
 
@@ -148,10 +143,7 @@ async def find_session(store: Store, named: str) -> str:
 
 
 async def _find_here(store: Store, back: int, latest: str) -> str:
-    """Return the `back`-th last session of this directory; `latest`, with a note, if there are fewer.
-
-    Sessions without tools have no directory: they belong to every one.
-    """
+    """Return the `back`-th last session of this directory or without one; `latest`, with a note, if there are fewer."""
     page = await store.sessions(agent="", limit=_RECENT)
     for one in page.sessions:
         if await _session_directory(store, one.id) in ("", _current_directory()):
@@ -185,13 +177,12 @@ async def _session_directory(store: Store, id: str) -> str:
 
 async def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
     """Yield every session, also archived ones and those of sub-agents."""
-    page = await store.sessions(archived=None, limit=_PAGE_SIZE)
-    while page.sessions:
+    after: str | None = ""
+    while after is not None:
+        page = await store.sessions(archived=None, limit=_PAGE_SIZE, after=after)
         for one in page.sessions:
             yield one
-        if not page.next:
-            return
-        page = await store.sessions(archived=None, limit=_PAGE_SIZE, after=page.next)
+        after = page.next or None
 
 
 def check_session_name(name: str) -> str:

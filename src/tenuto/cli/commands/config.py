@@ -183,10 +183,7 @@ def edit_command() -> int:
 
 
 def _change(key: str, readings: Sequence[Any]) -> None:
-    """Set the first valid reading of a value, or remove it (None).
-
-    Raise `click.UsageError` and leave the file unchanged if that is impossible.
-    """
+    """Set the first valid reading of a value, or remove it (None)."""
     path = config_path()
     with file_lock(path):
         text = read_config_text(path) or ""

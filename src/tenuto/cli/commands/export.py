@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,15 +15,11 @@ from tenuto.cli.terminal.output import detect_terminal, progress
 from tenuto.cli.terminal.text import escape_control, escape_json, one_line
 
 if TYPE_CHECKING:
-    from tenuto.cli.files import ExportWriter
     from tenuto.core.loss import Loss
     from tenuto.store.protocol import Store
 
 
-LossCallback: TypeAlias = "Callable[[Loss], object]"  # receives what a format cannot express
-
-
-async def jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
+async def jsonl(store: Store, session: str, _: Callable[[Loss], object]) -> AsyncIterator[bytes]:
     """Yield a line for the session and one for each entry, as stored."""
     from tenuto.store.export import export_session
 
@@ -31,7 +27,7 @@ async def jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[by
         yield line
 
 
-async def md(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
+async def md(store: Store, session: str, _: Callable[[Loss], object]) -> AsyncIterator[bytes]:
     """Yield a Markdown document, with the losses."""
     from tenuto.cli.transcript.markdown import session_markdown
 
@@ -39,11 +35,8 @@ async def md(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes
         yield piece.encode()
 
 
-async def openai(store: Store, session: str, lose: LossCallback) -> AsyncIterator[bytes]:
-    """Yield one line, `{"messages": [...]}`, as in OpenAI's Chat Completions.
-
-    Reasoning and the signatures of other providers are lost.
-    """
+async def openai(store: Store, session: str, lose: Callable[[Loss], object]) -> AsyncIterator[bytes]:
+    """Yield one line, `{"messages": [...]}`, as in OpenAI's Chat Completions: without reasoning and signatures."""
     from tenuto.core import jsonio
     from tenuto.core.journal import UnknownPayload, transcript_of
     from tenuto.core.loss import Location, Loss
@@ -115,8 +108,7 @@ def command(
         click.echo(one_line(line, 400), err=True)
 
 
-async def _export(store: Store, ids: list[str], form: str, write: ExportWriter) -> list[tuple[str, Loss]]:
-    """Write the sessions; return the losses by session."""
+async def _export(store: Store, ids: list[str], form: str, write: Callable[[bytes], object]) -> list[tuple[str, Loss]]:
     losses: list[tuple[str, Loss]] = []
     total = sum([(await store.session(id)).head for id in ids])
     with progress("exporting", total, quiet=detect_terminal().is_out_terminal) as bar:

@@ -60,7 +60,6 @@ def _store_option(place: str | None) -> str:
 
 
 async def _fork_point(store: Store, session: str, count: int | None) -> int:
-    """Return the last entry of a fork. Raise `click.UsageError` if it would separate a call from its result."""
     from tenuto.agent.session import fork_point
     from tenuto.core.journal import TranscriptFold
 

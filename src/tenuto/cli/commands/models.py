@@ -76,8 +76,7 @@ async def _query_providers(names: tuple[str, ...], on: date) -> tuple[list[Model
             try:
                 found += [model_details(name, info.id, on, info=info) for info in await client.models(name)]
             except TenutoError as exc:
-                explanation = explain_error(exc)
-                print_error(explanation, exc)
+                print_error(explanation := explain_error(exc), exc)
                 code = code or int(explanation.code)
     return found, code
 
@@ -86,8 +85,6 @@ _HEADS = ("MODEL", "CONTEXT", "OUTPUT", "EFFORTS, THINKING", "IN $/M", "OUT $/M"
 
 
 class ModelDetails(NamedTuple):
-    """What the catalog, or its provider's own list, says about a model on a day."""
-
     id: str
     name: str
     traits: ModelTraits
@@ -100,12 +97,10 @@ class ModelDetails(NamedTuple):
         return bool(self.retires) and self.retires <= self.on.isoformat()
 
     def matches(self, words: Iterable[str]) -> bool:
-        """Whether all words occur in its ID or name."""
         names = f"{self.id} {self.name}".lower()
         return all(word.lower() in names for word in words)
 
     def cells(self) -> tuple[str, ...]:
-        """Return a row of the table."""
         traits, price = self.traits, self.price or catalog.Price()
         efforts = [f"{effort}*" if effort == traits.effort_default else effort for effort in traits.efforts or ()]
         return (
@@ -118,7 +113,6 @@ class ModelDetails(NamedTuple):
         )
 
     def fields(self) -> dict[str, Any]:
-        """Return everything, for JSON."""
         traits, price = self.traits, self.price
         provider, _, model = self.id.partition("/")
         costs = {name: getattr(price, name, None) for name in ("input", "output", "cache_read", "cache_write")}
