@@ -167,7 +167,7 @@ def _apply(*options: Decorator) -> Decorator:
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-session_options = _apply(
+_SESSION = (
     flag("-c", "--continue", "resume_last", help="Continue the last session of this directory."),
     option("--session", default="", metavar="SESSION", help="Continue this session (ID, name, last, ~N)."),
     option("-n", "--name", metavar="NAME", help="Session name."),
@@ -196,15 +196,14 @@ def _model_options(model_help: str, *, hidden: bool) -> Decorator:
     )
 
 
-model_options = _model_options("Model: provider/model[:effort] or alias. Switches a continued session.", hidden=False)
+_MODEL = "Model: provider/model[:effort] or alias. Switches a continued session."
+session_options = _apply(*_SESSION, _model_options(_MODEL, hidden=False))
 resume_options = _apply(_model_options("Switch to this model first.", hidden=True), takeover_option)
-input_options = _apply(
+io_options = _apply(
     option("-a", "--attach", multiple=True, metavar="FILE", help="Attach a file, URL, or - (stdin). Repeatable."),
     option(
         "--schema", metavar="FILE", help="Require JSON: a schema file or MODULE:TYPE (exit 8 if it does not match)."
     ),
-)
-output_options = _apply(
     flag("--json", help="Print one JSON document instead of the answer."),
     flag("--jsonl", help="Stream events as JSON lines, result last."),
     option("--out", metavar="FILE", help="Write the answer to FILE atomically."),

@@ -7,15 +7,7 @@ import shlex
 
 import click
 
-from tenuto.cli.options import (
-    GroupedHelpCommand,
-    RunOptions,
-    input_options,
-    output_options,
-    resume_options,
-    run_options,
-    session_argument,
-)
+from tenuto.cli.options import GroupedHelpCommand, RunOptions, io_options, resume_options, run_options, session_argument
 
 _EXAMPLES = """\b
 Examples:
@@ -28,9 +20,8 @@ Examples:
 @session_argument(default="last")
 @click.argument("prompt", required=False)
 @resume_options
-@input_options
 @run_options
-@output_options
+@io_options
 def command(options: RunOptions) -> int:
     """Continue SESSION: ID or unique prefix, name, `last`, or `~N` (N sessions ago).
 
