@@ -13,6 +13,7 @@ import click
 
 from tenuto import settings
 from tenuto.cli.terminal.text import closest_names
+from tenuto.errors import MissingKey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -221,6 +222,4 @@ def configured_providers() -> dict[str, ProviderConfig]:
 
 
 def _raise_missing_key(name: str, variable: str) -> str:
-    from tenuto.errors import MissingKey
-
     raise MissingKey(name, (variable,))

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from tenuto.catalog import PROVIDERS
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source, key_variables, load_keys
 from tenuto.client.client import AsyncClient
@@ -85,8 +86,6 @@ def create_client() -> AsyncClient:
 
 def default_models() -> dict[str, str]:
     """Return the default embedding model of each provider that has one."""
-    from tenuto.catalog import PROVIDERS
-
     models = {row.name: row.embeddings.default_model for row in PROVIDERS.values()}
     return {name: f"{name}/{model}" for name, model in models.items() if model}
 
@@ -117,8 +116,6 @@ async def choose_model(
 
 
 class VectorFile:
-    """A SQLite file of vectors."""
-
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         with translating_errors(self.path):

@@ -9,12 +9,15 @@ import json
 import os
 import shlex
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from tenuto import settings
+from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
 from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_once
 from tenuto.cli.files import file_lock, write_private
+from tenuto.errors import UnknownProvider
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,15 +69,10 @@ def save_key(name: str, key: str) -> bool:
 
 def canonical_provider(name: str) -> str:
     """Return a provider's name for any of its aliases. Raise `UnknownProvider` with suggestions."""
-    from tenuto.catalog import PROVIDERS, find_provider, is_known_provider
-    from tenuto.errors import UnknownProvider
-
     if is_known_provider(name):
         return find_provider(name).name
     custom = load_config().document.get("providers", {})
     if name not in custom:
-        from difflib import get_close_matches
-
         raise UnknownProvider(name, tuple(get_close_matches(name.lower(), [*custom, *PROVIDERS], n=3)))
     return name
 
@@ -84,8 +82,6 @@ def key_variables(name: str) -> tuple[str, ...]:
 
     The catalog's variables do not count if the config file changes the host: those keys are for the provider's own hosts.
     """
-    from tenuto.catalog import find_provider, is_known_provider
-
     row = find_provider(name) if is_known_provider(name) else None
     custom = load_config().document.get("providers", {})
     same = [one for one in custom if one == name or (row and is_known_provider(one) and find_provider(one) is row)]
@@ -105,8 +101,6 @@ def key_source(name: str) -> str:
 
 def load_keys() -> dict[str, str]:
     """Return the stored keys that the environment does not override, as `keys=` of a client."""
-    from tenuto.catalog import is_known_provider
-
     custom = load_config().document.get("providers", {})
     return {
         name: key
@@ -137,8 +131,6 @@ class ProviderStatus(NamedTuple):
 
 def provider_statuses() -> Iterator[ProviderStatus]:
     """Yield the providers of the config file, then those of the catalog. Raise `ConfigError` for unusable files."""
-    from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
-
     custom = configured_providers()
     for name in (*custom, *(name for name, row in PROVIDERS.items() if name == row.name and name not in custom)):
         config, known = custom.get(name, {}), is_known_provider(name)

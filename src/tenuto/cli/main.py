@@ -17,7 +17,8 @@ from click.core import ParameterSource
 
 import tenuto
 from tenuto.cli.complete import complete_profile
-from tenuto.cli.terminal.output import BrokenOutput, flush_output, silence_stdout
+from tenuto.cli.config import default_map
+from tenuto.cli.terminal.output import BrokenOutput, flush_output, print_error, silence_stdout
 from tenuto.cli.terminal.text import closest_names, escape_control
 
 _COMMANDS = """
@@ -112,8 +113,6 @@ class LazyGroup(CommandGroup):
         resolved = super().resolve_command(ctx, args)
         needs_help = not set(ctx.help_option_names).isdisjoint(_options(args))  # even if the config file is invalid
         if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not needs_help:
-            from tenuto.cli.config import default_map
-
             ctx.default_map = {args[0]: default_map(resolved[1], args[0], ctx.params.get("profile"))}
         return resolved
 
@@ -189,7 +188,6 @@ def _run_command(arguments: Sequence[str] | None) -> int:
         raise
     except Exception as exc:
         from tenuto.cli.errors import explain_error
-        from tenuto.cli.terminal.output import print_error
 
         print_error(explanation := explain_error(exc), exc)
         raise SystemExit(int(explanation.code)) from exc  # the interpreter prints no traceback for it

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from tenuto import settings
 from tenuto.cli.terminal.text import closest_names, escape_control
+from tenuto.errors import SessionNotFound, StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,8 +72,6 @@ def use_sessions(
 
     async def use() -> T:
         if is_missing_file(place):
-            from tenuto.errors import SessionNotFound
-
             raise SessionNotFound(f"no session is called {''.join(named[:1])[:80]!r}: there are none yet")
         async with open_or_create_store(place) as store:
             return await work(store, list(dict.fromkeys([await (find or find_session)(store, name) for name in named])))
@@ -127,7 +126,6 @@ def store_file(place: str | None) -> Path | None:
 
 async def find_session(store: Store, named: str) -> str:
     """Return the ID for an ID, a unique prefix, a name, or a session of this directory by `last` or `~N`."""
-    from tenuto.errors import SessionNotFound
     from tenuto.store.sessions import places_back
 
     back = places_back(named)
@@ -165,7 +163,6 @@ async def _session_directory(store: Store, id: str) -> str:
     """Return the working directory of a session's tools; empty if it has none or cannot be read."""
     from tenuto.core import jsonio
     from tenuto.core.journal import Configured
-    from tenuto.errors import StoreError
 
     try:
         [payload] = [entry.payload for entry in await store.read(id, upto=1)]

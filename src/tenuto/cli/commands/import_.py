@@ -120,7 +120,6 @@ class ImportFile:
             raise click.UsageError(f"{self.name!r} cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
 
     def check(self, bar: Progress) -> list[ExportedSession]:
-        """Validate the whole file and return its sessions."""
         self._bar = bar
         bar.note(self.name)
         try:

@@ -8,6 +8,7 @@ import shlex
 import click
 
 from tenuto.cli.options import GroupedHelpCommand, RunOptions, io_options, resume_options, run_options, session_argument
+from tenuto.errors import SessionNotFound
 
 _EXAMPLES = """\b
 Examples:
@@ -32,7 +33,6 @@ def command(options: RunOptions) -> int:
     """
     from tenuto.cli.session.prompt_input import read_prompt
     from tenuto.cli.session.run import run_once
-    from tenuto.errors import SessionNotFound
 
     options = dataclasses.replace(options, session=options.session or "last")
     message = read_prompt(options.prompt, options.attach)

@@ -13,6 +13,7 @@ from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_
 from tenuto.cli.store import find_session, short_id, use_session, use_sessions, use_store
 from tenuto.cli.terminal.output import confirm, print_json, print_lines, print_table
 from tenuto.cli.terminal.text import one_line
+from tenuto.errors import StoreError
 
 if TYPE_CHECKING:
     from tenuto.store.protocol import Store, StoredSession
@@ -179,7 +180,6 @@ def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: 
     A session with forks is kept unless --forks deletes them too. Sessions in use are kept, and so are those of
     sub-agents. tenuto export writes a copy.
     """
-    from tenuto.errors import StoreError
 
     async def delete(opened: Store, ids: list[str]) -> int:
         stored = {session.id: session async for session in stores.all_sessions(opened)}

@@ -14,6 +14,7 @@ from tenuto.cli.options import flag, json_option, session_argument, store_option
 from tenuto.cli.store import NO_SESSIONS, is_missing_file, use_sessions, use_store
 from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
 from tenuto.cli.terminal.text import one_line
+from tenuto.errors import StoreError
 
 if TYPE_CHECKING:
     from tenuto.store.protocol import Store, VerifyProblem
@@ -108,8 +109,6 @@ def backup(file: str, as_json: bool, store: str | None) -> None:
 
     The copy is a store: --store FILE reads it. Use the tools of the database server for a server's database.
     """
-    from tenuto.errors import StoreError
-
     path = Path(file).expanduser().absolute()
     if is_missing_file(store):
         raise StoreError("no sessions yet: nothing to copy")
