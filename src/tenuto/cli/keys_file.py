@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -17,12 +17,12 @@ from tenuto import settings
 from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
 from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_once
 from tenuto.cli.files import file_lock, write_private
-from tenuto.errors import UnknownProvider
+from tenuto.errors import TenutoError, UnknownProvider
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tenuto.core.provider import Provider
+    from tenuto.core.provider import ModelInfo, Provider
 
 
 def keys_path() -> Path:
@@ -149,3 +149,22 @@ def providers_with_key() -> Iterator[str]:
     for provider in provider_statuses():
         if provider.key in ("set", "kept") or (provider.custom and provider.key == "not needed"):
             yield provider.name
+
+
+def fetch_models(names: Iterable[str], timeout: float | None = None) -> dict[str, Sequence[ModelInfo] | TenutoError]:
+    """Return the model list of each provider, or why there is none. Requests are not repeated."""
+    import asyncio
+
+    from tenuto.client.client import AsyncClient
+
+    async def fetch(client: AsyncClient, name: str) -> tuple[str, Sequence[ModelInfo] | TenutoError]:
+        try:
+            return name, await client.models(name, timeout=timeout)
+        except TenutoError as exc:
+            return name, exc
+
+    async def fetch_all() -> dict[str, Sequence[ModelInfo] | TenutoError]:
+        async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:
+            return dict(await asyncio.gather(*(fetch(client, name) for name in names)))
+
+    return asyncio.run(fetch_all())

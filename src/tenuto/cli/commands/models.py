@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -11,14 +10,14 @@ import click
 import msgspec
 
 from tenuto import catalog
-from tenuto.cli.config import configured_providers
 from tenuto.cli.errors import explain_error, plural
-from tenuto.cli.keys_file import canonical_provider, load_keys, providers_with_key
+from tenuto.cli.keys_file import canonical_provider, fetch_models, providers_with_key
 from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.session.models import list_models, suggest_models
 from tenuto.cli.terminal.output import print_error, print_table
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.provider import ModelInfo, ModelTraits
+from tenuto.errors import TenutoError
 
 _EXAMPLES = """\b
 Examples:
@@ -40,13 +39,20 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     too. Offline unless --online. Exit 1 if nothing matches.
     """
     today = datetime.now(UTC).date()
+    found: list[ModelDetails] = []
+    code = 0  # of the first failure
     if online:
         names = (provider,) if provider else tuple(providers_with_key())
         if not names:
             raise click.UsageError("no API key is set: name a provider with --provider, or see tenuto providers")
-        found, code = asyncio.run(_query_providers(names, today))
+        for name, reply in fetch_models(names).items():
+            if isinstance(reply, TenutoError):
+                print_error(explanation := explain_error(reply), reply)
+                code = code or int(explanation.code)
+            else:
+                found += [model_details(name, info.id, today, info=info) for info in reply]
     else:
-        only, code = canonical_provider(provider) if provider else "", 0
+        only = canonical_provider(provider) if provider else ""
         listed = [one for one in list_models() if only in ("", one.provider)]
         found = [model_details(one.provider, one.model, today, retires=one.retires) for one in listed]
     matches = [model for model in found if model.matches(query)]
@@ -63,22 +69,6 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
         hint = f"{plural(len(matches), 'match')}, all retired (use --all)"
     click.echo(one_line(f"no matching model: {hint}", 400), err=True)
     return 1
-
-
-async def _query_providers(names: tuple[str, ...], on: date) -> tuple[list[ModelDetails], int]:
-    from tenuto.client.client import AsyncClient
-    from tenuto.errors import TenutoError
-
-    found: list[ModelDetails] = []
-    code = 0  # of the first failure
-    async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:  # no retries
-        for name in names:
-            try:
-                found += [model_details(name, info.id, on, info=info) for info in await client.models(name)]
-            except TenutoError as exc:
-                print_error(explanation := explain_error(exc), exc)
-                code = code or int(explanation.code)
-    return found, code
 
 
 _HEADS = ("MODEL", "CONTEXT", "OUTPUT", "EFFORTS, THINKING", "IN $/M", "OUT $/M", "RETIRES")
