@@ -10,19 +10,16 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from tenuto import settings
 from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
 from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_once
 from tenuto.cli.files import file_lock, write_private
+from tenuto.core.provider import ModelInfo, Provider
 from tenuto.errors import TenutoError, UnknownProvider
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tenuto.core.provider import ModelInfo, Provider
 
 
 def keys_path() -> Path:

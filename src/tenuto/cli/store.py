@@ -128,16 +128,15 @@ async def find_session(store: Store, named: str) -> str:
     """Return the ID for an ID, a unique prefix, a name, or a session of this directory by `last` or `~N`."""
     from tenuto.store.sessions import places_back
 
-    back = places_back(named)
+    if (back := places_back(named)) is not None:
+        return await _find_here(store, back, await store.find(named, agent=""))
     try:
-        found = await store.find(named, agent=None if back is None else "")
+        return await store.find(named)
     except SessionNotFound as exc:
-        if back is None:
-            near = closest_names(named, [one.name async for one in all_sessions(store) if one.name])
-            if near.startswith("did you mean"):
-                exc.add_note(near)
+        near = closest_names(named, [one.name async for one in all_sessions(store) if one.name])
+        if near.startswith("did you mean"):
+            exc.add_note(near)
         raise
-    return found if back is None else await _find_here(store, back, found)
 
 
 async def _find_here(store: Store, back: int, latest: str) -> str:

@@ -97,27 +97,23 @@ def command(
         raise click.UsageError(f"no format for {suffix}: use .md or .jsonl, or pass --format")
     form = form or _SUFFIXES[suffix]
     stopped = "nothing was written" if out not in (None, "-") else "the output is incomplete"
+    losses: list[tuple[str, Loss]] = []
     with export_target(out, force=force, escape=escape_control if form == "md" else escape_json) as write:
 
-        async def export(opened: Store, ids: list[str]) -> list[tuple[str, Loss]]:
-            return await _export(opened, [one.id async for one in all_sessions(opened)] if every else ids, form, write)
+        async def export(opened: Store, ids: list[str]) -> None:
+            ids = [one.id async for one in all_sessions(opened)] if every else ids
+            total = sum([(await opened.session(id)).head for id in ids])
+            with progress("exporting", total, quiet=detect_terminal().is_out_terminal) as bar:
+                for index, id in enumerate(ids):
+                    if index and form == "md":
+                        write(b"\n")
+                    lost: list[Loss] = []
+                    async for piece in _FORMATS[form](opened, id, lost.append):
+                        write(piece)
+                        bar.advance()
+                    losses.extend((id, loss) for loss in lost)
 
-        losses = use_sessions(store, () if every else sessions or ("last",), export, stopped)
+        use_sessions(store, () if every else sessions or ("last",), export, stopped)
     for session, loss in losses:
         line = f"lost: session {session}: {loss.detail} ({loss.location}, {loss.kind}); {loss.remedy}"
         click.echo(one_line(line, 400), err=True)
-
-
-async def _export(store: Store, ids: list[str], form: str, write: Callable[[bytes], object]) -> list[tuple[str, Loss]]:
-    losses: list[tuple[str, Loss]] = []
-    total = sum([(await store.session(id)).head for id in ids])
-    with progress("exporting", total, quiet=detect_terminal().is_out_terminal) as bar:
-        for index, id in enumerate(ids):
-            if index and form == "md":
-                write(b"\n")
-            lost: list[Loss] = []
-            async for piece in _FORMATS[form](store, id, lost.append):
-                write(piece)
-                bar.advance()
-            losses += [(id, loss) for loss in lost]
-    return losses

@@ -12,7 +12,7 @@ from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import flag, json_option, session_argument, store_option, yes_option
 from tenuto.cli.store import NO_SESSIONS, is_missing_file, use_sessions, use_store
-from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
+from tenuto.cli.terminal.output import confirm, format_table, print_lines, print_table, progress
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import StoreError
 
@@ -38,18 +38,16 @@ def command() -> None:
 def stats(as_json: bool, store: str | None) -> None:
     """Show counts and disk usage."""
     counts = use_store(store, lambda opened: opened.stats(), None)
-    rows: list[tuple[str, str]] = []
-    if counts is not None:
-        rows = [
-            ("sessions", f"{counts.sessions:,}"),
-            ("entries", f"{counts.entries:,}"),
-            ("bytes", f"{counts.bytes:,}"),
-            ("blobs", f"{counts.blobs:,} with {counts.blob_bytes:,} bytes"),
-            ("backend", f"{counts.backend}, schema {counts.schema}"),
-        ]
-    elif not as_json:
-        click.echo(NO_SESSIONS, err=True)
+    if counts is None:
+        print_table((), (), None, as_json=as_json, empty=NO_SESSIONS)
         return
+    rows = [
+        ("sessions", f"{counts.sessions:,}"),
+        ("entries", f"{counts.entries:,}"),
+        ("bytes", f"{counts.bytes:,}"),
+        ("blobs", f"{counts.blobs:,} with {counts.blob_bytes:,} bytes"),
+        ("backend", f"{counts.backend}, schema {counts.schema}"),
+    ]
     print_lines(format_table(rows).splitlines(), counts, as_json=as_json)
 
 
