@@ -88,11 +88,9 @@ class LazyGroup(CommandGroup):
     """The main command, which imports the module of a subcommand when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
         return importlib.import_module(module_of(cmd_name)).command if cmd_name in COMMANDS else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
@@ -148,12 +146,11 @@ def _move_profile_first(args: list[str]) -> list[str]:
     help='Config profile to use ("" for none).  [default: TENUTO_PROFILE]',
     shell_complete=complete_profile,
 )
-def _tenuto(profile: str | None) -> None:
+def _tenuto(profile: str | None) -> None:  # LazyGroup.resolve_command reads it, before the options of the subcommand
     """Chat with any LLM. Every session is saved and can be resumed, even after a crash.
 
     Run `tenuto COMMAND --help` for details. No key needed for simulator models (sim/anthropic).
     """
-    del profile  # read by LazyGroup.resolve_command, before the options of the subcommand
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -47,7 +47,7 @@ def command(ctx: click.Context) -> None:
     Precedence: options, environment, profile, file. API keys are stored with tenuto keys.
     """
     if not ctx.invoked_subcommand:
-        _print_settings(ctx, as_json=False)
+        ctx.invoke(show_command)
 
 
 @command.command("show")
@@ -58,10 +58,6 @@ def show_command(ctx: click.Context, as_json: bool) -> None:
 
     Passwords in URLs and the values of headers are hidden. Exit 2 if the file is invalid.
     """
-    _print_settings(ctx, as_json=as_json)
-
-
-def _print_settings(ctx: click.Context, *, as_json: bool) -> None:
     from tenuto.cli.session.approval_store import approvals_file, remembered_patterns
 
     config = settings_file.load_config()

@@ -37,7 +37,7 @@ def command(ctx: click.Context) -> None:
     never printed.
     """
     if not ctx.invoked_subcommand:
-        _print_list(as_json=False)
+        ctx.invoke(list_command)
 
 
 @command.command("set")
@@ -101,10 +101,6 @@ def rm_command(provider: str) -> None:
 @json_option
 def list_command(as_json: bool) -> None:
     """List keys and where they come from. Keys are never printed."""
-    _print_list(as_json=as_json)
-
-
-def _print_list(*, as_json: bool) -> None:
     rows = list(_rows())
     notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]
     cells = [(one_line(row["provider"], 60), row["where"], note) for row, note in zip(rows, notes, strict=True)]
