@@ -64,6 +64,8 @@ def _models(_: click.Context, typed: str) -> Iterator[Item]:
 
 
 complete_model = _completer(_models)
+complete_profile = _completer(lambda _ctx, _typed: load_config().document.get("profiles", {}))
+complete_setting = _completer(lambda _ctx, _typed: (*DEFAULTS, "profile"))
 
 
 @_completer
@@ -114,16 +116,6 @@ def complete_stored_key(_ctx: click.Context, _typed: str) -> Iterable[str]:
     from tenuto.cli.keys_file import read_keys
 
     return read_keys(strict=False)
-
-
-@_completer
-def complete_profile(_ctx: click.Context, _typed: str) -> Iterable[str]:
-    return list(load_config().document.get("profiles", {}))
-
-
-@_completer
-def complete_setting(_ctx: click.Context, _typed: str) -> Iterable[str]:
-    return (*DEFAULTS, "profile")
 
 
 @_completer
