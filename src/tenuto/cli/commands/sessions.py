@@ -75,6 +75,12 @@ def _read_lines(query: ListQuery, place: str | None) -> list[SessionLine]:
 
 
 def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
+    from tenuto.store.sessions import list_page
+
+    file = stores.store_file(place)
+    if file is not None:
+        return [] if stores.is_missing_file(place) else list(list_page(file, query).sessions)
+
     async def read(store: Store) -> list[StoredSession]:
         page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
         return list(page.sessions)
