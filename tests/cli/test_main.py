@@ -69,7 +69,9 @@ def test_examples_can_be_typed():
             end = next((at for at, word in enumerate(words) if word in ("|", ">", "&&")), len(words))
             words = words[2:end] if words[0] == "--profile" else words[:end]
             called = next(names for size in (2, 1) if (names := tuple(words[:size])) in commands)
-            commands[called].make_context(" ".join(called), words[len(called) :])
+            # click keeps the help option of a command's first context
+            names = _tenuto.context_settings["help_option_names"]
+            commands[called].make_context(" ".join(called), words[len(called) :], help_option_names=names)
 
 
 MISUSED = [

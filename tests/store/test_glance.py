@@ -280,7 +280,7 @@ def test_the_command_loads_no_loop(file, more, heavy):
 
     out, loaded = asyncio.run(play())
 
-    assert set() == loaded & ({"asyncio", "aiohttp", "rich", "ssl", "socket", "difflib"} | heavy)
+    assert set() == loaded & ({"asyncio", "aiohttp", "rich.console", "ssl", "socket", "difflib"} | heavy)
     listed = [one["status"] for one in json.loads(out)] if more else [line.split()[3] for line in out.splitlines()[1:]]
     assert ["new", "running", "completed"] == listed
 

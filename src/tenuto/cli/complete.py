@@ -1,7 +1,4 @@
-"""Values for shell completion.
-
-Completers only read. An error gives no values and no message, because the user pressed Tab and did not run a command.
-"""
+"""Values for shell completion. Completers only read. An error gives no values and no message."""
 
 from __future__ import annotations
 
@@ -11,6 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import click
 from click.shell_completion import CompletionItem as Item
+
+from tenuto.cli.config import DEFAULTS, default_options, load_config
+from tenuto.cli.terminal.text import one_line
+from tenuto.errors import TenutoError
 
 Completer = Callable[[click.Context, click.Parameter, str], list[Item]]
 
@@ -24,8 +25,6 @@ def _completer(values: Callable[[click.Context, str], Iterable[Item | str]]) -> 
 
     @functools.wraps(values)
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Item]:
-        from tenuto.errors import TenutoError
-
         try:
             items = [item if isinstance(item, Item) else Item(item) for item in values(ctx, incomplete)]
         except (TenutoError, click.ClickException, OSError, ValueError, ImportError):
@@ -46,7 +45,6 @@ def complete_directory(_ctx: click.Context, _param: click.Parameter, typed: str)
 def _models(_: click.Context, typed: str) -> Iterator[Item]:
     """Yield the models that start as typed, after a colon their efforts; without text, those that can be used now."""
     from tenuto import catalog
-    from tenuto.cli.config import load_config
     from tenuto.cli.keys_file import provider_statuses
     from tenuto.cli.session.models import model_ids
 
@@ -66,6 +64,8 @@ def _models(_: click.Context, typed: str) -> Iterator[Item]:
 
 
 complete_model = _completer(_models)
+complete_profile = _completer(lambda _ctx, _typed: load_config().document.get("profiles", {}))
+complete_setting = _completer(lambda _ctx, _typed: (*DEFAULTS, "profile"))
 
 
 @_completer
@@ -78,9 +78,7 @@ def complete_fallback(ctx: click.Context, typed: str) -> Iterator[Item]:
 @_completer
 def complete_session(ctx: click.Context, typed: str) -> Iterator[Item]:
     """Complete recent sessions of a store file: by name if a shell takes it unquoted, else by a prefix of the ID."""
-    from tenuto.cli.config import default_options
     from tenuto.cli.store import recent_sessions, short_id, store_file
-    from tenuto.cli.terminal.text import one_line
     from tenuto.store.sessions import list_lines
 
     place = ctx.params.get("store") or default_options("sessions", ctx.find_root().params.get("profile")).get("store")
@@ -118,20 +116,6 @@ def complete_stored_key(_ctx: click.Context, _typed: str) -> Iterable[str]:
     from tenuto.cli.keys_file import read_keys
 
     return read_keys(strict=False)
-
-
-@_completer
-def complete_profile(_ctx: click.Context, _typed: str) -> Iterable[str]:
-    from tenuto.cli.config import load_config
-
-    return list(load_config().document.get("profiles", {}))
-
-
-@_completer
-def complete_setting(_ctx: click.Context, _typed: str) -> Iterable[str]:
-    from tenuto.cli.config import DEFAULTS
-
-    return (*DEFAULTS, "profile")
 
 
 @_completer

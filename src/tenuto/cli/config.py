@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from tenuto import settings
 from tenuto.cli.terminal.text import closest_names
+from tenuto.errors import MissingKey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import ProviderConfig
 
 
+T = TypeVar("T")
 _NAMES = """
 model system effort max_tokens options allow_unverified fallback tools root approve allow deny max_turns max_usd
 max_tokens_total timeout quiet hide_thinking usage store color
 """
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, Any] = {  # the settings that stand for an option; `config_schema` has their types
     **dict.fromkeys(_NAMES.split()),
     **dict.fromkeys(("allow_unverified", "quiet", "hide_thinking", "usage"), False),
     "root": ".",
@@ -32,19 +34,14 @@ DEFAULTS: dict[str, Any] = {
     "max_turns": 100,
     "color": "auto",
 }
-"""The settings of the file and of each profile that stand for an option; `config_schema` has their types."""
-VARIABLES = {"model": "TENUTO_MODEL", "store": "TENUTO_STORE"}
-"""The environment variables that override settings."""
-PARAMETERS = {"options": "option", "tools": "tool"}
-"""The parameters of options with another name."""
+VARIABLES = {"model": "TENUTO_MODEL", "store": "TENUTO_STORE"}  # the environment variables that override settings
+PARAMETERS = {"options": "option", "tools": "tool"}  # the parameters of options with another name
 _FOR_ALL = ("store", "color")
 _FOR_NEW_SESSIONS = ("model", "system", "effort", "max_tokens", "options", "allow_unverified")
 
-BOM = "\ufeff"
-"""The byte order mark that some editors write at the start of a UTF-8 file."""
+BOM = "\ufeff"  # the byte order mark that some editors write at the start of a UTF-8 file
 _BY_HAND = "fix it in an editor"
-WORKS_WITH_BROKEN_CONFIG = ("config", "keys", "doctor", "completion")
-"""Commands that work with a broken file: they report or fix its problems."""
+WORKS_WITH_BROKEN_CONFIG = ("config", "keys", "doctor", "completion")  # they report or fix its problems
 
 
 class ConfigError(click.UsageError):
@@ -111,24 +108,23 @@ def read_toml(text: str, path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read as TOML: {exc}", hint=_BY_HAND) from None
 
 
-def read_once(name: str, read: Callable[[], Any]) -> Any:
-    """Return the result of `read`, which is called once per command: files may change while it runs."""
-    context = click.get_current_context(silent=True)
-    if context is None:
-        return read()
-    meta = context.find_root().meta
-    if name not in meta:
-        meta[name] = read()
-    return meta[name]
+def read_once(read: Callable[[], T]) -> Callable[[], T]:
+    """Return `read`, called once per command: files may change while it runs."""
+
+    @functools.wraps(read)
+    def cached() -> T:
+        context = click.get_current_context(silent=True)
+        meta: dict[str, T] = {} if context is None else context.find_root().meta
+        if (name := f"tenuto.{read.__name__}") not in meta:
+            meta[name] = read()
+        return meta[name]
+
+    return cached
 
 
+@read_once
 def load_config() -> Config:
     """Return the config file; empty if there is none. Raise `ConfigError` if it cannot be used. Do not change the result."""
-    config: Config = read_once("tenuto.config", _read_config)
-    return config
-
-
-def _read_config() -> Config:
     path = config_path()
     text = read_config_text(path)
     return Config(path, {}, exists=False) if text is None else Config(path, parse_config(text, path), exists=True)
@@ -164,11 +160,7 @@ def effective_settings(config: Config, profile: str | None) -> dict[str, Setting
 
 
 def default_options(verb: str, profile: str | None = None) -> dict[str, Any]:
-    """Return the configured values of a command's options by parameter name.
-
-    Raise `ConfigError` for an invalid file or an unknown profile, except for `WORKS_WITH_BROKEN_CONFIG`: these get the
-    values of the environment.
-    """
+    """Return the configured values of a command's options; of the environment if it works with a broken file."""
     try:
         found = effective_settings(load_config(), profile)
     except ConfigError:
@@ -186,7 +178,6 @@ def default_options(verb: str, profile: str | None = None) -> dict[str, Any]:
 
 
 def _option_value(key: str, value: Any) -> Any:
-    """Convert a setting to the value of its option."""
     if key == "options":
         import json
 
@@ -211,10 +202,7 @@ def default_map(command: click.Command, verb: str, profile: str | None) -> dict[
 
 
 def configured_providers() -> dict[str, ProviderConfig]:
-    """Return `providers=` of a client: custom servers and changes to known providers.
-
-    Raise `ConfigError` for an unknown provider without `base_url`.
-    """
+    """Return `providers=` of a client: custom servers and changes to known providers."""
     from tenuto.catalog import PROVIDERS, is_known_provider
 
     config = load_config()
@@ -234,7 +222,4 @@ def configured_providers() -> dict[str, ProviderConfig]:
 
 
 def _raise_missing_key(name: str, variable: str) -> str:
-    """Raise `MissingKey` when a request to this provider needs the key."""
-    from tenuto.errors import MissingKey
-
     raise MissingKey(name, (variable,))

@@ -22,8 +22,7 @@ _Texts = Annotated[list[str], Meta(description='a list of texts, such as ["a", "
 _Url = Annotated[str, Meta(pattern="^https?://", description="a URL, http://... or https://...")]
 _Variable = Annotated[str, Meta(pattern=r"^[^\W\d]\w*$", description="the name of an environment variable")]
 _Json = Annotated[Any, Meta(description="text, a number, true or false, a list or a table")]
-_ANY_NAME = "*"
-"""The name of a table's entries if it takes any."""
+_ANY_NAME = "*"  # the name of a table's entries if it takes any
 _SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("model", "system", "root", "store"), _Text),
     **dict.fromkeys(("fallback", "tools", "allow", "deny"), _Texts),
@@ -36,14 +35,13 @@ _SETTINGS: dict[str, Any] = {
     "options": {name: _Json for name in ModelParameters.__annotations__ if name not in ("effort", "max_tokens")},
 }
 _PROVIDER = {"base_url": _Url, "dialect": Dialect, "headers": {_ANY_NAME: _Text}, "key_env": _Variable}
-SCHEMA: dict[str, Any] = {
+SCHEMA: dict[str, Any] = {  # a type, or a dictionary for a table
     **_SETTINGS,
     "profile": _Text,
     "profiles": {_ANY_NAME: _SETTINGS},
     "providers": {_ANY_NAME: _PROVIDER},
     "aliases": {_ANY_NAME: _Text},
 }
-"""The settings by name: a type, or a dictionary for a table."""
 _SECRETS = ("api_key", "apikey", "api-key", "key", "keys", "token")
 
 

@@ -23,16 +23,15 @@ from typing import Any, NamedTuple
 
 import click
 
+from tenuto.catalog import PROVIDERS
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source, key_variables, load_keys
 from tenuto.client.client import AsyncClient
 from tenuto.errors import BadRequest, StoreError, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
 
-_BATCH = 256
-"""Texts that are stored together; the client divides them into the requests that a provider accepts."""
-_SAME_REFUSALS = 3
-"""If this number of texts is refused with the same message and none is embedded, the request is wrong."""
+_BATCH = 256  # texts that are stored together; the client divides them into the requests that a provider accepts
+_SAME_REFUSALS = 3  # texts refused with one message, and none embedded: the request is wrong
 _APPLICATION_ID = 0x74_65_6E_65
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS about (model TEXT NOT NULL, dimensions INTEGER NOT NULL, asked INTEGER NOT NULL);
@@ -45,16 +44,12 @@ _UPSERT = """INSERT INTO embeddings (id, digest, at, vector, text) VALUES (?, ?,
     SET digest = excluded.digest, at = excluded.at, vector = excluded.vector, text = excluded.text"""
 
 
-# --- texts ------------------------------------------------------------------------------------------------------------
-
-
 class EmbedItem(NamedTuple):
     """A text to embed. `id` is the path of its file."""
 
     id: str
     text: str = ""
-    error: str = ""
-    """Why the file has no text."""
+    error: str = ""  # why the file has no text
 
     @property
     def digest(self) -> str:
@@ -74,16 +69,12 @@ def read_item(name: str) -> EmbedItem:
     return EmbedItem(id, text) if text.strip() else EmbedItem(id, error="is binary or empty")
 
 
-# --- models -----------------------------------------------------------------------------------------------------------
-
-
 class EmbedModel(NamedTuple):
     """The model of all vectors of a file."""
 
     name: str
     dimensions: int = 0
-    asked: int = 0
-    """The number of dimensions that is requested; 0: the model's own."""
+    asked: int = 0  # the number of dimensions that is requested; 0: the model's own
 
     def describe(self) -> str:
         return f"{self.name} ({self.dimensions} dimensions)"
@@ -95,8 +86,6 @@ def create_client() -> AsyncClient:
 
 def default_models() -> dict[str, str]:
     """Return the default embedding model of each provider that has one."""
-    from tenuto.catalog import PROVIDERS
-
     models = {row.name: row.embeddings.default_model for row in PROVIDERS.values()}
     return {name: f"{name}/{model}" for name, model in models.items() if model}
 
@@ -104,10 +93,7 @@ def default_models() -> dict[str, str]:
 async def choose_model(
     client: AsyncClient, stored: EmbedModel | None, model: str | None, dimensions: int | None
 ) -> tuple[EmbedModel, str]:
-    """Return the model to use, and a note: that of the file, else the given one, else that of a provider with a key.
-
-    Raise `click.UsageError` for another model than that of the file, and for one that cannot embed.
-    """
+    """Return the model to use, and a note: that of the file, else the given one, else that of a provider with a key."""
     note = ""
     if model:
         target = client._target(model)
@@ -129,12 +115,7 @@ async def choose_model(
     return chosen, note
 
 
-# --- file -------------------------------------------------------------------------------------------------------------
-
-
 class VectorFile:
-    """A SQLite file of vectors."""
-
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         with translating_errors(self.path):
@@ -196,9 +177,6 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-# --- embedding --------------------------------------------------------------------------------------------------------
-
-
 @dataclass
 class Embedder:
     """Embeds items in batches, and stores each batch when it is complete."""
@@ -210,8 +188,7 @@ class Embedder:
     unchanged: int = 0
     failed: list[EmbedItem] = field(default_factory=list)
     losses: dict[str, None] = field(default_factory=dict)
-    tokens: int | None = 0
-    """None if a reply has no usage."""
+    tokens: int | None = 0  # None if a reply has no usage
 
     async def run(self, items: Iterable[EmbedItem]) -> None:
         """Embed all items. Raise the error of a whole request; batches that are complete are stored."""

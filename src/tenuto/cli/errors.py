@@ -46,16 +46,13 @@ def _unsupported_hint(exc: errors.UnsupportedModel) -> str:
     return f"choose another model with -m{allow}"
 
 
-def _os_hint(exc: OSError) -> str:
-    return "free some space or choose another place" if exc.errno in _DISK_FULL else ""
-
-
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_DISK_HINT = "free some space or choose another place"
 _NETWORK = "check your network, then resume"
 _PROVIDERS = "list providers with tenuto providers; a model is written provider/model"
 _CONTEXT = "context too long; use /compact or tenuto compact, or a model with a larger context window (-m)"
 _IN_USE = "wait, or take over with: tenuto resume {} --takeover"
-TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], ...] = (
+TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], ...] = (  # the first match counts
     (errors.MissingKey, ExitCode.MISSING_KEY, _missing_key_hint),
     (errors.AuthenticationFailed, ExitCode.MISSING_KEY, "check the key, then resume"),
     (errors.RateLimited, ExitCode.BUSY, "wait, then resume"),
@@ -77,9 +74,8 @@ TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], .
     (errors.StoreError, ExitCode.SESSION, ""),
     (errors.RunCancelled, ExitCode.INTERRUPTED, ""),
     (errors.TenutoError, ExitCode.FAILED, ""),
-    (OSError, ExitCode.FAILED, _os_hint),
+    (OSError, ExitCode.FAILED, lambda exc: _DISK_HINT if exc.errno in _DISK_FULL else ""),
 )
-"""Exit code and hint by error class. The first class that matches counts."""
 
 
 def explain_error(error: BaseException, *, model: str = "") -> Explanation:

@@ -20,8 +20,7 @@ from tenuto.store.locks import rename_new
 def file_lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock for reading and writing a file. The directory is created with mode 0700.
 
-    Without file locks (Windows), simultaneous writers may lose one change. Raise `TenutoError` if the directory cannot be
-    created.
+    Without file locks (Windows), simultaneous writers may lose one change.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -59,10 +58,7 @@ def atomic_open(
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a text atomically with mode 0600. A symbolic link stays one.
-
-    Raise `TenutoError` if it cannot be written; the file is unchanged then.
-    """
+    """Write a text atomically with mode 0600. A symbolic link stays one."""
     try:
         with atomic_open(Path(os.path.realpath(path)), mode=0o600) as file:
             file.write(text.encode())
@@ -127,16 +123,11 @@ class OutputFile:
             file.write(text.encode("utf-8", "backslashreplace"))
 
 
-ExportWriter = Callable[[bytes], object]
-
-
 @contextmanager
-def export_target(named: str | None, *, force: bool, escape: Callable[[str], str]) -> Iterator[ExportWriter]:
-    """Yield a function that writes bytes to a file, or to stdout for None and `-`.
-
-    Raise `click.UsageError` for a file that exists, unless `force`, and `BrokenOutput` if stdout is closed. On a terminal,
-    text is passed through `escape`.
-    """
+def export_target(
+    named: str | None, *, force: bool, escape: Callable[[str], str]
+) -> Iterator[Callable[[bytes], object]]:
+    """Yield a function that writes bytes to a file, or for None and `-` to stdout: to a terminal through `escape`."""
     if named not in (None, "-"):
         try:
             with OutputFile(named, overwrite=force).open() as file:

@@ -8,18 +8,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from tenuto import settings
+from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
 from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_once
 from tenuto.cli.files import file_lock, write_private
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tenuto.core.provider import Provider
+from tenuto.core.provider import ModelInfo, Provider
+from tenuto.errors import TenutoError, UnknownProvider
 
 
 def keys_path() -> Path:
@@ -27,10 +27,7 @@ def keys_path() -> Path:
 
 
 def read_keys(*, strict: bool = True) -> dict[str, str]:
-    """Return all keys of the file by provider.
-
-    Raise `ConfigError` if it cannot be read, or with `strict` if other users can read it.
-    """
+    """Return all keys by provider. Raise `ConfigError` for a bad file; with `strict`, also if others can read it."""
     path = keys_path()
     problem, hint = "", "fix or delete it, then set the keys again: tenuto keys set PROVIDER"
     keys: dict[str, str] = {}
@@ -57,10 +54,7 @@ def read_keys(*, strict: bool = True) -> dict[str, str]:
 
 
 def save_key(name: str, key: str) -> bool:
-    """Save a key, or delete it (empty); return whether there was one.
-
-    Raise `ConfigError` if the file cannot be read, `TenutoError` if it cannot be written.
-    """
+    """Save a key, or delete it (empty); return whether there was one."""
     if not key and name not in read_keys(strict=False):
         return False
     with file_lock(keys_path()):
@@ -70,24 +64,12 @@ def save_key(name: str, key: str) -> bool:
     return existed
 
 
-# --- providers --------------------------------------------------------------------------------------------------------
-
-
 def canonical_provider(name: str) -> str:
-    """Return a provider's name for any of its aliases.
-
-    Raise `UnknownProvider` with suggestions, and `ConfigError` if the provider is not built in and the config file cannot
-    be read.
-    """
-    from tenuto.catalog import PROVIDERS, find_provider, is_known_provider
-    from tenuto.errors import UnknownProvider
-
+    """Return a provider's name for any of its aliases. Raise `UnknownProvider` with suggestions."""
     if is_known_provider(name):
         return find_provider(name).name
     custom = load_config().document.get("providers", {})
     if name not in custom:
-        from difflib import get_close_matches
-
         raise UnknownProvider(name, tuple(get_close_matches(name.lower(), [*custom, *PROVIDERS], n=3)))
     return name
 
@@ -97,8 +79,6 @@ def key_variables(name: str) -> tuple[str, ...]:
 
     The catalog's variables do not count if the config file changes the host: those keys are for the provider's own hosts.
     """
-    from tenuto.catalog import find_provider, is_known_provider
-
     row = find_provider(name) if is_known_provider(name) else None
     custom = load_config().document.get("providers", {})
     same = [one for one in custom if one == name or (row and is_known_provider(one) and find_provider(one) is row)]
@@ -117,12 +97,7 @@ def key_source(name: str) -> str:
 
 
 def load_keys() -> dict[str, str]:
-    """Return the stored keys that the environment does not override, as `keys=` of a client.
-
-    Raise `ConfigError` for a file that cannot be used.
-    """
-    from tenuto.catalog import is_known_provider
-
+    """Return the stored keys that the environment does not override, as `keys=` of a client."""
     custom = load_config().document.get("providers", {})
     return {
         name: key
@@ -131,11 +106,7 @@ def load_keys() -> dict[str, str]:
     }
 
 
-def _stored_keys() -> dict[str, str]:
-    keys: dict[str, str] = read_once("tenuto.keys", read_keys)
-    return keys
-
-
+_stored_keys = read_once(read_keys)
 KeyState = Literal["set", "kept", "missing", "not needed"]
 
 
@@ -157,8 +128,6 @@ class ProviderStatus(NamedTuple):
 
 def provider_statuses() -> Iterator[ProviderStatus]:
     """Yield the providers of the config file, then those of the catalog. Raise `ConfigError` for unusable files."""
-    from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
-
     custom = configured_providers()
     for name in (*custom, *(name for name, row in PROVIDERS.items() if name == row.name and name not in custom)):
         config, known = custom.get(name, {}), is_known_provider(name)
@@ -177,3 +146,22 @@ def providers_with_key() -> Iterator[str]:
     for provider in provider_statuses():
         if provider.key in ("set", "kept") or (provider.custom and provider.key == "not needed"):
             yield provider.name
+
+
+def fetch_models(names: Iterable[str], timeout: float | None = None) -> dict[str, Sequence[ModelInfo] | TenutoError]:
+    """Return the model list of each provider, or why there is none. Requests are not repeated."""
+    import asyncio
+
+    from tenuto.client.client import AsyncClient
+
+    async def fetch(client: AsyncClient, name: str) -> tuple[str, Sequence[ModelInfo] | TenutoError]:
+        try:
+            return name, await client.models(name, timeout=timeout)
+        except TenutoError as exc:
+            return name, exc
+
+    async def fetch_all() -> dict[str, Sequence[ModelInfo] | TenutoError]:
+        async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:
+            return dict(await asyncio.gather(*(fetch(client, name) for name in names)))
+
+    return asyncio.run(fetch_all())

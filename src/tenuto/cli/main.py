@@ -17,7 +17,8 @@ from click.core import ParameterSource
 
 import tenuto
 from tenuto.cli.complete import complete_profile
-from tenuto.cli.terminal.output import BrokenOutput, discard_output, flush_output
+from tenuto.cli.config import default_map
+from tenuto.cli.terminal.output import BrokenOutput, discard_output, flush_output, print_error
 from tenuto.cli.terminal.text import closest_names, escape_control
 
 _COMMANDS = """
@@ -88,16 +89,10 @@ class LazyGroup(CommandGroup):
     """The main command, which imports the module of a subcommand when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(module_of(cmd_name)).command
-        assert isinstance(command, click.Command)
-        return command
+        return importlib.import_module(module_of(cmd_name)).command if cmd_name in COMMANDS else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
         """Complete subcommands from the table, without importing them."""
@@ -115,11 +110,8 @@ class LazyGroup(CommandGroup):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         resolved = super().resolve_command(ctx, args)
-        options = args[: args.index("--")] if "--" in args else args
-        needs_help = any(option in ctx.help_option_names for option in options)  # even if the config file is invalid
+        needs_help = not set(ctx.help_option_names).isdisjoint(_options(args))  # even if the config file is invalid
         if isinstance(resolved[1], click.Command) and not ctx.resilient_parsing and not needs_help:
-            from tenuto.cli.config import default_map
-
             ctx.default_map = {args[0]: default_map(resolved[1], args[0], ctx.params.get("profile"))}
         return resolved
 
@@ -134,10 +126,13 @@ def module_of(name: str) -> str:
     return f"tenuto.cli.commands.{name}{'_' if name == 'import' else ''}"
 
 
+def _options(args: list[str]) -> list[str]:
+    return args[: args.index("--")] if "--" in args else args
+
+
 def _move_profile_first(args: list[str]) -> list[str]:
     """Accept `--profile` after the subcommand too."""
-    options = args[: args.index("--")] if "--" in args else args
-    for at, arg in enumerate(options):
+    for at, arg in enumerate(_options(args)):
         if arg == "--profile" or arg.startswith("--profile="):
             end = at + 1 + (arg == "--profile")
             return [*args[at:end], *args[:at], *args[end:]]
@@ -152,12 +147,11 @@ def _move_profile_first(args: list[str]) -> list[str]:
     help='Config profile to use ("" for none).  [default: TENUTO_PROFILE]',
     shell_complete=complete_profile,
 )
-def _tenuto(profile: str | None) -> None:
+def _tenuto(profile: str | None) -> None:  # LazyGroup.resolve_command reads it, before the options of the subcommand
     """Chat with any LLM. Every session is saved and can be resumed, even after a crash.
 
     Run `tenuto COMMAND --help` for details. No key needed for simulator models (sim/anthropic).
     """
-    del profile  # read by LazyGroup.resolve_command, before the options of the subcommand
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -165,13 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:  # the whole process: modules loaded by now are never garbage
         gc.freeze()
     try:
-        code = _run_command(arguments)
+        return _run_command(arguments)
     except (BrokenPipeError, BrokenOutput):
         discard_output(sys.stdout)
-        code = 141
+        return 141
     finally:
         flush_output()
-    return code
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:
@@ -194,10 +187,8 @@ def _run_command(arguments: Sequence[str] | None) -> int:
         raise
     except Exception as exc:
         from tenuto.cli.errors import explain_error
-        from tenuto.cli.terminal.output import print_error
 
-        explanation = explain_error(exc)
-        print_error(explanation, exc)
+        print_error(explanation := explain_error(exc), exc)
         raise SystemExit(int(explanation.code)) from exc  # the interpreter prints no traceback for it
     return code if isinstance(code, int) else 0
 

@@ -18,8 +18,7 @@ from tenuto.cli.terminal.text import closest_names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-"""The values of `core.request.Effort`, which would load msgspec for a help page."""
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")  # of `Effort`, which would load msgspec
 SESSION_HELP = "ID or unique prefix, name, `last`, or `~N` (N sessions ago)"
 
 
@@ -61,12 +60,9 @@ class RunOptions:
     explicit: frozenset[str] = frozenset()  # the names of the options that were typed
 
 
-# --- checks -----------------------------------------------------------------------------------------------------------
-
+# Options that contradict each other; `which` is the argument of `chat`
 _CONFLICTS = "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl, out jsonl"
-"""Options that contradict each other. `which` is the argument of `chat`."""
-FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")
-"""Options that only a new session takes: it stores them."""
+FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")  # a session stores them
 MUST_NOT_BE_EMPTY = ("session", "which", "name", "model", "fallback", "schema", "out", "root", "store")
 
 
@@ -108,10 +104,7 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
 
 
 def expand_model(name: str) -> str:
-    """Return the full name, with its effort, for an alias of the config file or a short name, such as `opus:low`.
-
-    Raise `click.UsageError` for an unknown effort after the name of a known model.
-    """
+    """Return the full name, with its effort, for an alias of the config file or a short name, such as `opus:low`."""
     from tenuto.catalog.providers import PROVIDERS, SHORT_NAMES, TAGGED
     from tenuto.cli.session.models import SIMULATOR_MODEL, model_ids, split_effort
 
@@ -130,10 +123,8 @@ def expand_model(name: str) -> str:
     return f"{full}:{effort}" if effort else full
 
 
-# --- options ----------------------------------------------------------------------------------------------------------
-
 _POSITIVE = click.IntRange(min=1)
-_COMPLETERS: dict[str, complete.Completer] = {
+_COMPLETERS: dict[str, complete.Completer] = {  # by metavar
     "FILE": complete.complete_file,
     "DIR": complete.complete_directory,
     "SESSION": complete.complete_session,
@@ -143,7 +134,6 @@ _COMPLETERS: dict[str, complete.Completer] = {
     "TOOL": complete.complete_tool,
     "PATTERN": complete.complete_tool,
 }
-"""The completers of options by their metavar."""
 
 
 def option(*names: str, **settings: Any) -> Decorator:
@@ -177,7 +167,7 @@ def _apply(*options: Decorator) -> Decorator:
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-session_options = _apply(
+_SESSION = (
     flag("-c", "--continue", "resume_last", help="Continue the last session of this directory."),
     option("--session", default="", metavar="SESSION", help="Continue this session (ID, name, last, ~N)."),
     option("-n", "--name", metavar="NAME", help="Session name."),
@@ -206,15 +196,14 @@ def _model_options(model_help: str, *, hidden: bool) -> Decorator:
     )
 
 
-model_options = _model_options("Model: provider/model[:effort] or alias. Switches a continued session.", hidden=False)
+_MODEL = "Model: provider/model[:effort] or alias. Switches a continued session."
+session_options = _apply(*_SESSION, _model_options(_MODEL, hidden=False))
 resume_options = _apply(_model_options("Switch to this model first.", hidden=True), takeover_option)
-input_options = _apply(
+io_options = _apply(
     option("-a", "--attach", multiple=True, metavar="FILE", help="Attach a file, URL, or - (stdin). Repeatable."),
     option(
         "--schema", metavar="FILE", help="Require JSON: a schema file or MODULE:TYPE (exit 8 if it does not match)."
     ),
-)
-output_options = _apply(
     flag("--json", help="Print one JSON document instead of the answer."),
     flag("--jsonl", help="Stream events as JSON lines, result last."),
     option("--out", metavar="FILE", help="Write the answer to FILE atomically."),
@@ -245,18 +234,12 @@ def run_options(command: Callable[[RunOptions], Any]) -> Callable[..., Any]:
     return _RUN(functools.wraps(command)(lambda **values: command(parse_run_options(values))))
 
 
-# --- -o KEY=VALUE -----------------------------------------------------------------------------------------------------
-
+# parameters that `-o` does not take
 OWN_OPTIONS = {"effort": "--effort", "max_tokens": "--max-tokens", "system": "-s", "tools": "-T", "model": "-m"}
-"""Parameters that `-o` does not take, because they have their own option."""
 
 
 def parse_parameters(options: Iterable[str]) -> dict[str, Any]:
-    """Return model parameters from `KEY=VALUE` texts; the last one of a key wins.
-
-    A value is read as JSON if that is valid and fits, else as text. Raise `click.UsageError` for an unknown key or a value
-    of the wrong type.
-    """
+    """Return model parameters from `KEY=VALUE` texts. A value is read as JSON if that is valid and fits, else as text."""
     import msgspec
 
     from tenuto.client.parameters import ModelParameters
@@ -296,8 +279,6 @@ def _parameter_value(name: str, text: str, type_: Any) -> Any:
     reason = f"should be {_KINDS.get(found[1], 'an object')}" if found else problem.replace("`", "")
     raise click.UsageError(f"-o {name}={text[:80]}: {reason}")
 
-
-# --- help -------------------------------------------------------------------------------------------------------------
 
 _SECTIONS = {
     "Session": ("resume_last", "session", "name", "ephemeral", "takeover", "store"),

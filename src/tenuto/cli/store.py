@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from tenuto import settings
 from tenuto.cli.terminal.text import closest_names, escape_control
+from tenuto.errors import SessionNotFound, StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 D = TypeVar("D")
-_SHORT_LENGTH = 12
-"""The first ten characters of an id are the time in milliseconds; two random ones make it unique in practice."""
-_RECENT = 50
-"""The number of sessions in which `last` looks for one of the current directory."""
+_SHORT_LENGTH = 12  # the first ten characters of an ID are its time in milliseconds, and two are random
+_RECENT = 50  # the number of sessions in which `last` looks for one of the current directory
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
 
 
@@ -72,8 +71,6 @@ def use_sessions(
 
     async def use() -> T:
         if is_missing_file(place):
-            from tenuto.errors import SessionNotFound
-
             raise SessionNotFound(f"no session is called {''.join(named[:1])[:80]!r}: there are none yet")
         async with open_or_create_store(place) as store:
             return await work(store, list(dict.fromkeys([await (find or find_session)(store, name) for name in named])))
@@ -127,31 +124,22 @@ def store_file(place: str | None) -> Path | None:
 
 
 async def find_session(store: Store, named: str) -> str:
-    """Return the ID for an ID, a unique prefix, a name, `last` or `~N`.
-
-    `last` and `~N` are sessions of the current directory, without those of sub-agents. Raise `SessionNotFound`, with
-    similar names.
-    """
-    from tenuto.errors import SessionNotFound
+    """Return the ID for an ID, a unique prefix, a name, or a session of this directory by `last` or `~N`."""
     from tenuto.store.sessions import places_back
 
-    back = places_back(named)
+    if (back := places_back(named)) is not None:
+        return await _find_here(store, back, await store.find(named, agent=""))
     try:
-        found = await store.find(named, agent=None if back is None else "")
+        return await store.find(named)
     except SessionNotFound as exc:
-        if back is None:
-            near = closest_names(named, [one.name async for one in all_sessions(store) if one.name])
-            if near.startswith("did you mean"):
-                exc.add_note(near)
+        near = closest_names(named, [one.name async for one in all_sessions(store) if one.name])
+        if near.startswith("did you mean"):
+            exc.add_note(near)
         raise
-    return found if back is None else await _find_here(store, back, found)
 
 
 async def _find_here(store: Store, back: int, latest: str) -> str:
-    """Return the `back`-th last session of this directory; `latest`, with a note, if there are fewer.
-
-    Sessions without tools have no directory: they belong to every one.
-    """
+    """Return the `back`-th last session of this directory or without one; `latest`, with a note, if there are fewer."""
     page = await store.sessions(agent="", limit=_RECENT)
     for one in page.sessions:
         if await _session_directory(store, one.id) in ("", _current_directory()):
@@ -173,7 +161,6 @@ async def _session_directory(store: Store, id: str) -> str:
     """Return the working directory of a session's tools; empty if it has none or cannot be read."""
     from tenuto.core import jsonio
     from tenuto.core.journal import Configured
-    from tenuto.errors import StoreError
 
     try:
         [payload] = [entry.payload for entry in await store.read(id, upto=1)]

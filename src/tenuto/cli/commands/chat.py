@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tenuto.cli.options import (
-    GroupedHelpCommand,
-    RunOptions,
-    model_options,
-    run_options,
-    session_argument,
-    session_options,
-)
+from tenuto.cli.options import GroupedHelpCommand, RunOptions, run_options, session_argument, session_options
 
 _EXAMPLES = """\b
 Examples:
@@ -28,7 +21,6 @@ In a chat:
 @click.command("chat", cls=GroupedHelpCommand, epilog=_EXAMPLES)
 @session_argument("which", metavar="[SESSION]", required=False)
 @session_options
-@model_options
 @run_options
 def command(options: RunOptions) -> int:
     """Start an interactive chat. Lines starting with / are commands.

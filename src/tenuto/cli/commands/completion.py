@@ -39,7 +39,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command("completion", epilog=_EXAMPLES)
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
-def command(ctx: click.Context, shell: str) -> int:
+def command(ctx: click.Context, shell: str) -> None:
     """Print a completion script for SHELL.
 
     It completes commands, options, models, sessions, tools, providers, profiles and files. Save it where your shell loads
@@ -49,4 +49,3 @@ def command(ctx: click.Context, shell: str) -> int:
     assert completion is not None  # click knows all of SHELLS
     script = completion(ctx.find_root().command, {}, "tenuto", "_TENUTO_COMPLETE").source()
     print_text(script + (_BASH_COLONS if shell == "bash" else ""))
-    return 0

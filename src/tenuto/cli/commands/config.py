@@ -37,7 +37,7 @@ _LENGTH = 100
 
 @click.group("config", cls=CommandGroup, invoke_without_command=True, epilog=_EXAMPLES)
 @click.pass_context
-def command(ctx: click.Context) -> int:
+def command(ctx: click.Context) -> None:
     """View and edit settings. Without a command, show them.
 
     Settings are in config.toml, named like the options of run, chat and resume. [profiles.NAME] has the same keys for a
@@ -46,24 +46,18 @@ def command(ctx: click.Context) -> int:
 
     Precedence: options, environment, profile, file. API keys are stored with tenuto keys.
     """
-    return 0 if ctx.invoked_subcommand else _print_settings(ctx, as_json=False)
-
-
-# --- show -------------------------------------------------------------------------------------------------------------
+    if not ctx.invoked_subcommand:
+        ctx.invoke(show_command)
 
 
 @command.command("show")
 @json_option
 @click.pass_context
-def show_command(ctx: click.Context, as_json: bool) -> int:
+def show_command(ctx: click.Context, as_json: bool) -> None:
     """Show effective settings and where each comes from.
 
     Passwords in URLs and the values of headers are hidden. Exit 2 if the file is invalid.
     """
-    return _print_settings(ctx, as_json=as_json)
-
-
-def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
     from tenuto.cli.session.approval_store import approvals_file, remembered_patterns
 
     config = settings_file.load_config()
@@ -82,7 +76,7 @@ def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
             "providers": providers,
         }
         print_json(document)
-        return 0
+        return
     others = ", ".join(name for name in profiles if name != profile)
     file = f"{config.path}{'' if config.exists else ' (does not exist)'}"
     selected = f"{profile or '-'}{f' (others: {others})' if others else ''}"
@@ -98,7 +92,6 @@ def _print_settings(ctx: click.Context, *, as_json: bool) -> int:
     print_text(f"{format_table(head)}\n{format_table(rows)}", escape=True)
     if allowed := [("allow", one_line(pattern, 4 * _LENGTH), "remembered") for pattern in remembered_patterns(".")]:
         print_text(f"\n{format_table(allowed)}in {approvals_file()}\n", escape=True)
-    return 0
 
 
 def _format_value(value: object) -> str:
@@ -136,13 +129,10 @@ def _mask_password(place: str) -> str:
     return safe_url(place) if "://" in place else place
 
 
-# --- set --------------------------------------------------------------------------------------------------------------
-
-
 @command.command("set", epilog=_SET_EXAMPLES)
 @click.argument("key", shell_complete=complete_setting)
 @click.argument("value", nargs=-1, required=True)
-def set_command(key: str, value: tuple[str, ...]) -> int:
+def set_command(key: str, value: tuple[str, ...]) -> None:
     """Set KEY in the config file. A list takes several values.
 
     KEY is an option's name with _ for -, or profiles.NAME.KEY, providers.NAME.KEY, options.NAME, aliases.NAME. Put -- before
@@ -156,16 +146,14 @@ def set_command(key: str, value: tuple[str, ...]) -> int:
             readings.insert(0, reading)
     _change(key, [reading for reading in readings if not isinstance(reading, dict)])
     click.echo(one_line(f"{key} set in {config_path()}", 600), err=True)
-    return 0
 
 
 @command.command("unset")
 @click.argument("key", shell_complete=complete_setting)
-def unset_command(key: str) -> int:
+def unset_command(key: str) -> None:
     """Remove KEY, or a whole table, from the config file."""
     _change(key, [None])
     click.echo(one_line(f"{key} removed from {config_path()}", 600), err=True)
-    return 0
 
 
 @command.command("edit")
@@ -191,10 +179,7 @@ def edit_command() -> int:
 
 
 def _change(key: str, readings: Sequence[Any]) -> None:
-    """Set the first valid reading of a value, or remove it (None).
-
-    Raise `click.UsageError` and leave the file unchanged if that is impossible.
-    """
+    """Set the first valid reading of a value, or remove it (None)."""
     path = config_path()
     with file_lock(path):
         text = read_config_text(path) or ""
@@ -245,16 +230,12 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
     return {leaf: held for name, below in value.items() for leaf, held in _leaves(below, (*path, name)).items()}
 
 
-# --- remembered approvals ---------------------------------------------------------------------------------------------
-
-
 @command.command("forget")
 @click.argument("pattern")
-def forget_command(pattern: str) -> int:
+def forget_command(pattern: str) -> None:
     """Remove a PATTERN that an approval remembered for the current directory."""
     from tenuto.cli.session.approval_store import forget_pattern
 
     if not forget_pattern(".", pattern):
         raise click.UsageError(f"not remembered for this directory: {pattern[:200]!r}; list with tenuto config show")
     click.echo(one_line(f"{pattern} removed", 600), err=True)
-    return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import sqlite3
@@ -11,23 +10,19 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from shlex import quote
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 
 import tenuto
-from tenuto import settings
+from tenuto import errors, settings
 from tenuto.cli.config import config_path, configured_providers, default_options, load_config
 from tenuto.cli.errors import ExitCode, explain_error, plural
-from tenuto.cli.keys_file import keys_path, load_keys, provider_statuses, providers_with_key
+from tenuto.cli.keys_file import fetch_models, keys_path, provider_statuses, providers_with_key
 from tenuto.cli.options import expand_model, flag, json_option, store_option
 from tenuto.cli.store import store_file, use_store
 from tenuto.cli.terminal.output import print_json, print_text
 from tenuto.cli.terminal.text import one_line
-from tenuto.errors import StoreError, TenutoError
-
-if TYPE_CHECKING:
-    from tenuto.client.client import AsyncClient
 
 _EXAMPLES = """\b
 Examples:
@@ -91,9 +86,9 @@ def _checks(place: str | None, profile: str | None, *, online: bool) -> Iterator
             yield from check()
         except click.ClickException as exc:
             yield DoctorCheck(name, "problem", exc.format_message(), str(getattr(exc, "hint", "")))
-        except StoreError as exc:
+        except errors.StoreError as exc:
             yield DoctorCheck(name, "problem", str(exc), code=ExitCode.SESSION)
-        except (TenutoError, OSError, RuntimeError) as exc:  # RuntimeError: no home directory
+        except (errors.TenutoError, OSError, RuntimeError) as exc:  # RuntimeError: no home directory
             yield DoctorCheck(name, "problem", f"cannot be checked: {exc or type(exc).__name__}")
 
 
@@ -134,7 +129,7 @@ def _check_model(profile: str | None) -> Iterator[DoctorCheck]:
     try:
         if model.partition("/")[0] not in configured_providers():
             resolve(model)
-    except TenutoError as exc:
+    except errors.TenutoError as exc:
         near = suggest_models(model)
         fix = f"did you mean {' or '.join(near)}?" if near else "list models with tenuto models"
         yield DoctorCheck("model", "problem", f"{model}: {exc}", fix)
@@ -188,31 +183,20 @@ def _check_providers() -> Iterator[DoctorCheck]:
     names = list(providers_with_key())
     if not names:
         yield DoctorCheck("online", "note", "skipped: no key")
-    yield from asyncio.run(_query_providers(names))
-
-
-async def _query_providers(names: list[str]) -> list[DoctorCheck]:
-    from tenuto.client.client import AsyncClient
-
-    async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:
-        return list(await asyncio.gather(*(_query_provider(client, name) for name in names)))
-
-
-async def _query_provider(client: AsyncClient, name: str) -> DoctorCheck:
-    from tenuto.errors import AuthenticationFailed, ConnectionFailed, RateLimited, Unavailable, UnsupportedModel
-
-    try:
-        models = await client.models(name, timeout=_ONLINE_TIMEOUT)
-    except UnsupportedModel:
-        return DoctorCheck(name, "note", "not checked: it has no model list")
-    except AuthenticationFailed as exc:
-        return DoctorCheck(name, "problem", f"key rejected ({exc.status}): {exc.message}", "check or replace the key")
-    except (RateLimited, Unavailable) as exc:
-        return DoctorCheck(name, "warning", f"reachable but busy: {exc.message}", "try again later")
-    except TenutoError as exc:
-        network = "check your network, any proxy, the system clock and SSL_CERT_FILE"
-        fix = network if isinstance(exc, ConnectionFailed) else ""
-        return DoctorCheck(name, "problem", explain_error(exc).message, fix)
-    needs_key = any(status.name == name and status.key in ("set", "kept") for status in provider_statuses())
-    key = "key accepted" if needs_key else "no key needed"
-    return DoctorCheck(name, "ok", f"reachable, {key}, {plural(len(models), 'model')}")
+    with_key = {status.name for status in provider_statuses() if status.key in ("set", "kept")}
+    for name, reply in fetch_models(names, _ONLINE_TIMEOUT).items():
+        match reply:
+            case errors.UnsupportedModel():
+                yield DoctorCheck(name, "note", "not checked: it has no model list")
+            case errors.AuthenticationFailed(status=status, message=message):
+                problem = f"key rejected ({status}): {message}"
+                yield DoctorCheck(name, "problem", problem, "check or replace the key")
+            case errors.RateLimited(message=message) | errors.Unavailable(message=message):
+                yield DoctorCheck(name, "warning", f"reachable but busy: {message}", "try again later")
+            case errors.TenutoError():
+                network = "check your network, any proxy, the system clock and SSL_CERT_FILE"
+                fix = network if isinstance(reply, errors.ConnectionFailed) else ""
+                yield DoctorCheck(name, "problem", explain_error(reply).message, fix)
+            case _:
+                key = "key accepted" if name in with_key else "no key needed"
+                yield DoctorCheck(name, "ok", f"reachable, {key}, {plural(len(reply), 'model')}")

@@ -15,7 +15,7 @@ from tenuto.cli.embeddings import Embedder, EmbedItem, EmbedModel, VectorFile, c
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.store import run_async
-from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
+from tenuto.cli.terminal.output import print_error, print_json, print_table
 from tenuto.cli.terminal.text import escape_control, one_line
 from tenuto.core.embeddings import EmbedResponse
 from tenuto.errors import TenutoError
@@ -94,11 +94,9 @@ def _similar(values: dict[str, Any]) -> int:
         if len(vector) != model.dimensions:
             raise click.UsageError(f"the file has vectors of {model.describe()}, not of {len(vector)} dimensions")
         best = file.rank(vector, values["limit"])
-    if values["as_json"]:
-        print_json([{"score": round(score, 9), "id": id, "text": text} for score, id, text in best])
-    else:
-        rows = [(f"{score:.3f}", one_line(id, 60), one_line(text, 70)) for score, id, text in best]
-        print_text(format_table([("SCORE", "ID", "TEXT"), *rows]))
+    document = [{"score": round(score, 9), "id": id, "text": text} for score, id, text in best]
+    rows = [(f"{score:.3f}", one_line(id, 60), one_line(text, 70)) for score, id, text in best]
+    print_table(("SCORE", "ID", "TEXT"), rows, document, as_json=values["as_json"])
     return ExitCode.OK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,16 +15,11 @@ from tenuto.cli.terminal.output import detect_terminal, progress
 from tenuto.cli.terminal.text import escape_control, escape_json, one_line
 
 if TYPE_CHECKING:
-    from tenuto.cli.files import ExportWriter
     from tenuto.core.loss import Loss
     from tenuto.store.protocol import Store
 
 
-LossCallback: TypeAlias = "Callable[[Loss], object]"
-"""Receives what a format cannot express."""
-
-
-async def jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
+async def jsonl(store: Store, session: str, _: Callable[[Loss], object]) -> AsyncIterator[bytes]:
     """Yield a line for the session and one for each entry, as stored."""
     from tenuto.store.export import export_session
 
@@ -32,7 +27,7 @@ async def jsonl(store: Store, session: str, _: LossCallback) -> AsyncIterator[by
         yield line
 
 
-async def md(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes]:
+async def md(store: Store, session: str, _: Callable[[Loss], object]) -> AsyncIterator[bytes]:
     """Yield a Markdown document, with the losses."""
     from tenuto.cli.transcript.markdown import session_markdown
 
@@ -40,11 +35,8 @@ async def md(store: Store, session: str, _: LossCallback) -> AsyncIterator[bytes
         yield piece.encode()
 
 
-async def openai(store: Store, session: str, lose: LossCallback) -> AsyncIterator[bytes]:
-    """Yield one line, `{"messages": [...]}`, as in OpenAI's Chat Completions.
-
-    Reasoning and the signatures of other providers are lost.
-    """
+async def openai(store: Store, session: str, lose: Callable[[Loss], object]) -> AsyncIterator[bytes]:
+    """Yield one line, `{"messages": [...]}`, as in OpenAI's Chat Completions: without reasoning and signatures."""
     from tenuto.core import jsonio
     from tenuto.core.journal import UnknownPayload, transcript_of
     from tenuto.core.loss import Location, Loss
@@ -97,7 +89,7 @@ Examples:
 @store_option
 def command(
     sessions: tuple[str, ...], every: bool, form: str | None, out: str | None, force: bool, store: str | None
-) -> int:
+) -> None:
     if every and sessions:
         raise click.UsageError("use either --all or SESSION")
     suffix = Path(out or "").suffix.lower()
@@ -105,29 +97,23 @@ def command(
         raise click.UsageError(f"no format for {suffix}: use .md or .jsonl, or pass --format")
     form = form or _SUFFIXES[suffix]
     stopped = "nothing was written" if out not in (None, "-") else "the output is incomplete"
+    losses: list[tuple[str, Loss]] = []
     with export_target(out, force=force, escape=escape_control if form == "md" else escape_json) as write:
 
-        async def export(opened: Store, ids: list[str]) -> list[tuple[str, Loss]]:
-            return await _export(opened, [one.id async for one in all_sessions(opened)] if every else ids, form, write)
+        async def export(opened: Store, ids: list[str]) -> None:
+            ids = [one.id async for one in all_sessions(opened)] if every else ids
+            total = sum([(await opened.session(id)).head for id in ids])
+            with progress("exporting", total, quiet=detect_terminal().is_out_terminal) as bar:
+                for index, id in enumerate(ids):
+                    if index and form == "md":
+                        write(b"\n")
+                    lost: list[Loss] = []
+                    async for piece in _FORMATS[form](opened, id, lost.append):
+                        write(piece)
+                        bar.update(1)
+                    losses.extend((id, loss) for loss in lost)
 
-        losses = use_sessions(store, () if every else sessions or ("last",), export, stopped)
+        use_sessions(store, () if every else sessions or ("last",), export, stopped)
     for session, loss in losses:
         line = f"lost: session {session}: {loss.detail} ({loss.location}, {loss.kind}); {loss.remedy}"
         click.echo(one_line(line, 400), err=True)
-    return 0
-
-
-async def _export(store: Store, ids: list[str], form: str, write: ExportWriter) -> list[tuple[str, Loss]]:
-    """Write the sessions; return the losses by session."""
-    losses: list[tuple[str, Loss]] = []
-    total = sum([(await store.session(id)).head for id in ids])
-    with progress("exporting", total, quiet=detect_terminal().is_out_terminal) as bar:
-        for index, id in enumerate(ids):
-            if index and form == "md":
-                write(b"\n")
-            lost: list[Loss] = []
-            async for piece in _FORMATS[form](store, id, lost.append):
-                write(piece)
-                bar.update(1)
-            losses += [(id, loss) for loss in lost]
-    return losses

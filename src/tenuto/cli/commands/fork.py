@@ -32,7 +32,7 @@ Examples:
 @option("-n", "--name", default="", metavar="NAME", help="Session name.")
 @json_option
 @store_option
-def command(session: str, at: int | None, name: str, as_json: bool, store: str | None) -> int:
+def command(session: str, at: int | None, name: str, as_json: bool, store: str | None) -> None:
     async def copy(opened: Store, parent: str) -> tuple[str, str, int]:
         fork = await opened.fork(parent, at=await _fork_point(opened, parent, at))
         if name:
@@ -49,7 +49,6 @@ def command(session: str, at: int | None, name: str, as_json: bool, store: str |
     if not as_json:
         shown = shlex.quote(escape_control(name)) if name else short_id(fork)
         click.echo(f"resume with: tenuto resume {shown}{_store_option(store)}", err=True)
-    return 0
 
 
 def _store_option(place: str | None) -> str:
@@ -61,7 +60,6 @@ def _store_option(place: str | None) -> str:
 
 
 async def _fork_point(store: Store, session: str, count: int | None) -> int:
-    """Return the last entry of a fork. Raise `click.UsageError` if it would separate a call from its result."""
     from tenuto.agent.session import fork_point
     from tenuto.core.journal import TranscriptFold
 

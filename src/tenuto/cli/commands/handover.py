@@ -32,7 +32,7 @@ Examples:
 @takeover_option
 @json_option
 @store_option
-def command(session: str, model: str, takeover: bool, as_json: bool, store: str | None) -> int:
+def command(session: str, model: str, takeover: bool, as_json: bool, store: str | None) -> None:
     async def switch(opened: Store, id: str) -> tuple[str, HandedOver | None]:
         return id, await hand_over(opened, id, target, takeover=takeover, find=find)
 
@@ -42,10 +42,5 @@ def command(session: str, model: str, takeover: bool, as_json: bool, store: str 
     lines = [f"session {id} already uses {model}"]
     if payload is not None:
         lines = [f"session {id} switched to {payload.model}", summarize_losses(payload.losses)]
-    document = {
-        "session": id,
-        "model": payload.model if payload else model,
-        "losses": payload.losses if payload else (),
-    }
-    print_lines(filter(None, lines), document, as_json=as_json)
-    return 0
+    used, losses = (payload.model, payload.losses) if payload else (model, ())
+    print_lines(filter(None, lines), {"session": id, "model": used, "losses": losses}, as_json=as_json)

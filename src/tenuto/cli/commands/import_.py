@@ -39,7 +39,7 @@ Examples:
 @option("-n", "--name", metavar="NAME", help="New name (single session only).")
 @json_option
 @store_option
-def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: bool, store: str | None) -> int:
+def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: bool, store: str | None) -> None:
     """Import the sessions that tenuto export (jsonl) wrote to each FILE; - is stdin.
 
     Files are validated first; nothing is imported on error (exit 7). Existing sessions are unchanged; an interrupted
@@ -84,7 +84,6 @@ def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: b
                 print_text(f"{one.session}  {result}\n", escape=True)
             for detail in one.left_out:
                 click.echo(one_line(f"left out: session {one.session}: {detail}", 400), err=True)
-    return 0
 
 
 async def _check_session(store: Store, source: ImportFile, session: ExportedSession, id: str, name: str | None) -> None:
@@ -124,7 +123,6 @@ class ImportFile:
             raise click.UsageError(f"{self.name!r} cannot be read: {getattr(exc, 'strerror', None) or exc}") from None
 
     def check(self, bar: ProgressBar[str]) -> list[ExportedSession]:
-        """Validate the whole file and return its sessions."""
         self._bar = bar
         bar.update(0, self.name)
         try:

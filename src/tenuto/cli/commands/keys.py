@@ -15,7 +15,7 @@ from tenuto.cli.config import ConfigError, load_config
 from tenuto.cli.keys_file import canonical_provider, key_variables, keys_path, read_keys, save_key
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import json_option
-from tenuto.cli.terminal.output import format_table, print_json, print_text
+from tenuto.cli.terminal.output import print_table
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import UnknownProvider
 
@@ -30,24 +30,24 @@ _LONGEST_NAME = 20  # a longer name may be a key
 
 @click.group("keys", cls=CommandGroup, invoke_without_command=True, epilog=_EXAMPLES)
 @click.pass_context
-def command(ctx: click.Context) -> int:
+def command(ctx: click.Context) -> None:
     """Store API keys (file mode 0600). Without a command, list them.
 
     Environment variables such as ANTHROPIC_API_KEY override the file. The library reads the environment only. Keys are
     never printed.
     """
-    return 0 if ctx.invoked_subcommand else _print_list(as_json=False)
+    if not ctx.invoked_subcommand:
+        ctx.invoke(list_command)
 
 
 @command.command("set")
 @click.argument("provider", shell_complete=complete_provider)
 @click.argument("key", nargs=-1, metavar="")
-def set_command(provider: str, key: tuple[str, ...]) -> int:
+def set_command(provider: str, key: tuple[str, ...]) -> None:
     """Save the key for PROVIDER, a name that tenuto providers lists.
 
     Prompts on a terminal (input hidden), else reads stdin. Never pass a key as an argument.
     """
-
     name = _find_provider(provider)
     if key:
         raise ConfigError(
@@ -66,7 +66,6 @@ def set_command(provider: str, key: tuple[str, ...]) -> int:
             click.echo(f"note: {variable} is set in the environment and overrides it", err=True)
     except ConfigError as exc:  # the key is saved
         click.echo(f"note: {exc.message}", err=True)
-    return 0
 
 
 def _find_provider(name: str) -> str:
@@ -90,36 +89,26 @@ def _read_key(name: str) -> str:
 
 @command.command("rm")
 @click.argument("provider", shell_complete=complete_stored_key)
-def rm_command(provider: str) -> int:
+def rm_command(provider: str) -> None:
     """Delete the key for PROVIDER."""
-
     name = provider if provider in read_keys(strict=False) else _find_provider(provider)
     if not save_key(name, ""):
         raise click.UsageError(f"no key for {name} in {keys_path()}; list keys with tenuto keys")
     click.echo(one_line(f"key for {name} removed from {keys_path()}", 600), err=True)
-    return 0
 
 
 @command.command("list")
 @json_option
-def list_command(as_json: bool) -> int:
+def list_command(as_json: bool) -> None:
     """List keys and where they come from. Keys are never printed."""
-    return _print_list(as_json=as_json)
-
-
-def _print_list(*, as_json: bool) -> int:
     rows = list(_rows())
-    if as_json:
-        print_json({"path": str(keys_path()), "keys": rows})
-        return 0
     notes = [f"not used: {row['why_not']}" if row["why_not"] else "" for row in rows]
     cells = [(one_line(row["provider"], 60), row["where"], note) for row, note in zip(rows, notes, strict=True)]
-    if rows:
-        print_text(format_table([("PROVIDER", "KEY IN", ""), *cells]), escape=True)
-    else:
-        click.echo("no key; add one with tenuto keys set PROVIDER", err=True)
-    click.echo(one_line(f"file: {keys_path()}", 600), err=True)
-    return 0
+    document = {"path": str(keys_path()), "keys": rows}
+    empty = "no key; add one with tenuto keys set PROVIDER"
+    print_table(("PROVIDER", "KEY IN", ""), cells, document, as_json=as_json, empty=empty)
+    if not as_json:
+        click.echo(one_line(f"file: {keys_path()}", 600), err=True)
 
 
 def _rows() -> Iterator[dict[str, Any]]:

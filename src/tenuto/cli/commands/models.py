@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -11,14 +10,14 @@ import click
 import msgspec
 
 from tenuto import catalog
-from tenuto.cli.config import configured_providers
 from tenuto.cli.errors import explain_error, plural
-from tenuto.cli.keys_file import canonical_provider, load_keys, providers_with_key
+from tenuto.cli.keys_file import canonical_provider, fetch_models, providers_with_key
 from tenuto.cli.options import flag, json_option, option
 from tenuto.cli.session.models import list_models, suggest_models
-from tenuto.cli.terminal.output import format_table, print_error, print_json, print_text
+from tenuto.cli.terminal.output import print_error, print_table
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.provider import ModelInfo, ModelTraits
+from tenuto.errors import TenutoError
 
 _EXAMPLES = """\b
 Examples:
@@ -40,22 +39,26 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     too. Offline unless --online. Exit 1 if nothing matches.
     """
     today = datetime.now(UTC).date()
+    found: list[ModelDetails] = []
+    code = 0  # of the first failure
     if online:
         names = (provider,) if provider else tuple(providers_with_key())
         if not names:
             raise click.UsageError("no API key is set: name a provider with --provider, or see tenuto providers")
-        found, code = asyncio.run(_query_providers(names, today))
+        for name, reply in fetch_models(names).items():
+            if isinstance(reply, TenutoError):
+                print_error(explanation := explain_error(reply), reply)
+                code = code or int(explanation.code)
+            else:
+                found += [model_details(name, info.id, today, info=info) for info in reply]
     else:
-        only, code = canonical_provider(provider) if provider else "", 0
+        only = canonical_provider(provider) if provider else ""
         listed = [one for one in list_models() if only in ("", one.provider)]
         found = [model_details(one.provider, one.model, today, retires=one.retires) for one in listed]
     matches = [model for model in found if model.matches(query)]
     shown = [model for model in matches if every or not model.is_retired]
-    if as_json:
-        print_json([model.fields() for model in shown])
-    elif shown:
-        rows = [_HEADS, *(model.cells() for model in shown)]
-        print_text(format_table(rows, drop=("EFFORTS, THINKING", "OUTPUT")), escape=True)
+    rows, fields = [model.cells() for model in shown], [model.fields() for model in shown]
+    print_table(_HEADS, rows, fields, as_json=as_json, drop=("EFFORTS, THINKING", "OUTPUT"))
     if shown or code:
         return code
     near = suggest_models("-".join(query)) if query else []
@@ -68,29 +71,10 @@ def command(query: tuple[str, ...], provider: str | None, online: bool, every: b
     return 1
 
 
-async def _query_providers(names: tuple[str, ...], on: date) -> tuple[list[ModelDetails], int]:
-    from tenuto.client.client import AsyncClient
-    from tenuto.errors import TenutoError
-
-    found: list[ModelDetails] = []
-    code = 0  # of the first failure
-    async with AsyncClient(keys=load_keys(), providers=configured_providers(), middleware=()) as client:  # no retries
-        for name in names:
-            try:
-                found += [model_details(name, info.id, on, info=info) for info in await client.models(name)]
-            except TenutoError as exc:
-                explanation = explain_error(exc)
-                print_error(explanation, exc)
-                code = code or int(explanation.code)
-    return found, code
-
-
 _HEADS = ("MODEL", "CONTEXT", "OUTPUT", "EFFORTS, THINKING", "IN $/M", "OUT $/M", "RETIRES")
 
 
 class ModelDetails(NamedTuple):
-    """What the catalog, or its provider's own list, says about a model on a day."""
-
     id: str
     name: str
     traits: ModelTraits
@@ -103,12 +87,10 @@ class ModelDetails(NamedTuple):
         return bool(self.retires) and self.retires <= self.on.isoformat()
 
     def matches(self, words: Iterable[str]) -> bool:
-        """Whether all words occur in its ID or name."""
         names = f"{self.id} {self.name}".lower()
         return all(word.lower() in names for word in words)
 
     def cells(self) -> tuple[str, ...]:
-        """Return a row of the table."""
         traits, price = self.traits, self.price or catalog.Price()
         efforts = [f"{effort}*" if effort == traits.effort_default else effort for effort in traits.efforts or ()]
         return (
@@ -121,7 +103,6 @@ class ModelDetails(NamedTuple):
         )
 
     def fields(self) -> dict[str, Any]:
-        """Return everything, for JSON."""
         traits, price = self.traits, self.price
         provider, _, model = self.id.partition("/")
         costs = {name: getattr(price, name, None) for name in ("input", "output", "cache_read", "cache_write")}

@@ -11,7 +11,7 @@ from tenuto.catalog import PROVIDERS
 from tenuto.cli.complete import complete_provider
 from tenuto.cli.keys_file import ProviderStatus, provider_statuses
 from tenuto.cli.options import json_option
-from tenuto.cli.terminal.output import format_table, print_json, print_text
+from tenuto.cli.terminal.output import print_table
 from tenuto.cli.terminal.text import one_line
 
 _EXAMPLES = """\b
@@ -30,21 +30,17 @@ def command(query: str, as_json: bool) -> int:
 
     Your own servers come first. Unlisted providers can be configured. Keys are never printed. Exit 1 if nothing matches.
     """
-    matches = [status for status in provider_statuses() if _matches(status, query)]
-    if as_json:
-        print_json([_fields(status) for status in matches])
-    elif matches:
-        print_text(format_table([_HEADS, *map(_row, matches)], drop=("DIALECT",)), escape=True)
-    else:
-        near = difflib.get_close_matches(query.lower(), PROVIDERS, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "list them with tenuto providers"
-        click.echo(f"no matching provider {one_line(repr(query), 80)}: {hint}", err=True)
+    matches = [
+        one
+        for one in provider_statuses()
+        if query.lower() in " ".join((one.name, *one.row.aliases, one.row.notes, *one.variables)).lower()
+    ]
+    near = difflib.get_close_matches(query.lower(), PROVIDERS, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "list them with tenuto providers"
+    empty = f"no matching provider {one_line(repr(query), 80)}: {hint}"
+    fields = [_fields(status) for status in matches]
+    print_table(_HEADS, map(_row, matches), fields, as_json=as_json, drop=("DIALECT",), empty=empty)
     return 0 if matches else 1
-
-
-def _matches(status: ProviderStatus, query: str) -> bool:
-    row = status.row
-    return query.lower() in " ".join((status.name, *row.aliases, row.notes, *status.variables)).lower()
 
 
 def _row(status: ProviderStatus) -> tuple[str, ...]:

@@ -7,15 +7,8 @@ import shlex
 
 import click
 
-from tenuto.cli.options import (
-    GroupedHelpCommand,
-    RunOptions,
-    input_options,
-    output_options,
-    resume_options,
-    run_options,
-    session_argument,
-)
+from tenuto.cli.options import GroupedHelpCommand, RunOptions, io_options, resume_options, run_options, session_argument
+from tenuto.errors import SessionNotFound
 
 _EXAMPLES = """\b
 Examples:
@@ -28,9 +21,8 @@ Examples:
 @session_argument(default="last")
 @click.argument("prompt", required=False)
 @resume_options
-@input_options
 @run_options
-@output_options
+@io_options
 def command(options: RunOptions) -> int:
     """Continue SESSION: ID or unique prefix, name, `last`, or `~N` (N sessions ago).
 
@@ -41,7 +33,6 @@ def command(options: RunOptions) -> int:
     """
     from tenuto.cli.session.prompt_input import read_prompt
     from tenuto.cli.session.run import run_once
-    from tenuto.errors import SessionNotFound
 
     options = dataclasses.replace(options, session=options.session or "last")
     message = read_prompt(options.prompt, options.attach)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tenuto.cli.options import (
-    GroupedHelpCommand,
-    RunOptions,
-    input_options,
-    model_options,
-    output_options,
-    run_options,
-    session_options,
-)
+from tenuto.cli.options import GroupedHelpCommand, RunOptions, io_options, run_options, session_options
 
 _EXAMPLES = """\b
 Examples:
@@ -24,10 +16,8 @@ Examples:
 @click.command("run", cls=GroupedHelpCommand, epilog=_EXAMPLES)
 @click.argument("prompt", required=False)
 @session_options
-@model_options
-@input_options
 @run_options
-@output_options
+@io_options
 def command(options: RunOptions) -> int:
     """Send PROMPT to a model, run the tools that it calls, and print its answer.
 

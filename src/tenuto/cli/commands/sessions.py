@@ -11,8 +11,9 @@ from tenuto.cli.errors import ExitCode
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option, yes_option
 from tenuto.cli.store import find_session, short_id, use_session, use_sessions, use_store
-from tenuto.cli.terminal.output import confirm, format_table, print_json, print_lines, print_text
+from tenuto.cli.terminal.output import confirm, print_json, print_lines, print_table
 from tenuto.cli.terminal.text import one_line
+from tenuto.errors import StoreError
 
 if TYPE_CHECKING:
     from tenuto.store.protocol import Store, StoredSession
@@ -44,26 +45,23 @@ _sessions_argument = session_argument("sessions", nargs=-1, required=True, metav
 @json_option
 @store_option
 @click.pass_context
-def command(ctx: click.Context, limit: int, every: bool, as_json: bool, store: str | None) -> int:
+def command(ctx: click.Context, limit: int, every: bool, as_json: bool, store: str | None) -> None:
     """List sessions, newest first, or manage them.
 
     IDs are shortened to a unique prefix: tenuto resume ID, tenuto show ID. `interrupted` means that the session's process
     died; continue it with tenuto resume.
     """
     if ctx.invoked_subcommand:
-        return 0
+        return
     query = stores.recent_sessions(limit, every=every)
     if as_json:
         print_json([_fields(session) for session in _read_sessions(query, store)])
-        return 0
+        return
     lines = _read_lines(query, store)
-    if not lines:
-        click.echo(stores.NO_SESSIONS, err=True)
-        return 0
     short = [short_id(line.id) for line in lines]
     ids = [id if short.count(id) == 1 else line.id for id, line in zip(short, lines, strict=True)]
-    print_text(format_table([_COLUMNS, *map(_row, lines, ids)], drop=("MESSAGES", "MODEL")), escape=True)
-    return 0
+    rows = map(_row, lines, ids)
+    print_table(_COLUMNS, rows, None, as_json=False, drop=("MESSAGES", "MODEL"), empty=stores.NO_SESSIONS)
 
 
 def _read_lines(query: ListQuery, place: str | None) -> list[SessionLine]:
@@ -77,6 +75,12 @@ def _read_lines(query: ListQuery, place: str | None) -> list[SessionLine]:
 
 
 def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
+    from tenuto.store.sessions import list_page
+
+    file = stores.store_file(place)
+    if file is not None:
+        return [] if stores.is_missing_file(place) else list(list_page(file, query).sessions)
+
     async def read(store: Store) -> list[StoredSession]:
         page = await store.sessions(agent=query.agent, archived=query.archived, limit=query.limit)
         return list(page.sessions)
@@ -112,13 +116,8 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
     and an excerpt. Exit 1 if nothing matches.
     """
     hits = use_store(store, lambda opened: opened.search(" ".join(words), limit=limit), None) or []
-    if as_json:
-        print_json(hits)
-    elif hits:
-        rows = [(short_id(hit.session), str(hit.seq), one_line(hit.snippet, _SNIPPET_LENGTH)) for hit in hits]
-        print_text(format_table([("SESSION", "ENTRY", "TEXT"), *rows]), escape=True)
-    else:
-        click.echo("no matching entry", err=True)
+    rows = [(short_id(hit.session), str(hit.seq), one_line(hit.snippet, _SNIPPET_LENGTH)) for hit in hits]
+    print_table(("SESSION", "ENTRY", "TEXT"), rows, hits, as_json=as_json, empty="no matching entry")
     return ExitCode.OK if hits else ExitCode.FAILED
 
 
@@ -127,7 +126,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
 @click.argument("name")
 @json_option
 @store_option
-def rename(session: str, name: str, as_json: bool, store: str | None) -> int:
+def rename(session: str, name: str, as_json: bool, store: str | None) -> None:
     async def change(opened: Store, id: str) -> str:
         try:
             await opened.rename(id, name)
@@ -139,7 +138,6 @@ def rename(session: str, name: str, as_json: bool, store: str | None) -> int:
     id = use_session(store, session, change)
     message = f"session {id} renamed to {name}" if name else f"removed the name of session {id}"
     print_lines([message], {"session": id, "name": name}, as_json=as_json)
-    return 0
 
 
 @command.command("archive")
@@ -147,7 +145,7 @@ def rename(session: str, name: str, as_json: bool, store: str | None) -> int:
 @flag("--undo", help="Restore them.")
 @json_option
 @store_option
-def archive(sessions: tuple[str, ...], undo: bool, as_json: bool, store: str | None) -> int:
+def archive(sessions: tuple[str, ...], undo: bool, as_json: bool, store: str | None) -> None:
     """Hide sessions from the list. Archived ones are skipped by `last` and `~N`.
 
     tenuto sessions --all lists them; their IDs and names still work. With --undo, `last` is the last archived session.
@@ -161,7 +159,6 @@ def archive(sessions: tuple[str, ...], undo: bool, as_json: bool, store: str | N
     ids = use_sessions(store, sessions, change, find=_find_archived if undo else find_session)
     action = "restored" if undo else "archived"
     print_lines([f"{action} {id}" for id in ids], {"sessions": ids, "archived": not undo}, as_json=as_json)
-    return 0
 
 
 async def _find_archived(store: Store, name: str) -> str:
@@ -189,8 +186,6 @@ def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: 
     A session with forks is kept unless --forks deletes them too. Sessions in use are kept, and so are those of
     sub-agents. tenuto export writes a copy.
     """
-
-    from tenuto.errors import StoreError
 
     async def delete(opened: Store, ids: list[str]) -> int:
         stored = {session.id: session async for session in stores.all_sessions(opened)}

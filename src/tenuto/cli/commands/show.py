@@ -32,17 +32,16 @@ Examples:
 @flag("--json", "as_json", help="Print all entries, losses and forks as JSON.")
 @store_option
 @color_option
-def command(session: str, hide_thinking: bool, full: bool, as_json: bool, store: str | None, color: str) -> int:
+def command(session: str, hide_thinking: bool, full: bool, as_json: bool, store: str | None, color: str) -> None:
     if as_json:
         print_json(use_session(store, session, _session_document))
-        return 0
+        return
     from tenuto.cli.transcript.text import format_session
 
     stored, entries, forks = use_session(store, session, _read_session)
     colored = detect_terminal(color).out_color
     for text in format_session(stored, entries, forks, thinking=not hide_thinking, color=colored, full=full):
         print_text(text, escape=False)  # format_session escapes the text and adds colors
-    return 0
 
 
 async def _read_session(store: Store, id: str) -> tuple[StoredSession, list[Entry], list[str]]:

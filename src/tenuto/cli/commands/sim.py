@@ -28,7 +28,7 @@ Examples:
 )
 @flag("-q", "--quiet", help="No line for each request on stderr.")
 @flag("--rules", help="Print the rules as Markdown and exit.")
-def command(rules: bool, **values: Any) -> int:
+def command(rules: bool, **values: Any) -> None:
     """Serve the simulator on 127.0.0.1: all API dialects, real validation, no key.
 
     Prints its address and the variables for other clients. Model names pick a dialect: sim/anthropic, or
@@ -43,9 +43,8 @@ def command(rules: bool, **values: Any) -> int:
         from tenuto.rules.page import rules_page
 
         print_text(rules_page())
-        return 0
+        return
     try:
         serve(**values)
     except UsageError as exc:
         raise click.UsageError(str(exc)) from None
-    return 0

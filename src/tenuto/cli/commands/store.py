@@ -12,8 +12,9 @@ from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.main import CommandGroup
 from tenuto.cli.options import flag, json_option, session_argument, store_option, yes_option
 from tenuto.cli.store import NO_SESSIONS, is_missing_file, use_sessions, use_store
-from tenuto.cli.terminal.output import confirm, format_table, print_lines, progress
+from tenuto.cli.terminal.output import confirm, format_table, print_lines, print_table, progress
 from tenuto.cli.terminal.text import one_line
+from tenuto.errors import StoreError
 
 if TYPE_CHECKING:
     from tenuto.store.protocol import Store, VerifyProblem
@@ -34,23 +35,20 @@ def command() -> None:
 @command.command("stats")
 @json_option
 @store_option
-def stats(as_json: bool, store: str | None) -> int:
+def stats(as_json: bool, store: str | None) -> None:
     """Show counts and disk usage."""
     counts = use_store(store, lambda opened: opened.stats(), None)
-    rows: list[tuple[str, str]] = []
-    if counts is not None:
-        rows = [
-            ("sessions", f"{counts.sessions:,}"),
-            ("entries", f"{counts.entries:,}"),
-            ("bytes", f"{counts.bytes:,}"),
-            ("blobs", f"{counts.blobs:,} with {counts.blob_bytes:,} bytes"),
-            ("backend", f"{counts.backend}, schema {counts.schema}"),
-        ]
-    elif not as_json:
-        click.echo(NO_SESSIONS, err=True)
-        return 0
+    if counts is None:
+        print_table((), (), None, as_json=as_json, empty=NO_SESSIONS)
+        return
+    rows = [
+        ("sessions", f"{counts.sessions:,}"),
+        ("entries", f"{counts.entries:,}"),
+        ("bytes", f"{counts.bytes:,}"),
+        ("blobs", f"{counts.blobs:,} with {counts.blob_bytes:,} bytes"),
+        ("backend", f"{counts.backend}, schema {counts.schema}"),
+    ]
     print_lines(format_table(rows).splitlines(), counts, as_json=as_json)
-    return 0
 
 
 @command.command("verify")
@@ -98,25 +96,22 @@ def verify(sessions: tuple[str, ...], repair: bool, as_json: bool, store: str | 
 @command.command("gc")
 @json_option
 @store_option
-def gc(as_json: bool, store: str | None) -> int:
+def gc(as_json: bool, store: str | None) -> None:
     """Delete unreferenced data: blobs of deleted sessions, and sessions without entries."""
     stopped = "run it again when there is time: no referenced data was deleted"
     count = use_store(store, lambda opened: opened.gc(), 0, stopped)
     print_lines([f"deleted {count:,} bytes"], {"bytes": count}, as_json=as_json)
-    return 0
 
 
 @command.command("backup")
 @click.argument("file")
 @json_option
 @store_option
-def backup(file: str, as_json: bool, store: str | None) -> int:
+def backup(file: str, as_json: bool, store: str | None) -> None:
     """Write a consistent copy to FILE, which must not exist; safe while in use.
 
     The copy is a store: --store FILE reads it. Use the tools of the database server for a server's database.
     """
-    from tenuto.errors import StoreError
-
     path = Path(file).expanduser().absolute()
     if is_missing_file(store):
         raise StoreError("no sessions yet: nothing to copy")
@@ -124,7 +119,6 @@ def backup(file: str, as_json: bool, store: str | None) -> int:
     use_store(store, lambda opened: opened.backup(str(path)), None, stopped)
     size = path.stat().st_size
     print_lines([f"{path}: {size:,} bytes"], {"file": str(path), "bytes": size}, as_json=as_json)
-    return 0
 
 
 @command.command("restore")

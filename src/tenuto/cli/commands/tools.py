@@ -12,7 +12,7 @@ import click
 from tenuto.cli.complete import complete_tool
 from tenuto.cli.options import json_option
 from tenuto.cli.session.tools import load_tools
-from tenuto.cli.terminal.output import format_table, print_json, print_text
+from tenuto.cli.terminal.output import print_table, print_text
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.builtin import BUILTIN
@@ -30,7 +30,7 @@ _RETRIES = {"pure": "yes", "idempotent": "yes", "keyed": "yes, same key", "once"
 @click.command("tools", epilog=_EXAMPLES)
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_tool)
 @json_option
-def command(names: tuple[str, ...], as_json: bool) -> int:
+def command(names: tuple[str, ...], as_json: bool) -> None:
     """List the tools a model can use (tenuto run -T NAME): whether a call needs approval, and whether it is retried after a
     crash.
 
@@ -40,15 +40,12 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
     with redirect_stdout(sys.stderr):  # user modules may print
         box = Toolbox(load_tools(names or BUILTIN, "."))
     tools = [_tool_fields(box, definition) for definition in box.definitions()]
-    if as_json:
-        print_json(tools)
-    elif names:
+    if names and not as_json:
         print_text("\n".join(map(_format_definition, tools)), escape=True)
     else:
         firsts = [one_line(tool["description"].partition("\n\n")[0], 100) for tool in tools]
         rows = [(tool["name"], *_format_rules(tool), first) for tool, first in zip(tools, firsts, strict=True)]
-        print_text(format_table([_HEADS, *rows], drop=_HEADS[2:0:-1]), escape=True)
-    return 0
+        print_table(_HEADS, rows, tools, as_json=as_json, drop=_HEADS[2:0:-1])
 
 
 def _tool_fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[str, Any]:

@@ -155,8 +155,8 @@ async def run_turn(events: RunEvents, message: UserMessage | None, stop: SignalS
     finally:
         stop.session = None
         beat.cancel()
-        display.status("")
         with suppress(OSError):  # the terminal is gone
+            display.status("")
             display.end_line()
     result.seconds = _active_time(approver) - began
     result.signal = stop.signal

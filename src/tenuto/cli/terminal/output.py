@@ -190,6 +190,24 @@ def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> Non
         print_text("".join(f"{line}\n" for line in lines), escape=True)
 
 
+def print_table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    document: object,
+    *,
+    as_json: bool,
+    drop: Sequence[str] = (),
+    empty: str = "",
+) -> None:
+    """Print a table, or with `--json` the document; without rows the message `empty` on stderr."""
+    if as_json:
+        print_json(document)
+    elif body := list(rows):
+        print_text(format_table([heads, *body], drop=drop), escape=True)
+    elif empty:
+        click.echo(empty, err=True)
+
+
 def confirm(question: str, refusal: str) -> bool:
     """Ask on the terminal. Without one, raise `click.UsageError` with `refusal`."""
     if not (_is_terminal(sys.stdin) and _is_terminal(sys.stderr)):
