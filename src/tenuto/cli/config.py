@@ -112,14 +112,14 @@ def read_once(read: Callable[[], T]) -> Callable[[], T]:
     """Return `read`, called once per command: files may change while it runs."""
 
     @functools.wraps(read)
-    def cached() -> T:
+    def read_cache() -> T:
         context = click.get_current_context(silent=True)
         meta: dict[str, T] = {} if context is None else context.find_root().meta
         if (name := f"tenuto.{read.__name__}") not in meta:
             meta[name] = read()
         return meta[name]
 
-    return cached
+    return read_cache
 
 
 @read_once
