@@ -14,6 +14,7 @@ import real_postgres
 from agent.acting import scene
 from temporal import chaos
 from temporal.services import running
+from temporal.worker_program import LEASE
 from tenuto.core.journal import CallFinished, MessageAdded, RunEnded
 from tenuto.temporal import SessionClient
 
@@ -52,7 +53,7 @@ async def outcomes(agent, id: str) -> list[str]:
 
 @scene
 async def test_approval_after_all_workers_were_stopped(services):
-    """For longer than the timeouts of heartbeat, sticky queue and workflow task."""
+    """For longer than the timeouts of heartbeat, sticky queue, workflow task and lease."""
     async with services() as all_, all_.agent("pay") as agent:
         client = SessionClient(all_.client, agent, heartbeat_timeout=HEARTBEAT)
         all_.workers.start(2)
@@ -60,7 +61,7 @@ async def test_approval_after_all_workers_were_stopped(services):
         pending = await until(lambda: client.pending(id))
         all_.workers.kill()
         await client.approve(id, [pending[0].call])
-        await asyncio.sleep(4)
+        await asyncio.sleep(3 * LEASE)
         all_.workers.start(1)
         result = await client.result(id)
         assert (result.progress.status, await outcomes(agent, id)) == ("completed", ["done"])

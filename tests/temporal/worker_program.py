@@ -15,8 +15,11 @@ from temporalio.client import Client
 
 from tenuto import AsyncAgent, Limits, ToolContext, tool
 from tenuto.client.middleware.retry import Retry
+from tenuto.store.open import open_store
+from tenuto.store.protocol import Store
 from tenuto.temporal import worker
 
+LEASE = 2.0  # seconds
 LEDGER = sys.argv[4] if __name__ == "__main__" else ""
 
 
@@ -63,7 +66,7 @@ def pay(context: ToolContext) -> str:
     return "paid"
 
 
-def agents(store: str, simulator: str) -> list[AsyncAgent]:
+def agents(store: str | Store, simulator: str) -> list[AsyncAgent]:
     """Return an agent for each scene; its name is that of its tools."""
     options = {
         "store": store,
@@ -79,7 +82,7 @@ def agents(store: str, simulator: str) -> list[AsyncAgent]:
 
 async def main(address: str, store: str, simulator: str) -> None:
     client = await Client.connect(address)
-    async with worker(client, agents(store, simulator), steps=20, shutdown=5):
+    async with worker(client, agents(open_store(store, ttl=LEASE), simulator), steps=20, shutdown=5):
         print("ready", time.time(), flush=True)
         await asyncio.Event().wait()
 
