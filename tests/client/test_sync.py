@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -237,6 +238,28 @@ def test_an_interrupt_cancels_the_request(act):
 
     assert "" == done.stderr
     assert "interrupted, open: 0\n" == done.stdout
+
+
+@pytest.mark.parametrize("method", ["chat", "stream"])
+def test_an_interrupt_before_the_wait_cancels_the_request(monkeypatch, method):
+    """The request may be sent before the calling thread waits for it: an interrupt then must cancel it, too."""
+    transport = ScriptedTransport(ScriptedResponse(hang=True))
+    start = background_loop.Submitted.start
+
+    def start_and_interrupt(submitted, loop):
+        start(submitted, loop)
+        monkeypatch.undo()
+        deadline = time.monotonic() + 30
+        while not transport.open and time.monotonic() < deadline:
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
+        monkeypatch.setattr(background_loop.Submitted, "start", start_and_interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            list(getattr(ai, method)("mine/m", "Hi"))
+
+        assert 0 == transport.open
 
 
 def test_forgetting_to_close_does_not_keep_the_program_alive():

@@ -37,19 +37,28 @@ _MAX_AHEAD = 4096  # the number of events that may wait for the reader before th
 
 
 class Submitted(Generic[T]):
-    """A coroutine on the loop. Its future is done when the coroutine has really ended, also if it was cancelled."""
+    """A coroutine for the loop. Its future is done when the coroutine has really ended, also if it was cancelled.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._loop = loop
+    It exists before it starts: an interrupt at any line of the caller can then stop it.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._coroutine = coroutine
         self._task: asyncio.Task[T] | None = None
         self._exit: BaseException | None = None
         self.future: Future[T] = Future()
-        loop.call_soon_threadsafe(self._start, copy_context())
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        loop.call_soon_threadsafe(self._start, loop, copy_context())
 
     def cancel(self) -> None:
         """Cancel the coroutine. Do not wait for its end."""
-        _call_soon(self._loop, lambda: self._task is not None and self._task.cancel())
+        if self._loop is None:
+            self.abandon()
+        else:
+            _call_soon(self._loop, lambda: self._task.cancel() if self._task is not None else self.abandon())
 
     def stop(self) -> None:
         """Cancel the coroutine, unless it has ended, and wait for its end unless this is the thread of its loop."""
@@ -61,17 +70,17 @@ class Submitted(Generic[T]):
             wait((self.future,), _CANCEL_GRACE)
 
     def abandon(self) -> None:
-        """End the future of a coroutine whose loop has ended."""
+        """End the future of a coroutine that does not start, or whose loop has ended."""
         with suppress(InvalidStateError):
             self.future.set_exception(CancelledError())
         if self._task is None:
             self._coroutine.close()
 
-    def _start(self, context: Context) -> None:
+    def _start(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
         if self.future.done():
             self._coroutine.close()
             return
-        self._task = self._loop.create_task(self._run(), context=context)
+        self._task = loop.create_task(self._run(), context=context)
         self._task.add_done_callback(self._on_done)
 
     async def _run(self) -> T:
@@ -114,35 +123,38 @@ class BackgroundLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. An interrupt cancels it and is raised after its end, a second one at once."""
-        submitted = self.submit(coroutine)
-        while True:
-            try:
-                return submitted.future.result(_POLL)
-            except TimeoutError:
-                if submitted.future.done():
-                    raise
-            except CancelledError:
-                if self.closed:
-                    raise self.closed_error() from None
-                raise
-            except BaseException:
-                submitted.stop()
-                raise
+        submitted = Submitted(coroutine)
+        try:
+            self.submit(submitted)
+            while True:
+                try:
+                    return submitted.future.result(_POLL)
+                except TimeoutError:
+                    if submitted.future.done():
+                        raise
+        except CancelledError:
+            if self.closed:
+                raise self.closed_error() from None
+            raise
+        except BaseException:
+            submitted.stop()
+            raise
 
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Submitted[T]:
+    def submit(self, submitted: Submitted[Any]) -> None:
+        """Start a coroutine. If this is refused, the future is cancelled."""
         owner = self._owner
         if self.is_own_thread():
-            coroutine.close()
+            submitted.abandon()
             raise RuntimeError(f"this code runs on the loop of the {owner.lower()}: use Async{owner} in it")
         with self._lock:
             if self.closed:
-                coroutine.close()
+                submitted.abandon()
                 raise ClosedError(f"the {owner.lower()} is closed")
-            submitted = Submitted(self._running_loop(), coroutine)
-            self._live[id(submitted)] = submitted
-        live, key = self._live, id(submitted)  # the callback must not refer to self, which is closed when collected
-        submitted.future.add_done_callback(lambda _: live.pop(key, None))
-        return submitted
+            loop, live, key = self._running_loop(), self._live, id(submitted)
+            live[key] = submitted
+            # the callback must not refer to self, which is closed when it is collected
+            submitted.future.add_done_callback(lambda _: live.pop(key, None))
+            submitted.start(loop)
 
     def is_own_thread(self) -> bool:
         """Tell whether the caller runs in the thread of the loop, which must not wait for the loop."""
@@ -347,12 +359,14 @@ class SyncStream(Closable, Generic[E]):
         """Wait for the next batch. At the end, raise the error of the stream or `StopIteration`."""
         if self._ended:
             raise StopIteration
-        submitted = self._start()
+        self._check_process()
         try:
+            submitted = self._start()
             batch = self._pump.take(self._loop)
         except BaseException:  # an interrupt; without a `with`, nothing else closes the stream
             self._closed = True
-            submitted.stop()
+            if self._submitted is not None:
+                self._submitted.stop()
             raise
         if batch:
             self._pending.extend(batch)
@@ -368,15 +382,15 @@ class SyncStream(Closable, Generic[E]):
         raise StopIteration
 
     def _start(self) -> Submitted[None]:
-        self._check_process()
         with self._lock:
             if self._submitted is None:
                 if self._closed:
                     raise ClosedError("the stream is closed")
-                self._submitted = submitted = self._loop.submit(self._pump.run())
+                self._submitted = submitted = Submitted(self._pump.run())
                 queue = self._pump.queue
                 submitted.future.add_done_callback(lambda _: queue.put([]))
                 weakref.finalize(self, submitted.stop).atexit = False
+                self._loop.submit(submitted)
             return self._submitted
 
     def _check_process(self) -> None:
