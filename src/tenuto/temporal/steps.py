@@ -41,7 +41,8 @@ class SessionSteps:
     ) -> SessionProgress:
         """Deliver the items and do one step, or the whole run, as this owner and generation.
 
-        `is_interrupted` tells whether a cancellation of the task only stops this attempt: then the run goes on elsewhere.
+        `is_interrupted` tells whether a cancellation of the task only stops this attempt, and another attempt continues
+        the run.
         An error that ends the run is part of the result. Raise `StoreError` if the session cannot be read or written,
         and other errors of tenuto if the run cannot start.
         """
