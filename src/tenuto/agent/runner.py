@@ -420,6 +420,7 @@ class Runner:
             response_id=reply.response.id,
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
+            cache_miss_reason=reply.cache_miss_reason,
         )
         unsent = self._unsent(model)
         inline = inline_entry(reply, self._log.head if unsent else self._log.size.request_seq - 1)
@@ -443,7 +444,7 @@ class Runner:
         miss, self._log.next.cache.miss = self._log.next.cache.miss, None
         if miss is None:
             return
-        self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens))
+        self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens, miss.provider_reason))
         is_surprising = miss.part in ("tools", "system", "parameters")
         logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)
 

@@ -104,6 +104,8 @@ class ReplyReceived(_Payload, frozen=True, tag="reply_received"):
     request_id: str = ""
     cost: str = ""
     """The cost in USD as a decimal number."""
+    cache_miss_reason: str = ""
+    """Why the provider did not read the prompt from its cache, in its own word; empty without a diagnosis."""
 
 
 class RequestFailed(_Payload, frozen=True, tag="request_failed"):

@@ -37,6 +37,7 @@ class NextRequest:
         self.configured = self.session_config = None
         self.healed = 0
         self.cache = CacheFold()
+        self._response_id = ""
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
@@ -51,6 +52,7 @@ class NextRequest:
                 self.session_config = config_after(self.session_config, payload)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
+            self._response_id = payload.response_id
         if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
             self.healed = 0
         elif isinstance(payload, journal.LossRecorded) and payload.reply_seq in self._replies:
@@ -106,6 +108,8 @@ class NextRequest:
         request = _parse_parameters(config.parameters)
         if request.cache == "auto":
             request = msgspec.structs.replace(request, cache=self.cache.cache_for(config))
+        if request.cache_diagnosis is True and self._response_id:
+            request = msgspec.structs.replace(request, cache_diagnosis=self._response_id)
         if config.output_mode == "tool":
             tools = (*tools, jsonio.decode_as(config.output_request, ToolDefinition))
         elif config.output_mode == "native":
@@ -147,7 +151,12 @@ class NextRequest:
         extra = {name: value for name, value in request.extra_body.items() if name != "context_management"}
         native = NativeCompaction(endpoint=is_endpoint, instructions=instructions)
         return msgspec.structs.replace(
-            request, compaction=native, response_format=None, extra_body=extra, stream=not is_endpoint
+            request,
+            compaction=native,
+            response_format=None,
+            cache_diagnosis=False,
+            extra_body=extra,
+            stream=not is_endpoint,
         )
 
 
