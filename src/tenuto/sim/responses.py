@@ -191,7 +191,8 @@ def read_id(sealer: TokenSealer, id: str) -> IssuedItem | None:
 
 _Piece: TypeAlias = "str | list[str] | Fault"
 """Text, split or to be split, and faults in the middle of it."""
-_CACHE_SECONDS = {"30m": 1800, "12h": 43_200}
+_DEFAULT_CACHE_SECONDS = 1800
+_CACHE_SECONDS = {"12h": 43_200}
 _MARK = "prompt_cache_breakpoint"
 _HIT: Fields = {"type": "cache_hit"}
 _MAX_MARKS = 4
@@ -263,7 +264,7 @@ def _cached_blocks(body: Fields, *, has_breakpoints: bool) -> list[CachedBlock]:
     content, and at the last item that the client has added; a later request reads those that end at any of its breakpoints.
     """
     options = body.get("prompt_cache_options") or {}
-    seconds = _CACHE_SECONDS[options.get("ttl") or "30m"]
+    seconds = _CACHE_SECONDS.get(text(options, "ttl"), _DEFAULT_CACHE_SECONDS)
     blocks = [_cached_block(body.get("tools")), _cached_block(body.get("instructions"))]
     if not has_breakpoints:
         blocks += [_cached_block(item) for item in input_items(body)]
@@ -282,7 +283,7 @@ def _cached_blocks(body: Fields, *, has_breakpoints: bool) -> list[CachedBlock]:
             block = _cached_block({**item, "content": part})
             blocks.append(block._replace(is_boundary=bool(marks) or (is_added and is_implicit)))
             if marks:
-                stored[index] = _CACHE_SECONDS[marks[-1]["ttl"]] if marks[-1].get("ttl") else seconds
+                stored[index] = _CACHE_SECONDS.get(text(marks[-1], "ttl"), seconds)
             last = index if is_added or not last else last
     if is_implicit:
         stored = {last: seconds, **stored}
