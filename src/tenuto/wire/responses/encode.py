@@ -74,7 +74,8 @@ def encode(builder: BodyBuilder) -> WireRequest:
     if request.compaction is not None:
         _write_compaction(builder, request.compaction)
     _record_unsupported(builder)
-    if request.cache in AUTO_CACHE and switches.cache_key:
+    # The key changes with the tools: a diagnosis would report the key instead of them.
+    if request.cache in AUTO_CACHE and switches.cache_key and not request.cache_diagnosis:
         static = [[item for item in body["input"] if item.get("role") == "system"][:1], body.get("tools")]
         body["prompt_cache_key"] = hashlib.sha256(jsonio.encode(static)).hexdigest()[:32]
     _write_cache_options(builder)
