@@ -181,6 +181,8 @@ class SteeringAdded(_Payload, frozen=True, tag="steering_added"):
     """The cost of that sub-agent in USD as a decimal number."""
     repair: bool = False
     """Whether the message asks for another output, because the last one was rejected."""
+    instructions: bool = False
+    """Whether the message has the agent's instructions for the run."""
 
 
 class CompactionRequested(_Payload, frozen=True, tag="compaction_requested"):

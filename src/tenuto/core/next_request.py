@@ -38,6 +38,7 @@ class NextRequest:
         self.healed = 0
         self.cache = CacheFold()
         self._response_id = ""
+        self._note: tuple[int, str] = 0, ""
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
@@ -50,6 +51,8 @@ class NextRequest:
             self.configured = config_after(self.configured, payload)
             if isinstance(payload, journal.HandedOver) or payload.scope == "session":
                 self.session_config = config_after(self.session_config, payload)
+        if isinstance(payload, journal.SteeringAdded) and payload.instructions:
+            self._note = entry.seq, str(payload.message)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
             self._response_id = payload.response_id
@@ -67,6 +70,12 @@ class NextRequest:
     def compaction(self) -> journal.Compacted | None:
         """The compaction that holds."""
         return self._fold.compacted
+
+    @property
+    def note(self) -> str:
+        """The last instructions that were sent as a message, if later requests contain them."""
+        seq, text = self._note
+        return text if self.compaction is None or self.compaction.up_to_seq < seq else ""
 
     def result_seqs(self) -> list[int]:
         """Return the sequence numbers of the tool results of the conversation, in order."""
