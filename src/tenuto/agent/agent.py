@@ -201,7 +201,7 @@ class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
     @expand_parameters(ModelParameters, AgentOptions)
     def __init__(self, model: str, *, output: Any = None, deps_type: Any = None, **options: Any) -> None:
         rest: dict[str, Any] = dict(options)
-        check_names(rest, (*_OWN_OPTIONS, *_CLIENT_OPTIONS))
+        check_names(rest, AgentOptions.__annotations__, "an agent")
         given = {"model": model, **{name: value for name, value in rest.items() if value is not None}}
         for name, expected in _TYPES.items():
             if name in given and not isinstance(given[name], expected):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import msgspec
 
-from tenuto.agent.config import RunContext, json_text, stored_parameters, tool_names
+from tenuto.agent.config import RunContext, check_names, json_text, stored_parameters, tool_names
 from tenuto.agent.hooks import RunInfo
 from tenuto.agent.limits import Limits
 from tenuto.agent.output import OutputSpec, RunOutput, accepts_arguments, add_output, call_application
@@ -91,6 +91,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_settings(options: Mapping[str, Any], *, output: Any = None) -> RunSettings:
     """Read the options of one run. Raise `TypeError` or `ValueError` for an unknown option or an invalid value."""
+    check_names(options, RunParameters.__annotations__, "a run")
     rest = {name: value for name, value in options.items() if value is not None}
     own = {
         name: rest.pop(name)
@@ -114,7 +115,9 @@ def read_instructions(value: Instructions) -> tuple[tuple[InstructionSource, ...
     Raise `TypeError` for a value that is neither text nor a function, `ValueError` for an unknown place.
     """
     places: dict[str, list[InstructionSource]] = {"system": [], "message": []}
-    for item in (value,) if isinstance(value, str | Instruction) or callable(value) else value:
+    is_list = isinstance(value, Iterable) and not (isinstance(value, str) or callable(value))
+    items: Iterable[Any] = value if is_list else (value,)
+    for item in items:
         instruction = item if isinstance(item, Instruction) else Instruction(item)
         if not isinstance(instruction.source, str) and not callable(instruction.source):
             raise TypeError(f"instructions: expected texts and functions, got {instruction.source!r:.100}")
