@@ -115,8 +115,9 @@ def read_instructions(value: Instructions) -> tuple[tuple[InstructionSource, ...
     Raise `TypeError` for a value that is neither text nor a function, `ValueError` for an unknown place.
     """
     places: dict[str, list[InstructionSource]] = {"system": [], "message": []}
-    is_list = isinstance(value, Iterable) and not (isinstance(value, str) or callable(value))
-    items: Iterable[Any] = value if is_list else (value,)
+    items: Any = value
+    if isinstance(value, str) or callable(value) or not isinstance(value, Iterable):
+        items = (value,)
     for item in items:
         instruction = item if isinstance(item, Instruction) else Instruction(item)
         if not isinstance(instruction.source, str) and not callable(instruction.source):
