@@ -145,6 +145,11 @@ def test_middleware_without_a_list_is_refused() -> None:
         Client(middleware=cast("Any", retry(1)))
 
 
+def test_timeout_that_is_not_a_number_is_refused() -> None:
+    with Client() as client, pytest.raises(TypeError, match="timeout: expected seconds, Timeouts or None, got 'soon'"):
+        client.chat("sim/anthropic", "Hi", timeout=cast("Any", "soon"))
+
+
 # --- changed text -----------------------------------------------------------------------------------------------------
 
 

@@ -128,6 +128,14 @@ def check_names(options: Iterable[str], known: Collection[str], owner: str) -> N
             raise TypeError(f"unknown option {name!r} of {owner}{f': did you mean {near!r}?' if near else ''}")
 
 
+def check_lists(options: Mapping[str, object], names: Iterable[str]) -> None:
+    """Raise `TypeError` for a single value, or a string, where a list is expected."""
+    for name in names:
+        value = options.get(name, ())
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise TypeError(f"{name}: expected a list, got {type(value).__name__}: write {name}=[...]")
+
+
 def stored_parameters(
     parameters: Mapping[str, object], compaction: NativeCompaction | None = None
 ) -> tuple[str, dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import msgspec
 
-from tenuto.agent.config import RunContext, check_names, json_text, stored_parameters, tool_names
+from tenuto.agent.config import RunContext, check_lists, check_names, json_text, stored_parameters, tool_names
 from tenuto.agent.hooks import RunInfo
 from tenuto.agent.limits import Limits
 from tenuto.agent.output import OutputSpec, RunOutput, accepts_arguments, add_output, call_application
@@ -101,6 +101,7 @@ def read_settings(options: Mapping[str, Any], *, output: Any = None) -> RunSetti
     limits = own.get("limits")
     if limits is not None and not isinstance(limits, Limits):
         raise TypeError(f"limits: expected Limits, got {type(limits).__name__}")
+    check_lists(own, ("tools",))
     if "tools" in own:
         own["tools"] = tuple(own["tools"])
     own["instructions"], own["notes"] = read_instructions(own.get("instructions", ()))
