@@ -211,6 +211,8 @@ def test_provider_reports_a_compaction(tenuto_sim: Any, model: str, reason: str)
         session.send("And the fuses?")
 
     assert [(miss.part, miss.names, miss.provider_reason) for miss in misses] == [("messages", ("compaction",), reason)]
+    asked = [{"diagnostics", "prompt_cache_options"} & request.body.keys() for request in tenuto_sim.requests]
+    assert [bool(fields) for fields in asked[1:]] == [True, True, False, True]  # not for the summary
     tenuto_sim.assert_clean()
 
 
