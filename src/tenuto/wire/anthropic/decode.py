@@ -20,7 +20,7 @@ from tenuto.wire.anthropic.blocks import read_block, read_citation, write_block
 from tenuto.wire.assembler import DELTAS, BlockSlot, MergedFields, merge_fields
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import NULL, Fields
+from tenuto.wire.rawjson import NULL, Fields, object_or_empty
 
 _decode_block_delta = msgspec.json.Decoder(protocol.BlockDelta).decode
 _FREQUENT_DELTAS: dict[
@@ -293,3 +293,13 @@ class AnthropicDecoder(Decoder):
             if old is not None and old != NULL and value not in (NULL, old):
                 self.record_loss("replaced-field", place, f"{name}: {jsonio.as_text(old)[:_SHOWN]}")
         merge_fields(extra, unread.items())
+
+
+def cache_miss_reason(response: ChatResponse) -> str:
+    """Read `diagnostics`: null without a difference; `pending` if the provider was still comparing."""
+    extra = response.message.extra
+    diagnostics = jsonio.members(extra).get("diagnostics", NULL) if extra else NULL
+    if diagnostics == NULL:
+        return ""
+    reason = object_or_empty(diagnostics).get("cache_miss_reason", NULL)
+    return "pending" if reason == NULL else jsonio.text_of(object_or_empty(reason).get("type"))
