@@ -359,7 +359,7 @@ def _with_tools(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_middleware(middleware: Iterable[Any]) -> tuple[tenuto.client.Middleware, ...]:
-    from tenuto.client.middleware.pipeline import check_middleware
+    from tenuto.client.middleware.base import check_middleware
 
     return check_middleware(middleware)
 

@@ -18,9 +18,9 @@ from tenuto.client.middleware.base import (
     Middleware,
     OperationCall,
     OperationDone,
+    compose,
     split_model,
 )
-from tenuto.client.middleware.pipeline import compose
 from tenuto.client.parameters import Timeouts
 from tenuto.client.reply import Reply
 from tenuto.closable import AsyncClosable

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Document, Image, Text
+from tenuto.core.blocks import Audio, Citation, Document, Image, Text
 from tenuto.core.loss import Location, Loss, Placement
 from tenuto.core.messages import AssistantMessage, Content
 from tenuto.core.provider import Target, WireRequest
@@ -34,6 +34,11 @@ _ESCAPE = rb"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F]..)|.)"
 def extra_fields(extra: str) -> dict[str, Raw]:
     """Return a block's or message's extra fields, ready to be merged into a wire object."""
     return jsonio.members(extra) if extra else {}
+
+
+def citation_type(citation: Citation) -> str:
+    """Return the provider's type of a citation; empty if it has none."""
+    return jsonio.text_or_empty(jsonio.extra_fields_or_empty(citation.raw).get("type"))
 
 
 def set_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:

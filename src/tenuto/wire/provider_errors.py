@@ -12,8 +12,8 @@ from typing import Any
 
 from tenuto import errors
 from tenuto.core import jsonio
+from tenuto.core.jsonio import Fields, is_empty, object_or_empty
 from tenuto.errors import BadRequest, CompactionRefused, LLMError, ProtocolError, RateLimited, Unavailable
-from tenuto.wire.rawjson import Fields, is_empty, object_or_empty
 
 _CODES_BY_CLASS: dict[type[LLMError], str] = {
     BadRequest: (

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse, UrlCitation
 from tenuto.core.events import CitationDelta, ImageDelta, MessageDelta, SignatureDelta, TranscriptDelta
+from tenuto.core.jsonio import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import BlockSlot, ChoiceBuilder, MergedFields, merge_fields
 from tenuto.wire.chat.content_parts import (
@@ -28,7 +29,6 @@ from tenuto.wire.chat.content_parts import (
     read_sources,
 )
 from tenuto.wire.chat.protocol import STOP_REASONS, CallPiece
-from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 
 # --- tool calls -------------------------------------------------------------------------------------------------------
 

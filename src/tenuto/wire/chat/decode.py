@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw
 
 from tenuto.core import jsonio
 from tenuto.core.events import ContentDelta, TextDelta, UsageUpdate
+from tenuto.core.jsonio import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
@@ -22,7 +23,6 @@ from tenuto.wire.chat.choice import ChoiceDecoder, parse_index
 from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.provider_errors import classify_error, find_error
-from tenuto.wire.rawjson import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty
 
 _envelope_of = operator.attrgetter("system_fingerprint", "service_tier", "provider")
 _COPIED_FIELDS = frozenset(

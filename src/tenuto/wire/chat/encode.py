@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core.blocks import Audio, Block, ChatMeta, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.jsonio import is_null, object_or_empty, raw_list, raw_object, text_or_empty, to_raw
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
@@ -16,7 +17,6 @@ from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_
 from tenuto.wire.chat import switches as switch
 from tenuto.wire.chat.content_parts import restore_tags, write_image, write_thinking
 from tenuto.wire.chat.switches import make_cache_control
-from tenuto.wire.rawjson import is_null, object_or_empty, raw_list, raw_object, text_or_empty, to_raw
 
 _SAME_NAME = (
     *("temperature", "top_p", "top_k", "n", "seed", "frequency_penalty", "presence_penalty", "logit_bias"),

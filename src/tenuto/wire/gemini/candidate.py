@@ -17,11 +17,11 @@ from msgspec import Raw, UnsetType
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, GeminiMeta, Reasoning, Text, ToolUse, UrlCitation
 from tenuto.core.events import CitationDelta, MessageDelta, SignatureDelta
+from tenuto.core.jsonio import NULL, Fields, is_list, is_null, is_object
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import DELTAS, GROWS, BlockSlot, ChoiceBuilder, MergedFields, merge_fields
 from tenuto.wire.gemini.parts import part_data, read_part, take_signature
 from tenuto.wire.gemini.protocol import PART_FIELDS, STOP_REASONS, to_camel_case
-from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPE = re.compile(r"\\(.)")

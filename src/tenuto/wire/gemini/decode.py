@@ -10,6 +10,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import GeminiMeta, Reasoning, Text
 from tenuto.core.events import ContentDelta, MessageDelta, TextDelta, ThinkingDelta, UsageUpdate
+from tenuto.core.jsonio import NULL, Fields, is_null, object_or_empty, read_optional_list
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
@@ -19,7 +20,6 @@ from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.gemini import protocol
 from tenuto.wire.gemini.candidate import CandidateDecoder
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import NULL, Fields, is_null, object_or_empty, read_optional_list
 
 _decode_hot_chunk = msgspec.json.Decoder(protocol.HotChunk).decode
 

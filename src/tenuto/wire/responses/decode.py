@@ -12,6 +12,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Refusal, ToolUse
 from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, TranscriptDelta, UsageUpdate
+from tenuto.core.jsonio import NULL, Fields, is_null, is_object, list_or_empty, object_or_empty
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
@@ -19,7 +20,6 @@ from tenuto.errors import ProtocolError
 from tenuto.wire.assembler import BlockSlot, MergedFields, merge_fields
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, list_or_empty, object_or_empty
 from tenuto.wire.responses import protocol
 from tenuto.wire.responses.item_builder import OutputBuilder
 from tenuto.wire.responses.items import DIALECT, read_citation

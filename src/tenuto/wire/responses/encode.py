@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.jsonio import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url, extension_for, to_base64
 from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolResult, UserMessage
@@ -28,7 +29,6 @@ from tenuto.core.request import (
     ToolDefinition,
 )
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
-from tenuto.wire.rawjson import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 

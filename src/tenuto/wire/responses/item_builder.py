@@ -12,8 +12,8 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import CodeDelta, SignatureDelta
+from tenuto.core.jsonio import Fields, is_text, text_or_empty
 from tenuto.wire.assembler import DELTAS, GROWS, BlockSlot, ChoiceBuilder
-from tenuto.wire.rawjson import Fields, is_text, text_or_empty
 from tenuto.wire.responses.items import read_item
 from tenuto.wire.responses.protocol import INPUTS
 
