@@ -129,10 +129,13 @@ class AsyncClient(AsyncClosable):
     def _stream(
         self, request: ChatRequest, before_send: BeforeSend, *, timeout: float | Timeouts | None = None
     ) -> tenuto.AsyncStream:
-        """Stream, and call `before_send` each time before a request is sent: the agent writes its journal there."""
+        """Stream, and call `before_send` each time before a request is sent: the agent writes its journal there.
+
+        The request is complete: its calls have results.
+        """
         from tenuto.client.stream import AsyncStream
 
-        request = self._build_request(request, None, {}, stream=True)
+        request = msgspec.structs.replace(request, model=self._full_name(request.model), stream=True)
         return AsyncStream(partial(self._begin_call, request, self._to_timeouts(timeout), before_send=before_send))
 
     @overload

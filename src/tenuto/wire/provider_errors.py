@@ -134,6 +134,9 @@ def reply_fields(body: bytes, provider: str) -> Fields:
     return fields
 
 
+ERROR_FIELDS = frozenset(("error", "x_groq", "base_resp"))
+
+
 def find_error(fields: Fields, body: bytes) -> LLMError | None:
     """Return the error of a response with a successful status, from any field where hosts put one."""
     if not is_empty(fields.get("error")):

@@ -20,6 +20,7 @@ from tenuto.core.jsonio import NULL, Fields, is_list, is_null, is_object, object
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import BlockSlot, ChoiceBuilder, MergedFields, merge_fields
 from tenuto.wire.chat.content_parts import (
+    SOURCE_FIELDS,
     ContentPartBuilder,
     DetailsMerger,
     ThinkTags,
@@ -518,7 +519,10 @@ class ChoiceDecoder:
 
     def _take_citations(self) -> tuple[UrlCitation, ...]:
         """Return the citations since the last text. Sources next to the choices are returned once."""
-        annotations, sources = self._annotations[self._annotations_used :], read_sources(self._sources)
+        annotations = self._annotations[self._annotations_used :]
+        if not annotations and SOURCE_FIELDS.isdisjoint(self._sources):  # most texts
+            return ()
+        sources = read_sources(self._sources)
         if sources:
             self._sources = {}
         self._annotations_used = len(self._annotations)

@@ -131,10 +131,11 @@ def read_annotations(annotations: Iterable[Raw]) -> list[UrlCitation]:
     return citations
 
 
+SOURCE_FIELDS = frozenset(("citations", "search_results"))
+
+
 def read_sources(fields: Mapping[str, Raw]) -> list[UrlCitation]:
     """Read the lists next to the choices: `citations` (URLs by number) and `search_results`."""
-    if "citations" not in fields and "search_results" not in fields:
-        return []
     results: dict[str, dict[str, Any]] = {
         item["url"]: item
         for item in _parse_list(fields.get("search_results"))
