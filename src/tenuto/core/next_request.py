@@ -115,8 +115,8 @@ class NextRequest:
         messages = (*((SystemMessage(prompt),) if prompt else ()), *self._fold.view(in_scope, up_to_seq))
         omit_blocks = [
             (index, block)
-            for index, message in enumerate(messages)
             for reply, block in self._refused
+            for index, message in enumerate(messages)
             if reply is message
         ]
         return msgspec.structs.replace(
