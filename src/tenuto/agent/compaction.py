@@ -22,7 +22,7 @@ from tenuto.agent.hooks import RequestInfo, run_around
 from tenuto.client.middleware.retry import RetryState
 from tenuto.client.reply import Reply
 from tenuto.core import journal
-from tenuto.core.blocks import OpenAiMeta
+from tenuto.core.blocks import Marker, OpenAiMeta
 from tenuto.core.messages import AssistantMessage, SystemMessage, Usage, summary_block
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
@@ -56,7 +56,8 @@ class Compactor:
         self._log = session._log
         self.context: RunContext = session._context
         """The context of the run."""
-        self._task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        """A compaction in the background that has not been written yet."""
         self._result: journal.Compacted | None = None
         """What the task has made; it is written at the next boundary."""
 
@@ -64,10 +65,10 @@ class Compactor:
 
     async def before_request(self, target: Target) -> None:
         """Compact if the conversation has reached its share of the window. Write what a background task has made."""
-        if self._task is not None and self._task.done():
-            await self._adopt()
+        if self.task is not None and self.task.done():
+            await self.finish()
         settings = self.context.compaction
-        if settings is None or self._task is not None:
+        if settings is None or self.task is not None or not target.traits.context_window:
             return
         await self._write_missing_summary(target, settings)
         due_at = self._log.size.due_at(settings, target.traits.context_window)
@@ -78,28 +79,35 @@ class Compactor:
         if made is None:
             self._log.size.retry_above = self._log.size.total()
         elif settings.background and made.steps[:1] == ("provider",):
-            self._task = asyncio.create_task(self._run_in_background(made, target))
+            self.task = asyncio.create_task(self._run_in_background(made, target))
         else:
             await self._compact(made, target, "threshold")
 
     async def shrink(self, target: Target) -> bool:
         """Compact because a request was too long. Return whether the conversation is shorter now."""
-        if self._task is not None:
-            return await self._adopt()
+        if self.task is not None:
+            return await self.finish()
         settings = self.context.compaction
         if settings is None:
             return False
         made = plan(await self._session.entries(), target, settings, full=True)
         return made is not None and await self._compact(made, target, "context") is not None
 
-    async def finish(self) -> None:
-        """Wait for a background compaction, and write it."""
-        if self._task is not None:
-            await self._adopt()
+    async def finish(self) -> bool:
+        """Wait for the background compaction, and write its result. Return whether there is one."""
+        assert self.task is not None
+        await asyncio.wait({self.task})
+        task, self.task = self.task, None
+        task.result()
+        result, self._result = self._result, None
+        if result is None:
+            return False
+        await self._write(result)
+        return True
 
     async def cancel(self) -> None:
-        """Stop a background compaction: its run was cancelled."""
-        task, self._task = self._task, None
+        """Stop the background compaction, if there is one: its run was cancelled."""
+        task, self.task = self.task, None
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
@@ -131,25 +139,8 @@ class Compactor:
 
     # --- one compaction ---
 
-    @property
-    def is_running(self) -> bool:
-        """Whether a background compaction has not been written yet."""
-        return self._task is not None
-
     async def _run_in_background(self, made: Plan, target: Target) -> None:
         self._result = await self._summarize(made, target, "threshold", "")
-
-    async def _adopt(self) -> bool:
-        """Wait for the background task, and write its result. Return whether there is one."""
-        assert self._task is not None
-        await asyncio.wait({self._task})
-        task, self._task = self._task, None
-        task.result()
-        result, self._result = self._result, None
-        if result is None:
-            return False
-        await self._write(result)
-        return True
 
     async def _compact(self, made: Plan, target: Target, reason: str, focus: str = "") -> journal.Compacted | None:
         if made.cleared:
@@ -307,13 +298,10 @@ class Compactor:
             await self._write(msgspec.structs.replace(made, native=held.native, cleared=held.cleared))
 
 
-def inline_entry(reply: Reply, up_to_seq: int) -> tuple[journal.Compacted, ...]:
-    """Return the entry for a reply in which the provider has summarized the conversation up to an entry."""
-    block = summary_block(reply.message)
-    if block is None:
-        return ()
+def inline_entry(reply: Reply, block: Marker, up_to_seq: int) -> journal.Compacted:
+    """Return the entry for a reply with this block, in which the provider has summarized the conversation so far."""
     summary = block.text or ""
-    return (journal.Compacted(up_to_seq, summary=summary, inline=True, reason="threshold", model=_model_of(reply)),)
+    return journal.Compacted(up_to_seq, summary=summary, inline=True, reason="threshold", model=_model_of(reply))
 
 
 def check_summary_scope(request: ChatRequest, target: Target) -> None:

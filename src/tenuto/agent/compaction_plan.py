@@ -106,7 +106,7 @@ class ContextSize:
         self._is_paused = False
 
     def apply(self, entry: journal.Entry) -> None:
-        payload = entry.payload
+        payload, added = entry.payload, 0
         if isinstance(payload, journal.RequestStarted):
             self._request = entry.seq, self._view
         elif isinstance(payload, journal.ReplyReceived):
@@ -124,14 +124,17 @@ class ContextSize:
             self.segments.append(segment)
             self._is_paused = message.paused
         elif isinstance(payload, journal.MessageAdded | journal.SteeringAdded):
-            self._add(estimate_tokens(payload.message))
-            self._is_paused = False
+            added, self._is_paused = estimate_tokens(payload.message), False
         elif isinstance(payload, journal.CallFinished):
-            self._add(estimate_tokens(ToolResults((payload.result,))))
+            added = estimate_tokens(ToolResults((payload.result,)))
         elif isinstance(payload, journal.Compacted):
             self._apply_compaction(payload)
         elif isinstance(payload, journal.RequestFailed) and payload.purpose:
             self.retry_above = self.total() + 1
+        if self.segments:
+            self.segments[-1].added += added
+        else:
+            self._start += added
 
     def _apply_compaction(self, payload: journal.Compacted) -> None:
         if payload.is_undo:
@@ -144,12 +147,6 @@ class ContextSize:
         self._view += 1
         # A summary that saves too little is not followed by the next one at once. What clearing saves is not known yet.
         self.retry_above = 0 if payload.cleared else self.total() + 1
-
-    def _add(self, tokens: int) -> None:
-        if self.segments:
-            self.segments[-1].added += tokens
-        else:
-            self._start += tokens
 
     @property
     def request_seq(self) -> int:

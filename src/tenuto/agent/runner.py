@@ -30,7 +30,7 @@ from tenuto.agent.events import (
 )
 from tenuto.agent.handover import best_fallback
 from tenuto.agent.hooks import RequestInfo, RunInfo, run_around
-from tenuto.agent.limits import FINAL_TOOL, Limits
+from tenuto.agent.limits import FINAL_TOOL
 from tenuto.agent.machine import (
     CANCELLED,
     CANCELLING,
@@ -51,10 +51,10 @@ from tenuto.client.reply import Reply
 from tenuto.core import journal
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
 from tenuto.core.loss import Loss
-from tenuto.core.messages import Message, Usage, user
+from tenuto.core.messages import Message, Usage, summary_block, user
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.wire.token_scope import issuer_check
+from tenuto.wire.token_scope import issued_by
 from tenuto.wire.write import ENCODER_VERSION
 
 if TYPE_CHECKING:
@@ -118,27 +118,20 @@ class Runner:
         self._healed = False
         self._ended = False
         self._compactor = Compactor(session)
+        self.output: RunOutput | None = None
+        """The output of the run; None if any reply ends it."""
         self.reply: Reply | None = None
         self.losses: tuple[Loss, ...] = ()
-
-    @property
-    def limits(self) -> Limits:
-        return self._context.limits
 
     @property
     def has_result(self) -> bool:
         """Whether the run received a reply, or checked the output in that of an earlier run."""
         return self.reply is not None or (self.output is not None and self._ended)
 
-    @property
-    def output(self) -> RunOutput | None:
-        """The output of the run; None if any reply ends it."""
-        return self._context.output
-
     async def configure(self, settings: RunSettings, *, is_new: bool) -> None:
         """Evaluate the settings of the run. `is_new`: a message starts it."""
         self._context, self._configs, self.info = await configure_run(self._session, settings, is_new=is_new)
-        self._compactor.context = self._context
+        self._compactor.context, self.output = self._context, self._context.output
 
     def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
         """Return the configurations that the journal does not have; these messages follow.
@@ -192,7 +185,8 @@ class Runner:
                 elif not isinstance(step, More):
                     return
         finally:
-            await self._compactor.cancel()
+            if self._compactor.task is not None:
+                await self._compactor.cancel()
 
     async def run_step(self, messages: tuple[Message, ...], key: str) -> Step:
         """Add messages and do one step, with the background sub-agents that it starts."""
@@ -201,7 +195,8 @@ class Runner:
             step = await self.step()
             while self._session._sub_agents.tasks:
                 await self._session._sub_agents.wait_for_one()
-            await self._compactor.finish()
+            if self._compactor.task is not None:
+                await self._compactor.finish()
         finally:
             await self._compactor.cancel()
         return step
@@ -220,7 +215,7 @@ class Runner:
             await self._log.append(*cancel_entries(self._log.machine))
             return More()
         if isinstance(step, TurnBoundary) and not step.paused:
-            if await self._end_after_output():
+            if self.output is not None and await self._end_after_output():
                 return More() if self._log.background else Done("completed")
             await self._inject_messages()
         return await self._ask()
@@ -301,7 +296,8 @@ class Runner:
         """Record the end of the run, after its background sub-agents have ended."""
         while self._session._sub_agents.tasks:
             await self._session._sub_agents.wait_for_one()
-        await self._compactor.finish()
+        if self._compactor.task is not None:
+            await self._compactor.finish()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
         self._report_cache_miss()
@@ -319,7 +315,8 @@ class Runner:
         self._session._emit(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
         is_own = self._configs[-1].scope == "run"  # the toolbox has no server tools then
         tools = None if is_own else self._context.toolbox.definitions()
-        request = self._log.next_request(tools, self._context.headers, issuer_check(target))
+        in_scope = partial(issued_by, target=target)
+        request = self._log.next_request(tools, self._context.headers, in_scope)
         self._started, self._sent, self._error = False, None, None
         if self.output is not None:
             self.output.value = msgspec.UNSET  # of a reply before messages that arrived meanwhile
@@ -369,7 +366,8 @@ class Runner:
     async def _before_send(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """Record that the request is about to be sent: from here on it may be charged."""
         self._sent = request, target, wire
-        check_summary_scope(request, target)
+        if self._log.next.compaction is not None:
+            check_summary_scope(request, target)
         self._session._emit(RequestReady(request, target, wire))
         entry = journal.RequestStarted(
             model=f"{target.provider.name}/{target.model}",
@@ -412,21 +410,24 @@ class Runner:
         return () if self._started else (journal.RequestStarted(model=model, attempt=self._log.machine.attempt),)
 
     async def _record_reply(self, model: str, reply: Reply) -> None:
-        price = reply.cost
+        response, price = reply.response, reply.cost
+        message = response.message
         entry = journal.ReplyReceived(
-            message=reply.message,
-            usage=reply.usage,
-            losses=reply.losses,
-            response_id=reply.response.id,
+            message=message,
+            usage=response.usage,
+            losses=response.losses,
+            response_id=response.id,
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
         )
         unsent = self._unsent(model)
-        inline = inline_entry(reply, self._log.head if unsent else self._log.size.request_seq - 1)
-        entries = (*unsent, *inline, entry)
-        is_open = reply.message.has_tool_calls() or reply.message.paused
+        entries: tuple[journal.EntryPayload, ...] = (*unsent, entry)
+        if (block := summary_block(message)) is not None:
+            covered = self._log.head if unsent else self._log.size.request_seq - 1
+            entries = (*unsent, inline_entry(reply, block, covered), entry)
+        is_open = message.has_tool_calls() or message.paused
         is_checked = self.output is not None  # before the run ends
-        last = not (is_open or is_checked or self._log.background or self._compactor.is_running)
+        last = not (is_open or is_checked or self._log.background or self._compactor.task)
         try:
             if last:
                 await self._end(journal.RunEnded("completed"), *entries, unless_posted=True)
@@ -436,7 +437,7 @@ class Runner:
             await self._log.append(*entries)
             self._report_cache_miss()
         self.reply = reply
-        self.losses += reply.losses
+        self.losses += response.losses
         self._retries = RetryState(self._context.retry)
 
     def _report_cache_miss(self) -> None:
@@ -507,7 +508,8 @@ class Runner:
     async def _block(self) -> Step:
         """Wait for approval: end the run, unless a decision was posted meanwhile."""
         session, end = self._session, journal.RunEnded("waiting", "", "approval")
-        await self._compactor.finish()
+        if self._compactor.task is not None:
+            await self._compactor.finish()
         session._pending_below = await session._sub_agents.pending()
         if not await self._has_decision():
             await self._log.append(end, last=True)

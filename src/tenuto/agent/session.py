@@ -19,7 +19,7 @@ from tenuto.agent.config import RunContext, admit, json_text
 from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
 from tenuto.agent.hooks import run_around
-from tenuto.agent.limits import FamilyBudget, limit_reached
+from tenuto.agent.limits import FamilyBudget, Limits, limit_reached
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
 from tenuto.agent.result import Out, Result, make_result
 from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, missing_tools, read_settings
@@ -52,6 +52,7 @@ from tenuto.core.messages import (
     ToolCallView,
     ToolResults,
     Usage,
+    UserMessage,
     display_text,
 )
 from tenuto.core.provider import Target
@@ -264,11 +265,15 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self._stop_record: asyncio.Future[None] | None = None
         self._releasing: asyncio.Future[None] | None = None
         self._pending_below: tuple[PendingCall, ...] = ()
+        self._budget: FamilyBudget
+        self._budget_source: tuple[Limits, Toolbox, FamilyBudget | None] | None = None
         self._set_context(context)
         self._own_settings: tuple[RunContext, Configured] | None = None
         """The settings of the session while an override of its agent is in effect."""
         self._own_model = ""
         """The model of the session while an override uses another one."""
+        self._admitted: tuple[str, bool, bool] | None = None
+        """The last model that was checked, whether an unverified one is allowed, and whether there are tools."""
         self._use_override()
         self._reply: Reply | None = None
         self._new_metadata: dict[str, str] | None = None
@@ -281,13 +286,14 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self._sub_agents = SubAgents(self)
 
     def _set_limits(self, context: RunContext) -> None:
-        parent = self._parent
-        self._budget: FamilyBudget = FamilyBudget(
-            self._log.id,
-            context.limits,
-            parent._budget if parent is not None else None,
-            shared=any(isinstance(context.toolbox.get(name), AgentTool) for name in context.toolbox.names()),
-        )
+        parent = self._parent._budget if self._parent is not None else None
+        source = (context.limits, context.toolbox, parent)
+        if source == self._budget_source:
+            return
+        self._budget_source = source
+        tools = map(context.toolbox.get, context.toolbox.names())
+        shared = any(isinstance(tool, AgentTool) for tool in tools)
+        self._budget = FamilyBudget(self._log.id, context.limits, parent, shared=shared)
         self._log.budget = self._budget if self._budget.shared else None
 
     def _use_tools(self, toolbox: Toolbox, configured: Configured) -> None:
@@ -639,10 +645,13 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
     def _check_model(self, model: str = "") -> Configured:
         """Raise `UnsupportedModel` if agents refuse the session's model, or this one. Return the next configuration."""
         config = self._effective_config()
-        model = model or config.model
         allow_unverified = config.allow_unverified or self._configured.allow_unverified
-        target = self._context.client._target(model)
-        admit(model, target, allow_unverified=allow_unverified, tools=bool(config.tools))
+        checked = (model or config.model, allow_unverified, bool(config.tools))
+        if checked != self._admitted:
+            model = model or config.model
+            target = self._context.client._target(model)
+            admit(model, target, allow_unverified=allow_unverified, tools=bool(config.tools))
+            self._admitted = checked
         return config
 
     # --- the run ---
@@ -662,7 +671,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             key = settings.key
             if settings.deps is not None:
                 self._deps = settings.deps
-            known = self._is_known(messages, key)
+            known = bool(key) and self._is_known(messages, key)
             if known:
                 messages = ()
             if not messages and not await self._has_work():
@@ -672,8 +681,11 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             info = msgspec.structs.replace(runner.info, resumed=is_resumed)
             work = partial(runner.run, messages, key)
             self._emit(RunStarted(info.model, info.resumed))
-            await self._guard(runner, partial(run_around, self._context.hooks, "around_run", info, work))
-            self._pending_below = await self._sub_agents.pending()
+            if self._context.hooks:
+                work = partial(run_around, self._context.hooks, "around_run", info, work)
+            await self._guard(runner, work)
+            if self._log.machine.state is not State.COMPLETED or self._log.background:
+                self._pending_below = await self._sub_agents.pending()
             if not known and not runner.has_result:
                 return None
             return await make_result(self, self._log.keyed_runs[key] if known else self._log.last_run, runner)
@@ -715,7 +727,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         Background sub-agents that still run are stopped for the same reason as the run. Only those of a cancelled run are
         cancelled; the next run continues the others.
         """
-        seconds = runner.limits.seconds
+        seconds = runner._context.limits.seconds
         self._cancel_end = RunEnded(CANCELLED)
         end: RunEnded | None = RunEnded("failed", "the run of the calling session failed")
         try:
@@ -906,6 +918,8 @@ def check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 def _user_messages(content: MessageInput) -> tuple[Message, ...]:
     """Return the messages of a user. Raise `ValueError` without any, `TypeError` for messages of another role."""
+    if isinstance(content, str) and content.strip():
+        return (UserMessage(content),)
     messages = to_messages(content)
     if not messages:
         raise ValueError("no message: give a text or a message; continue_() continues without one")

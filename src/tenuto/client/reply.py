@@ -52,7 +52,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
         if self.asked_at is None:
             return Decimal(0)
-        origin, usage = self.message.origin, self.usage
+        origin, usage = self.response.message.origin, self.response.usage
         if origin is None or usage is None:
             return None
         return cost(usage, origin.provider, origin.model, datetime.fromtimestamp(self.asked_at, UTC).date())
@@ -199,7 +199,7 @@ def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
 
 
 def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
-    if not catalog.is_known_provider(provider):
+    if provider not in catalog.PROVIDERS:
         return None  # the library matches similar names, but a custom server has its own prices
     try:
         from genai_prices import Usage as Counts

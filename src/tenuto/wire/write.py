@@ -135,7 +135,9 @@ def _is_empty(block: Block | ToolResult) -> bool:
 
 def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
     """Return whether `adapt`, five times as slow, would change nothing: own replies, results after their calls."""
-    issuer: Origin | None = None
+    provider, dialect, model = target.provider.name, target.dialect, target.model
+    own = issuer = Origin(provider, dialect, model, target.account, target.platform)
+    has_reply = False
     open_ids: list[str] = []
     all_ids: set[str] = set()
     for message in messages:
@@ -152,9 +154,11 @@ def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
             return False
         elif isinstance(message, AssistantMessage):
             origin = message.origin
-            if origin is None or message.incomplete or not (origin == issuer or issued_by(origin, target)):
+            if origin is None or message.incomplete:
                 return False
-            issuer = origin
+            if origin != own and origin != issuer and not issued_by(origin, target):
+                return False
+            issuer, has_reply = origin, True
             for block in message.blocks:
                 if isinstance(block, ToolUse):
                     if not block.id or block.id in all_ids:
@@ -163,7 +167,7 @@ def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
                     all_ids.add(block.id)
         elif not isinstance(message.content, str) and any(part.meta for part in message.content):
             return False
-    if issuer is None or open_ids:
+    if open_ids or not has_reply:
         return not open_ids
     first, last = (next(m for m in turns if not isinstance(m, SystemMessage)) for turns in (messages, messages[::-1]))
     if isinstance(last, AssistantMessage) or (isinstance(first, AssistantMessage) and not summary_block(first)):
