@@ -12,7 +12,7 @@ from typing import Any
 
 from tenuto import Client, Compaction, Hooks, Limits, Thinking, Timeouts, tool
 from tenuto.agent.agent import AgentOptions, AsyncAgent
-from tenuto.agent.run_settings import RunParameters
+from tenuto.agent.run_settings import Instruction, RunParameters
 from tenuto.client.client import AsyncClient
 from tenuto.client.parameters import ChatParameters, ModelParameters, ProviderConfig, StructuredParameters
 from tenuto.middleware import Retry
@@ -61,6 +61,7 @@ def render() -> str:
         "`Timeouts`": _fields(Timeouts),
         "Model parameters": _fields(ModelParameters),
         "`Thinking`": _fields(Thinking),
+        "`Instruction`": _fields(Instruction),
     }
     sections["Types"] = _aliases("\n".join(line for entries in sections.values() for line in entries))
     return INTRODUCTION + "".join(
@@ -73,7 +74,8 @@ def _parse(source: Any) -> Any:
 
 
 def _entry(code: str, text: str) -> str:
-    return f"- `{code}`" + (f": {text[0].upper()}{' '.join(text[1:].split())}" if text else "")
+    text = " ".join(text.split())
+    return f"- `{code}`" + (f": {text[0].upper()}{text[1:]}" if text else "")
 
 
 def _assignments(body: list[Any]) -> Iterator[tuple[ast.AnnAssign, str]]:

@@ -171,6 +171,76 @@ def test_parameters_of_a_stored_session_are_kept(tenuto_sim: Any, tmp_path: Any)
     assert "cache_control" not in repr(tenuto_sim.requests[-1].body)
 
 
+# --- the provider's diagnosis -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
+def test_provider_reports_the_cause_of_a_miss(
+    tenuto_sim: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture, model: str
+) -> None:
+    _said(tenuto_sim)
+    store = tmp_path / "sessions.db"
+    with _agent(model=model, store=store, cache_diagnosis=True) as agent:
+        session = agent.session("s")
+        session.send("Where are the valves?")
+        session.send("And the pumps?")
+    with _agent(None, look_up, other, model=model, store=store) as agent, caplog.at_level(logging.WARNING, "tenuto"):
+        session = agent.resume("s")
+        misses = _misses(session)
+        result = session.send("And the fuses?")
+        report = session.audit()
+
+    assert [(miss.part, miss.provider_reason) for miss in misses] == [("tools", "tools_changed")]
+    assert not result.losses
+    assert "tools changed (other); the provider reports tools_changed" in caplog.text
+    assert "tools changed (other); the provider reports tools_changed" in str(report)
+    assert (report.compared, report.clean) == (3, True)
+    tenuto_sim.assert_clean()
+
+
+def test_diagnosis_survives_a_handover_to_another_dialect(tenuto_sim: Any) -> None:
+    _said(tenuto_sim, 3)
+    with _agent(cache_diagnosis=True) as agent:
+        session = agent.session()
+        session.send("Where are the valves?")
+        session.handover("sim/openai")
+        session.send("And the pumps?")
+        session.handover("sim/anthropic")
+        session.send("And the fuses?")
+
+    first, second, third = (request.body for request in tenuto_sim.requests)
+    assert first["diagnostics"] == third["diagnostics"] == {"previous_message_id": None}
+    assert "prompt_cache_options" not in second
+    tenuto_sim.assert_clean()
+
+
+def test_diagnosis_of_a_single_run(tenuto_sim: Any) -> None:
+    _said(tenuto_sim)
+    with _agent() as agent:
+        session = agent.session()
+        for diagnosis in (None, True, None):
+            session.send("Where are the valves?", cache_diagnosis=diagnosis)
+
+    assert ["diagnostics" in request.body for request in tenuto_sim.requests] == [False, True, False]
+
+
+# --- OpenAI's breakpoints ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("model", "is_marked"), [("openai/gpt-5.6-sol", True), ("openai/gpt-5.5", False)])
+def test_new_session_reads_the_system_prompt_of_another(tenuto_sim: Any, model: str, is_marked: bool) -> None:
+    """Models with breakpoints read nothing that ends before the first message, unless it is marked."""
+    _said(tenuto_sim, 2)
+    with _agent(model=f"sim/{model}") as agent:
+        agent.session().send("Where are the valves?")
+        usage = agent.session().send("And the pumps?").usage
+    [marked] = {"prompt_cache_breakpoint" in repr(request.body["input"][0]) for request in tenuto_sim.requests}
+
+    assert marked is is_marked
+    assert (usage.cache_read_tokens or 0) > 1024
+    tenuto_sim.assert_clean()
+
+
 # --- the fold ---------------------------------------------------------------------------------------------------------
 
 

@@ -10,13 +10,13 @@ from decimal import Decimal
 import pytest
 
 from agent.acting import QUICK, add, agent, pay, scene, story
-from tenuto import Agent, AsyncAgent, Hooks, Limits, Result, ToolContext, Usage, tool
+from tenuto import Agent, AsyncAgent, Hooks, Limits, Result, ToolContext, Usage, UserMessage, tool, user
 from tenuto.audit.journal import REQUEST_CHANGED
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.errors import LimitReached, MissingTool, TenutoError
 from tenuto.events import ConfigurationChanged
-from tenuto.hooks import RunInfo
+from tenuto.hooks import Instruction, RunInfo
 from tenuto.testing import call, deny, say, think, turn
 from tenuto.tools import web_search
 
@@ -246,6 +246,69 @@ async def test_change_that_costs_reasoning_is_reported_first(tenuto_sim, caplog)
         assert len(reports[1][0]) == 2  # those of the first two replies were lost before
         assert await changed(session) == []
     tenuto_sim.assert_clean()
+
+
+def user_texts(record) -> list[str]:
+    """The texts of the user's messages in a request."""
+    contents = [message["content"] for message in record.body["messages"] if message["role"] == "user"]
+    return [part["text"] for content in contents for part in content if part["type"] == "text"]
+
+
+@scene
+async def test_instruction_in_a_message_costs_no_reasoning(tenuto_sim):
+    """The system prompt stays as it is; a text that the model has already is not repeated."""
+    texts = iter(["Monday.", "Monday.", None, "Tuesday."])
+    tenuto_sim.script(*[turn(think("Hm."), say("Hi."))] * 4)
+    instructions = ["Be brief.", Instruction(lambda: next(texts), place="message")]
+    async with agent(model=PREFIX_BOUND, instructions=instructions, store=None) as ai:
+        session = ai.session()
+        results = [await session.send(f"Question {number}") for number in range(4)]
+        assert not any(result.losses for result in results)
+        assert await changed(session) == []
+        assert (await story(session)).count("configured") == 1
+        assert session.transcript[1] == user("Monday.")
+    assert systems(tenuto_sim) == [systems(tenuto_sim)[0]] * 4
+    assert user_texts(tenuto_sim.requests[-1]) == [
+        *("Question 0", "Monday.", "Question 1", "Question 2", "Question 3", "Tuesday.")
+    ]
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_instruction_in_a_message_of_one_run_and_of_the_inbox(tenuto_sim, stores):
+    """A run that continues has the text of its start; a message that is sent twice has it once."""
+    tenuto_sim.script(turn(call("pay", {"amount": 1})), turn("Paid."), turn("Hi."))
+    note = Instruction("Mind the gap.", place="message")
+    async with stores() as store, agent(pay, store=store) as ai:
+        await ai.run("Pay.", session="s", instructions=note, key="k")
+    async with stores() as store, agent(pay, store=store, instructions=[Instruction("Be kind.", "message")]) as ai:
+        session = await ai.resume("s")
+        await session.approve()
+        await session.send("Pay.", instructions=note, key="k")
+        await session.enqueue("Hi.")
+        await session.continue_()
+        texts = [str(message) for message in session.transcript if isinstance(message, UserMessage)]
+        assert texts == ["Pay.", "Mind the gap.", "Hi.", "Be kind."]
+        with pytest.raises(TypeError, match="options of a run need a message"):
+            session.stream(None, instructions=note)
+
+
+@scene
+async def test_instruction_that_a_compaction_replaced_is_sent_again(tenuto_sim):
+    tenuto_sim.script(*[turn("Hi.")] * 8)
+    async with agent(store=None, instructions=Instruction("Be kind.", place="message")) as ai:
+        session = ai.session()
+        await session.send("One.")
+        await session.send("Two.")
+        assert await session.compact()
+        await session.send("Three.")
+        assert user_texts(tenuto_sim.requests[-1])[-2:] == ["Three.", "Be kind."]
+        assert await changed(session) == []
+
+
+def test_unknown_place_of_an_instruction_is_refused(tenuto_sim):
+    with pytest.raises(ValueError, match="unknown place 'user': use 'system' or 'message'"):
+        Agent("sim/anthropic", instructions=[Instruction("x", place="user")], store=None)
 
 
 # --- settings of one run ----------------------------------------------------------------------------------------------

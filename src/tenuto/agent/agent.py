@@ -62,7 +62,8 @@ class AgentOptions(ModelParameters, total=False):
     system: str
     """The system prompt; `instructions` follow it."""
     instructions: Instructions
-    """Texts, and functions that return one at the start of each run, `async` or not; a function may take the `RunInfo`."""
+    """Texts, and functions that return one at the start of each run, `async` or not; a function may take the `RunInfo`.
+    `Instruction(source, place="message")` is sent as a user message instead."""
     validators: Iterable[Validator]
     """Functions that check the output; they may take the `RunInfo`. They return the output, changed or not, or None, and raise
     `ModelRetry` or `ValueError` to send it back."""
@@ -241,6 +242,7 @@ class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
         self._running: dict[str, AsyncSession[Any, Any]] = {}
         """The sessions whose inboxes are watched."""
         self._watcher: asyncio.Task[None] | None = None
+        instructions, notes = read_instructions(own.get("instructions", ()))
         self._context = RunContext(
             client=self.client,
             toolbox=self.toolbox,
@@ -253,7 +255,8 @@ class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
             timeout=own.get("timeout"),
             fallback=fallback,
             strict=bool(own.get("strict")),
-            instructions=read_instructions(own.get("instructions", ())),
+            instructions=instructions,
+            notes=notes,
             output_spec=OutputSpec(output, tuple(own.get("validators", ()))),
             repairs=own.get("repairs", 1),
             deps_type=deps_type,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # the command loads this module to list models
     from tenuto.agent.hooks import Hooks
     from tenuto.agent.limits import Limits
     from tenuto.agent.output import OutputSpec, RunOutput
-    from tenuto.agent.run_settings import Instruction
+    from tenuto.agent.run_settings import InstructionSource
     from tenuto.agent.session import AsyncSession
     from tenuto.client.client import AsyncClient
     from tenuto.client.middleware.retry import Retry
@@ -57,8 +57,10 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     compaction: Compaction | None = None
     keep_roots: bool = True
     """Whether tools work in the directories that a session has stored."""
-    instructions: tuple[Instruction, ...] = ()
+    instructions: tuple[InstructionSource, ...] = ()
     """Instructions after `system` that are evaluated at the start of each run."""
+    notes: tuple[InstructionSource, ...] = ()
+    """Instructions that are evaluated at the start of each run and sent as a message."""
     output_spec: OutputSpec
     repairs: int = 1
     """How often a rejected output is sent back in one run."""

@@ -85,6 +85,8 @@ class CacheMissed(_AgentEvent, frozen=True, tag="cache.miss"):
     """The names of the changed tools or parameters; for messages the reason."""
     tokens: int = 0
     """The tokens that were not read again."""
+    provider_reason: str = ""
+    """The reason that the provider reports, with `cache_diagnosis`, in its own word."""
 
 
 class RefusedBlockDropped(_AgentEvent, frozen=True, tag="left_out"):

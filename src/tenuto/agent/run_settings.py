@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import msgspec
 
@@ -28,14 +28,24 @@ from tenuto.wire.write import write_request
 if TYPE_CHECKING:
     from tenuto.agent.session import AsyncSession
 
-Instruction: TypeAlias = (
+InstructionSource: TypeAlias = (
     str
     | Callable[[], str | Awaitable[str | None] | None]
     | Callable[[RunInfo[Any]], str | Awaitable[str | None] | None]
 )
 """A text, or a function that returns one at the start of each run, `async` or not; it may take the `RunInfo`."""
-Instructions: TypeAlias = Instruction | Iterable[Instruction]
 
+
+class Instruction(msgspec.Struct, frozen=True):
+    """An instruction and its place in the request."""
+
+    source: InstructionSource
+    place: Literal["system", "message"] = "system"
+    """`system`: in the system prompt. `message`: in a user message after that of the run, so that a change neither
+    invalidates the prompt cache nor costs reasoning that is bound to the system prompt."""
+
+
+Instructions: TypeAlias = InstructionSource | Instruction | Iterable[InstructionSource | Instruction]
 
 OutputForm: TypeAlias = Mapping[str, Any] | UnionType
 """An output type that a type checker cannot name: a JSON Schema, or a union of types."""
@@ -65,7 +75,9 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     deps: Any = None
     tools: tuple[object, ...] | None = None
     limits: Limits | None = None
-    instructions: tuple[Instruction, ...] = ()
+    instructions: tuple[InstructionSource, ...] = ()
+    notes: tuple[InstructionSource, ...] = ()
+    """The instructions that are sent as a message."""
     timeout: Any = None
     output: OutputSpec | None = None
     parameters: str = ""
@@ -92,22 +104,29 @@ def read_settings(options: Mapping[str, Any], *, output: Any = None) -> RunSetti
         raise TypeError(f"limits: expected Limits, got {type(limits).__name__}")
     if "tools" in own:
         own["tools"] = tuple(own["tools"])
-    own["instructions"] = read_instructions(own.get("instructions", ()))
+    own["instructions"], own["notes"] = read_instructions(own.get("instructions", ()))
     parameters, headers = stored_parameters(rest)
     spec = None if output is None else OutputSpec(output)
     return RunSettings(output=spec, parameters=parameters, headers=headers, **own)
 
 
-def read_instructions(value: Instructions) -> tuple[Instruction, ...]:
-    """Return instructions as a tuple. Raise `TypeError` for a value that is neither text nor a function."""
-    items = (value,) if isinstance(value, str) or callable(value) else tuple(value)
-    for item in items:
-        if not isinstance(item, str) and not callable(item):
-            raise TypeError(f"instructions: expected texts and functions, got {item!r:.100}")
-    return items
+def read_instructions(value: Instructions) -> tuple[tuple[InstructionSource, ...], tuple[InstructionSource, ...]]:
+    """Return the instructions of the system prompt, and those of a message.
+
+    Raise `TypeError` for a value that is neither text nor a function, `ValueError` for an unknown place.
+    """
+    places: dict[str, list[InstructionSource]] = {"system": [], "message": []}
+    for item in (value,) if isinstance(value, str | Instruction) or callable(value) else value:
+        instruction = item if isinstance(item, Instruction) else Instruction(item)
+        if not isinstance(instruction.source, str) and not callable(instruction.source):
+            raise TypeError(f"instructions: expected texts and functions, got {instruction.source!r:.100}")
+        if instruction.place not in places:
+            raise ValueError(f"instructions: unknown place {instruction.place!r}: use 'system' or 'message'")
+        places[instruction.place].append(instruction.source)
+    return tuple(places["system"]), tuple(places["message"])
 
 
-async def evaluate_instructions(instructions: Iterable[Instruction], info: RunInfo[Any]) -> str:
+async def evaluate_instructions(instructions: Iterable[InstructionSource], info: RunInfo[Any]) -> str:
     """Return the texts of the instructions, one paragraph each. Raise `TypeError` for a function that returns none."""
     texts: list[str] = []
     for item in instructions:
@@ -122,8 +141,9 @@ async def evaluate_instructions(instructions: Iterable[Instruction], info: RunIn
 
 async def configure_run(
     session: AsyncSession[Any, Any], settings: RunSettings, *, is_new: bool
-) -> tuple[RunContext, tuple[Configured, ...], RunInfo[Any]]:
-    """Return the context of a run, the configurations of the session and of the run, and the run itself."""
+) -> tuple[RunContext, tuple[Configured, ...], RunInfo[Any], str]:
+    """Return the context of a run, the configurations of the session and of the run, the run itself, and the text of the
+    instructions that are sent as a message."""
     context = session._context
     config = session._effective_config(new_run=is_new)
     info = RunInfo(
@@ -134,8 +154,9 @@ async def configure_run(
         parent=session._parent.id if session._parent is not None else "",
         deps=await _find_deps(session),
     )
-    configs = [config]
+    configs, note = [config], ""
     if is_new:
+        note = await evaluate_instructions((*context.notes, *settings.notes), info)
         session._run_settings, target = settings, context.client._target(config.model)
         if context.instructions:
             texts = (context.system or "", *context.instructions)
@@ -167,7 +188,7 @@ async def configure_run(
         output=make_output(session, config, info),
     )
     session._set_limits(context)
-    return context, (*configs,), info
+    return context, (*configs,), info, note
 
 
 def make_output(session: AsyncSession[Any, Any], config: Configured | None, info: RunInfo[Any]) -> RunOutput | None:

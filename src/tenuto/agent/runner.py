@@ -110,6 +110,8 @@ class Runner:
         self._context = session._context
         self._configs: tuple[journal.Configured, ...] = ()
         """The configurations of the session and of the run."""
+        self._note = ""
+        """The instructions of the run that are sent as a message."""
         self._retries = RetryState(self._context.retry, failures)
         self._error: errors.LLMError | None = None
         self._started = False
@@ -130,7 +132,9 @@ class Runner:
 
     async def configure(self, settings: RunSettings, *, is_new: bool) -> None:
         """Evaluate the settings of the run. `is_new`: a message starts it."""
-        self._context, self._configs, self.info = await configure_run(self._session, settings, is_new=is_new)
+        self._context, self._configs, self.info, self._note = await configure_run(
+            self._session, settings, is_new=is_new
+        )
         self._compactor.context, self.output = self._context, self._context.output
 
     def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
@@ -168,11 +172,18 @@ class Runner:
             await log.append(*entries)
         else:
             entries += [*entries_before_message(log.machine), *(journal.MessageAdded(one, key) for one in messages)]
+            entries += self._note_entries()
             # A cancel in the inbox was meant for the work before this message.
             await log.append(*entries, taking=[item for item in items if isinstance(item.item, Cancel)])
         early, session._early = session._early, []
         for item in early:
             await log.post(item)
+
+    def _note_entries(self) -> list[journal.SteeringAdded]:
+        """Return the entry of the instructions that are sent as a message, unless the model has the same text already."""
+        if self._note in ("", self._log.next.note):
+            return []
+        return [journal.SteeringAdded(user(self._note), instructions=True)]
 
     async def run(self, messages: tuple[Message, ...], key: str) -> None:
         """Add messages and do the pending work. Raise the error that ends it."""
@@ -419,6 +430,7 @@ class Runner:
             response_id=response.id,
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
+            cache_miss_reason=reply.cache_miss_reason,
         )
         unsent = self._unsent(model)
         entries: tuple[journal.EntryPayload, ...] = (*unsent, entry)
@@ -444,7 +456,7 @@ class Runner:
         miss, self._log.next.cache.miss = self._log.next.cache.miss, None
         if miss is None:
             return
-        self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens))
+        self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens, miss.provider_reason))
         is_surprising = miss.part in ("tools", "system", "parameters")
         logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)
 
@@ -549,6 +561,7 @@ class Runner:
         await self.check_cancel(items)
         messages: list[PostedItem] = []
         prompts: list[PostedItem] = []
+        notes: list[journal.SteeringAdded] = []
         for item in items:
             posted = item.item
             if isinstance(posted, UnknownItem):
@@ -568,10 +581,11 @@ class Runner:
                 await self.configure(RunSettings(), is_new=True)
                 following = tuple(item.item.message for item in messages if isinstance(item.item, Prompt))
                 await self._log.append(*self._unwritten_configs(following))
+                notes = self._note_entries()
         if not messages:
             return False
         finished = [item.item.session for item in messages if isinstance(item.item, Finished)]
-        await self._log.append(*map(_message_entry, messages), taking=messages, forget=finished)
+        await self._log.append(*map(_message_entry, messages), *notes, taking=messages, forget=finished)
         for item in messages:
             if isinstance(item.item, Steer | Finished):
                 self._session._emit(SteeringInjected(item.item.message))

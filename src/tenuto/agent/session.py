@@ -394,7 +394,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         The options are those of `send`; without a message, only `deps` may be passed.
         """
         settings = read_settings(options, output=output)
-        if message is None and settings.is_journalled:
+        if message is None and (settings.is_journalled or settings.notes):
             raise TypeError("options of a run need a message: the run continues with the options that it started with")
         return AsyncRun(self, () if message is None else _user_messages(message), settings)
 

@@ -125,6 +125,9 @@ class ModelParameters(TypedDict, total=False):
     cache: CacheTime | None
     """The time that the provider caches the prompt: `auto`, `auto-1h`, `5m`, `1h`, `off`. An agent uses `auto` unless it is
     None."""
+    cache_diagnosis: bool | str | None
+    """Whether the provider explains why it did not read the prompt from its cache. A text is the id of the response to compare
+    with; an agent takes that of the last reply."""
     container: str | None
     """The id of a container for code execution to use again."""
     metadata: dict[str, Any] | None

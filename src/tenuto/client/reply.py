@@ -16,6 +16,7 @@ from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
+from tenuto.wire.codec import codec_for
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +112,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     def usage(self) -> Usage | None:
         """The tokens used; None if unknown."""
         return self.response.usage
+
+    @property
+    def cache_miss_reason(self) -> str:
+        """Why the provider did not read the prompt from its cache, in its own word; empty if it was not asked, or can tell
+        no difference. `pending`: it was not ready with the reply."""
+        origin = self.message.origin
+        return "" if origin is None else codec_for(origin.dialect).cache_miss_reason(self.response)
 
     @property
     def stop_reason(self) -> StopReason | None:

@@ -31,11 +31,15 @@ class CacheMiss(msgspec.Struct, frozen=True):
     """The names of the tools or parameters that changed; for messages the reason."""
     tokens: int = 0
     """The tokens that were not read again."""
+    provider_reason: str = ""
+    """The reason that the provider reports, in its own word; empty without a diagnosis."""
 
     def __str__(self) -> str:
         names = f" ({', '.join(self.names)})" if self.names else ""
         cause = {"expired": "the stored prompt expired", "unknown": "the cause is unknown"}.get(self.part)
-        return f"{self.tokens:,} tokens were not read from the prompt cache: {cause or f'{self.part} changed{names}'}"
+        cause = cause or f"{self.part} changed{names}"
+        reported = f"; the provider reports {self.provider_reason}" if self.provider_reason else ""
+        return f"{self.tokens:,} tokens were not read from the prompt cache: {cause}{reported}"
 
 
 class _StoredPrompt(msgspec.Struct, frozen=True):
@@ -89,7 +93,7 @@ class CacheFold:
         read = usage.cache_read_tokens or 0
         if stored is not None and stored.tokens - read >= _MIN_TOKENS:
             part, names = self._cause(stored, configured, entry.time_ms)
-            self.miss = CacheMiss(entry.seq, part, names, stored.tokens - read)
+            self.miss = CacheMiss(entry.seq, part, names, stored.tokens - read, reply.cache_miss_reason)
         self._stored = _StoredPrompt(configured, read + (usage.cache_write_tokens or 0), entry.time_ms, cache)
         self._replaced = []
 

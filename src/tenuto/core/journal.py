@@ -104,6 +104,8 @@ class ReplyReceived(_Payload, frozen=True, tag="reply_received"):
     request_id: str = ""
     cost: str = ""
     """The cost in USD as a decimal number."""
+    cache_miss_reason: str = ""
+    """Why the provider did not read the prompt from its cache, in its own word; empty without a diagnosis."""
 
 
 class RequestFailed(_Payload, frozen=True, tag="request_failed"):
@@ -179,6 +181,8 @@ class SteeringAdded(_Payload, frozen=True, tag="steering_added"):
     """The cost of that sub-agent in USD as a decimal number."""
     repair: bool = False
     """Whether the message asks for another output, because the last one was rejected."""
+    instructions: bool = False
+    """Whether the message has the agent's instructions for the run."""
 
 
 class CompactionRequested(_Payload, frozen=True, tag="compaction_requested"):

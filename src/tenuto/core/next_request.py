@@ -37,6 +37,8 @@ class NextRequest:
         self.configured = self.session_config = None
         self.healed = 0
         self.cache = CacheFold()
+        self._response_id = ""
+        self._note: tuple[int, str] = 0, ""
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
@@ -49,8 +51,11 @@ class NextRequest:
             self.configured = config_after(self.configured, payload)
             if isinstance(payload, journal.HandedOver) or payload.scope == "session":
                 self.session_config = config_after(self.session_config, payload)
+        if isinstance(payload, journal.SteeringAdded) and payload.instructions:
+            self._note = entry.seq, str(payload.message)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
+            self._response_id = payload.response_id
         if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
             self.healed = 0
         elif isinstance(payload, journal.LossRecorded) and payload.reply_seq in self._replies:
@@ -65,6 +70,12 @@ class NextRequest:
     def compaction(self) -> journal.Compacted | None:
         """The compaction that holds."""
         return self._fold.compacted
+
+    @property
+    def note(self) -> str:
+        """The last instructions that were sent as a message, if later requests contain them."""
+        seq, text = self._note
+        return text if self.compaction is None or self.compaction.up_to_seq < seq else ""
 
     def result_seqs(self) -> list[int]:
         """Return the sequence numbers of the tool results of the conversation, in order."""
@@ -106,6 +117,8 @@ class NextRequest:
         request = _parse_parameters(config.parameters)
         if request.cache == "auto":
             request = msgspec.structs.replace(request, cache=self.cache.cache_for(config))
+        if request.cache_diagnosis is True and self._response_id:
+            request = msgspec.structs.replace(request, cache_diagnosis=self._response_id)
         if config.output_mode == "tool":
             tools = (*tools, jsonio.decode_as(config.output_request, ToolDefinition))
         elif config.output_mode == "native":
@@ -147,7 +160,12 @@ class NextRequest:
         extra = {name: value for name, value in request.extra_body.items() if name != "context_management"}
         native = NativeCompaction(endpoint=is_endpoint, instructions=instructions)
         return msgspec.structs.replace(
-            request, compaction=native, response_format=None, extra_body=extra, stream=not is_endpoint
+            request,
+            compaction=native,
+            response_format=None,
+            cache_diagnosis=False,
+            extra_body=extra,
+            stream=not is_endpoint,
         )
 
 

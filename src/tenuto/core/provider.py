@@ -116,6 +116,8 @@ class AnthropicSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """The `anthropic_version` for the body if the model is in a path that ends in `:rawPredict`; else empty."""
     compaction: bool = False
     """Whether the host compacts conversations."""
+    cache_diagnosis: bool = False
+    """Whether the host explains cache misses (`diagnostics`)."""
 
 
 class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -135,6 +137,8 @@ class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """Body fields that the endpoint refuses."""
     cache_key: bool = False
     """Whether the provider routes requests with the same `prompt_cache_key` to the same cache."""
+    cache_options: bool = False
+    """Whether the provider accepts `prompt_cache_options` and breakpoints for models with `cache_breakpoints`."""
     compaction: bool = False
     """Whether the host compacts conversations."""
 
@@ -305,6 +309,8 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The `format` of the signed reasoning details that a gateway gives for the model; empty: unsigned or unknown."""
     reasoning_context: Literal["current_turn", "all_turns", ""] = ""
     """The turns whose reasoning the model reads unless `reasoning.context` says otherwise; empty: unknown."""
+    cache_breakpoints: bool = False
+    """Whether content may have a `prompt_cache_breakpoint`, and a request `prompt_cache_options`."""
     phases: bool = False
     """Whether its messages have a `phase`: commentary or final answer."""
     configuration_update: Literal["ok", "rejected"] = "ok"

@@ -14,7 +14,8 @@ CacheTime: TypeAlias = Literal["auto", "auto-1h", "5m", "1h", "off"]
 """The time that a provider caches the prompt, and the place of the marks.
 
 `auto`: the marks that the provider has, for its default time: at the end of the prompt and of the system prompt, or a key
-that routes equal prefixes to one cache. `auto-1h`: the same for an hour. `5m`, `1h`: a mark at the end of the prompt.
+that routes equal prefixes to one cache. `auto-1h`: the same, for an hour if the default time is a few minutes. `5m`, `1h`:
+a mark at the end of the prompt, for at least this time.
 """
 AUTO_CACHE = ("auto", "auto-1h")
 """The values of `cache` without a loss for a provider that caches by itself."""
@@ -132,6 +133,9 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     audio: dict[str, Any] | None = None
     """The voice and format of audio in the response."""
     cache: CacheTime | None = None
+    cache_diagnosis: bool | str = False
+    """Whether the provider explains why it did not read the prompt from its cache. A text is the id of the response whose
+    request it compares; with True, the request is only stored for later comparisons."""
     container: str | None = None
     """The id of a container for code execution to use again."""
     store: bool | None = None

@@ -362,6 +362,13 @@ def long_cache_after_short(request: MessagesBody) -> Iterator[Violation]:
             yield Violation(f"{pointer}/ttl", {"path": pointer[1:].replace("/", ".")})
 
 
+claude("ANT-CACHE-04", "A cache diagnosis compares with the id of an earlier message, or with null.",
+    "diagnostics.previous_message_id: must be the `id` from a prior /v1/messages response (starts with `msg_`)",
+    at="/previous_message_id", each=lambda request: [("/diagnostics", request.object("diagnostics"))],
+    when=lambda item: not str(item[1].get("previous_message_id") or "msg_").startswith("msg_"),
+    remedy="Send the id of the last reply of this API, or null.", as_of="2026-09",
+    source="ccswitch, docs/troubleshooting; anthropic-auth#157")  # fmt: skip
+
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _COMBINED = ("oneOf", "allOf", "anyOf")
 _SCHEMA_TYPES = frozenset(("object", "array", "string", "number", "integer", "boolean", "null"))

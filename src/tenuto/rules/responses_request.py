@@ -259,7 +259,7 @@ _ROLES = ("assistant", "system", "developer", "user")
 _SHAPES = shapes({
     "Request": (
         "input:s|Item* instructions previous_response_id include:a* tools:Tool* text:o reasoning:o temperature:n top_p:n "
-        "max_output_tokens:i context_management:Edit*"
+        "max_output_tokens:i context_management:Edit* prompt_cache_options:o"
     ),
     "Item=message": "type id call_id name",
     "Item.message": "role! content!:Part*|s id",
@@ -376,6 +376,39 @@ openai("OAR-PARAM-12", "`max_output_tokens` is at least 16.",
     when=lambda item: isinstance(item[1], int) and item[1] < 16, fields=lambda item: {"value": item[1]},
     remedy="Send 16 or more, or leave the limit out.", as_of="2026-07",
     source="pi#6265; hindsight#58; inspect_evals#694")  # fmt: skip
+
+_CACHE_WORDS = {"mode": ("implicit", "explicit"), "ttl": ("30m", "12h")}
+
+
+@openai("OAR-CACHE-01", "Only GPT-5.6 and later accept `prompt_cache_options` and `prompt_cache_breakpoint`.",
+    "prompt_cache_breakpoint is not supported on this model",
+    UnverifiedText("prompt_cache_options is not supported on this model"), param="{param}", code="invalid_parameter",
+    applies=lambda request: request.traits.known and not request.traits.cache_breakpoints,
+    remedy="Leave them out: the model caches by itself; `prompt_cache_key` routes equal prompts to one cache.",
+    as_of="2026-09", source="kilocode#13052; LLMRequests.jl changelog (400 from gpt-5.4-mini); openai-python 3.51")  # fmt: skip
+def cache_options_of_earlier_model(request: ResponsesBody) -> Iterator[Violation]:
+    certain = request.traits.confidence != "low"
+    if request.setting("prompt_cache_options") is not None:
+        yield Violation("/prompt_cache_options", {"param": "prompt_cache_options"}, 1, certain)
+    for item in request.items():
+        for name in ("content", "output"):
+            for pointer, part in objects(item.fields.get(name), f"{item.pointer}/{name}"):
+                if part.get("prompt_cache_breakpoint") is not None:
+                    place = f"{pointer}/prompt_cache_breakpoint"
+                    yield Violation(place, {"param": openai_path(place)}, certain=certain)
+
+
+openai("OAR-CACHE-02", "The mode of the prompt cache is `implicit` or `explicit`, the lifetime `30m` or `12h`.",
+    UnverifiedText("Invalid value: '{value}'. Supported values are: {allowed}."), code="invalid_value",
+    param="prompt_cache_options.{name}",
+    each=lambda request: [
+        (f"/prompt_cache_options/{name}", name, options[name])
+        for options in [request.setting("prompt_cache_options") or {}] for name in _CACHE_WORDS if name in options
+    ],
+    when=lambda item: item[2] not in _CACHE_WORDS[item[1]],
+    fields=lambda item: {"name": item[1], "value": item[2], "allowed": quote_names(_CACHE_WORDS[item[1]])},
+    remedy="Use one of these values; the lifetime is a minimum.", as_of="2026-11",
+    documented="openai-python 3.51 ResponseCreateParams")  # fmt: skip
 
 
 def _reasons(request: ResponsesBody) -> bool:

@@ -32,7 +32,7 @@ from tenuto.sim.dialects import (
     encode_piece,
     summary_of,
 )
-from tenuto.sim.prompt_cache import CachedBlock, CacheUse
+from tenuto.sim.prompt_cache import CachedBlock, CacheUse, RequestParts
 from tenuto.sim.script import Fault, Step, Turn, join_text, split_compaction
 from tenuto.sim.tokens import BASE62, SeededRandom, TokenSealer, estimate_tokens
 
@@ -121,6 +121,8 @@ _SIGNATURE_SIZE, _INDEX_SIZE = 210, 138
 _TOKEN_OVERHEAD = 32
 """The size of a sealed token without its content, in bytes."""
 _DIRECT = {"type": "direct"}
+_PROMPT_SETTINGS = ("thinking", "tool_choice", "output_config")
+"""Settings that are a part of the prompt."""
 _DROP_REASONS = {
     "ANT-THINK-10": "model_binding_mismatch",
     "ANT-THINK-11": "organization_binding_mismatch",
@@ -472,9 +474,43 @@ def write(request: MessagesTurnRequest, turn: Turn, random: SeededRandom) -> lis
     id = f"msg_01{random.word(22)}"
     reply.play(turn)
     message = response_object(id, reply)
+    if request.body.object("diagnostics"):
+        message["diagnostics"] = _diagnostics(id, request)
     if request.request.stream:
         return list(stream_events(message, reply))
     return add_faults(jsonio.encode(message), reply.parts)
+
+
+def _diagnostics(id: str, request: MessagesTurnRequest) -> Fields | None:
+    """Store the parts of a request, and compare them with those of an earlier one; None without a difference."""
+    parsed, parts = request.request, _request_parts(request)
+    parsed.prompt_cache.store_request(parsed.account, id, parts)
+    previous = request.body.object("diagnostics").get("previous_message_id")
+    if previous is None:
+        return None
+    earlier = parsed.prompt_cache.find_request(parsed.account, previous)
+    if earlier is None:
+        return {"cache_miss_reason": {"type": "previous_message_not_found"}}
+    reason = parts.changed_setting(earlier)
+    if reason == "unavailable":
+        return {"cache_miss_reason": {"type": reason}}
+    missed = earlier.tokens if reason else parts.changed_tokens(earlier)
+    reason = reason or ("messages_changed" if missed else "")
+    return {"cache_miss_reason": {"cache_missed_input_tokens": missed, "type": reason}} if reason else None
+
+
+def _request_parts(request: MessagesTurnRequest) -> RequestParts:
+    body, fields = request.body, request.body.body
+    blocks, count = cached_blocks(body), len(body.tools())
+    system = fields.get("system") or ()
+    start = count + (1 if isinstance(system, str) else len(system))
+    settings = {
+        "model_changed": content_digest(request.request.requested_model),
+        "system_changed": content_digest(*(block.form for block in blocks[count:start])),
+        "tools_changed": content_digest(*(block.form for block in blocks[:count])),
+        "unavailable": content_digest(*(jsonio.encode(fields.get(name)) for name in _PROMPT_SETTINGS)),
+    }
+    return RequestParts(settings, tuple(blocks[start:]), request.prompt_tokens)
 
 
 def response_object(id: str, reply: MessagesReply) -> Fields:

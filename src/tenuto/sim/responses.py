@@ -12,7 +12,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.rules.body import Fields, objects, text
 from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, content_digest
-from tenuto.rules.responses_request import ResponsesBody, content_text
+from tenuto.rules.responses_request import ResponsesBody, content_text, input_items
 from tenuto.sim import errors, script
 from tenuto.sim.dialects import (
     OfferedTool,
@@ -25,7 +25,7 @@ from tenuto.sim.dialects import (
     encode_piece,
     summary_of,
 )
-from tenuto.sim.prompt_cache import CachedBlock
+from tenuto.sim.prompt_cache import CachedBlock, RequestParts
 from tenuto.sim.script import Fault, Turn, join_text
 from tenuto.sim.tokens import SeededRandom, TokenSealer, estimate_tokens
 
@@ -191,7 +191,12 @@ def read_id(sealer: TokenSealer, id: str) -> IssuedItem | None:
 
 _Piece: TypeAlias = "str | list[str] | Fault"
 """Text, split or to be split, and faults in the middle of it."""
-_CACHE_SECONDS = 1800
+_DEFAULT_CACHE_SECONDS = 1800
+_CACHE_SECONDS = {"12h": 43_200}
+_MARK = "prompt_cache_breakpoint"
+_HIT: Fields = {"type": "cache_hit"}
+_MAX_MARKS = 4
+"""How many breakpoints of a request store a prefix: the last ones."""
 _EPOCH = 1_780_000_000
 _HIDDEN_REASONING_TOKENS = 64
 _INCOMPLETE = {"length": "max_output_tokens", "filter": "content_filter"}
@@ -239,12 +244,52 @@ class PlannedItem(msgspec.Struct, kw_only=True):
         return [first, *(f"**{part}" for part in more)]
 
 
-def _cached_blocks(body: Fields) -> list[CachedBlock]:
-    """Return tools, instructions and items: every one ends a prefix that the provider stores by itself."""
-    items = body.get("input")
-    parts = [body.get("tools"), body.get("instructions"), *(items if isinstance(items, list) else [items])]
-    forms = [jsonio.encode(part) for part in parts]
-    return [CachedBlock(form, len(form) // 4, _CACHE_SECONDS) for form in forms]
+def _cached_block(value: Any) -> CachedBlock:
+    form = jsonio.encode(_without_marks(value))
+    return CachedBlock(form, len(form) // 4)
+
+
+def _without_marks(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_marks(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_marks(item) for name, item in value.items() if name != _MARK}
+
+
+def _cached_blocks(body: Fields, *, has_breakpoints: bool) -> list[CachedBlock]:
+    """Return tools, instructions and items, with the prefixes that the provider stores.
+
+    Models without breakpoints store the prefix before every item. Others store those that end at a breakpoint: at marks in the
+    content, and at the last item that the client has added; a later request reads those that end at any of its breakpoints.
+    """
+    options = body.get("prompt_cache_options") or {}
+    seconds = _CACHE_SECONDS.get(text(options, "ttl"), _DEFAULT_CACHE_SECONDS)
+    blocks = [_cached_block(body.get("tools")), _cached_block(body.get("instructions"))]
+    if not has_breakpoints:
+        blocks += [_cached_block(item) for item in input_items(body)]
+        return [block._replace(seconds=seconds) for block in blocks]
+    is_implicit = options.get("mode") != "explicit"
+    stored: dict[int, int] = {}
+    last = 0
+    for item in input_items(body):
+        content, output = item.get("content"), item.get("output")
+        for value in content if isinstance(content, list) else [content]:
+            part = {"type": "input_text", "text": value} if isinstance(value, str) else value
+            index = len(blocks)
+            holders = [part, *(output if isinstance(output, list) else ())]
+            marks = [mark for holder in holders if isinstance(holder, dict) and (mark := holder.get(_MARK))]
+            is_added = item.get("role") == "user" or text(item, "type").endswith("call_output")
+            block = _cached_block({**item, "content": part})
+            blocks.append(block._replace(is_boundary=bool(marks) or (is_added and is_implicit)))
+            if marks:
+                stored[index] = _CACHE_SECONDS.get(text(marks[-1], "ttl"), seconds)
+            last = index if is_added or not last else last
+    if is_implicit:
+        stored = {last: seconds, **stored}
+    for index in sorted(stored)[-_MAX_MARKS:]:
+        blocks[index] = blocks[index]._replace(seconds=stored[index])
+    return blocks
 
 
 class ResponseWriter:
@@ -263,7 +308,9 @@ class ResponseWriter:
         self.status: Literal["completed", "incomplete", "failed"] = "completed"
         self.incomplete_reason: str | None = None
         self.error: script.StreamError | None = None
-        self.reasoning_tokens = self.answer_tokens = self.cached_tokens = 0
+        self.reasoning_tokens = self.answer_tokens = self.cached_tokens = self.cache_write_tokens = 0
+        self.cache_fields: Fields = {}
+        """The cache options that the response repeats, and the cause of a cache miss."""
         self.pieces: list[bytes | Fault] = []
         self.number, self.noise = 0, b""
 
@@ -283,13 +330,49 @@ class ResponseWriter:
             self.steps.append(self.items[-1])
         parsed = request.request
         key = parsed.body.get("prompt_cache_key")
-        used = parsed.prompt_cache.use(f"{parsed.cache_scope} {key}", _cached_blocks(parsed.body), lookback=0)
-        self.cached_tokens = min(used.read, request.prompt_tokens) // 128 * 128
+        blocks = _cached_blocks(parsed.body, has_breakpoints=self.traits.cache_breakpoints)
+        used = parsed.prompt_cache.use(f"{parsed.cache_scope} {key}", blocks, lookback=0)
+        self.cached_tokens = min(used.read, request.prompt_tokens)
+        if self.traits.cache_breakpoints:
+            self.cache_write_tokens = min(used.written, request.prompt_tokens - self.cached_tokens)
+            self._diagnose(blocks)
+        else:
+            self.cached_tokens = self.cached_tokens // 128 * 128
         phase = " with phase" if self.traits.phases else ""
         kinds = [item.kind + (phase if item.kind == "message" else "") for item in self.items]
         for index, item in enumerate(self.items):
             item.id = make_id(random.sealer, self.reply, kinds, index)
             self._fill(index, item)
+
+    def _diagnose(self, blocks: list[CachedBlock]) -> None:
+        """Store the parts of the request, and compare them with those of another one if the request asks for it."""
+        parsed, body = self.request.request, self.request.request.body
+        text_options, reasoning = body.get("text") or {}, body.get("reasoning") or {}
+        settings = {
+            "model_changed": parsed.requested_model, "service_tier_changed": body.get("service_tier"),
+            "prompt_cache_key_changed": body.get("prompt_cache_key"), "tools_changed": body.get("tools"),
+            "text_format_changed": text_options.get("format"), "reasoning_effort_changed": reasoning.get("effort"),
+            "verbosity_changed": text_options.get("verbosity"),
+        }  # fmt: skip
+        digests = {name: content_digest(jsonio.encode(value)) for name, value in settings.items()}
+        parts = RequestParts(digests, tuple(blocks[1:]), self.request.prompt_tokens)
+        parsed.prompt_cache.store_request(parsed.account, self.id, parts)
+        options = body.get("prompt_cache_options")
+        if options is None:
+            return
+        self.cache_fields["prompt_cache_options"] = {"mode": "implicit", "ttl": "30m", **options}
+        if not (id := options.get("comparison_response_id")):
+            return
+        earlier = parsed.prompt_cache.find_request(parsed.account, id)
+        diagnosis: Fields = {"type": "comparison_response_not_found"}
+        if earlier is not None:
+            reason = parts.changed_setting(earlier)
+            missed = earlier.tokens if reason else parts.changed_tokens(earlier)
+            added = {block.form for block in parts.blocks} - {block.form for block in earlier.blocks}
+            is_compacted = any(b'"type":"compaction"' in form for form in added)
+            reason = reason or ("context_compacted" if is_compacted else "input_changed")
+            diagnosis = {"type": "cache_miss", "reason": reason, "cache_missed_tokens": missed} if missed else _HIT
+        self.cache_fields["prompt_cache_diagnostics"] = diagnosis
 
     def _add_items(self, turn: Turn) -> None:
         """Add the items up to the step that ends the response. Text after a fault continues the same message."""
@@ -458,7 +541,7 @@ class ResponseWriter:
             **{key: body.get(key) for key in repeated},
             **({"conversation": {"id": conversation}} if isinstance(conversation, str) else {}),
             "background": body.get("background") is True, "completed_at": None, "error": None, "frequency_penalty": 0.0,
-            "incomplete_details": None, "metadata": body.get("metadata") or {},
+            "incomplete_details": None, "metadata": body.get("metadata") or {}, **self.cache_fields,
             "model": self.request.request.requested_model, "moderation": None, "output": [],
             "parallel_tool_calls": self.request.parallel, "presence_penalty": 0.0,
             "reasoning": {
@@ -502,7 +585,10 @@ class ResponseWriter:
         output = self.reasoning_tokens + self.answer_tokens
         return {
             "input_tokens": self.request.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": self.cached_tokens, "cache_write_tokens": 0},
+            "input_tokens_details": {
+                "cached_tokens": self.cached_tokens,
+                "cache_write_tokens": self.cache_write_tokens,
+            },
             "output_tokens": output,
             "output_tokens_details": {"reasoning_tokens": self.reasoning_tokens},
             "total_tokens": self.request.prompt_tokens + output,

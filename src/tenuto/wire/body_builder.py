@@ -93,10 +93,10 @@ class BodyBuilder:
         """Return the location of the block that was written as this object."""
         return self._nodes[id(node)][0][0] if id(node) in self._nodes else default
 
-    def replace_node(self, old: object, new: object) -> None:
-        """Note that an object of the body was replaced by another one."""
-        for location, _, field in self._nodes.pop(id(old), ()):
-            self.place(location, new, field)
+    def replace_node(self, old: object, new: object, field: str | None = None) -> None:
+        """Note that an object of the body was replaced by another one. `field`: the blocks are in this field of it now."""
+        for location, _, earlier in self._nodes.pop(id(old), ()):
+            self.place(location, new, earlier if field is None else field)
 
     def accepted_parts(self, parts: Iterable[Content], location: Location) -> Iterator[tuple[Location, Content]]:
         """Yield the parts that the model accepts, with their locations; for a refused document its text."""

@@ -13,6 +13,7 @@ from tenuto.core.jsonio import Fields
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
+from tenuto.core.response import ChatResponse
 from tenuto.wire.decoder import Decoder
 
 if TYPE_CHECKING:
@@ -89,6 +90,10 @@ class Codec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the provider compacts a conversation itself (`ChatRequest.compaction`)."""
     compaction_takes_instructions: bool = True
     """Whether it does so with the caller's instructions, without an endpoint of its own for that."""
+
+    # --- prompt cache
+    cache_miss_reason: Callable[[ChatResponse], str] = lambda response: ""
+    """Read why the provider did not read the prompt from its cache, in its own word; empty without a diagnosis."""
 
     # --- other endpoints
     count_tokens: TokenCounter | None = None

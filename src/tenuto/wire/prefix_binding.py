@@ -1,7 +1,7 @@
 """Compute the digest of the messages that a thinking block is bound to.
 
 Some models accept a thinking block only after the same system prompt, tools and messages as before. The split into
-messages and `cache_control` do not count. The digest grows block by block, so a conversation is read once.
+messages and cache marks do not count. The digest grows block by block, so a conversation is read once.
 
 A digest has two parts: that of the system prompt and the tools, and that of everything so far. So the digest of
 messages can be continued that a compaction has replaced. Version 3 of the journal has digests of one part.
@@ -22,6 +22,7 @@ from tenuto.wire.token_scope import issuer_check
 
 _LENGTH = 32
 _CONTEXT_LENGTH = 16
+_CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def prefix_of(body: bytes, target: Target, summary: Marker | None = None) -> str:
@@ -194,12 +195,12 @@ def _parts(content: Any) -> list[Any]:
 
 
 def _plain(part: Any) -> Any:
-    """Strip `cache_control`; leave tool input untouched."""
+    """Strip cache marks; leave tool input untouched."""
     if isinstance(part, list):
         return [_plain(inner) for inner in part]
     if not isinstance(part, dict):
         return part
-    fields = {name: value for name, value in part.items() if name != "cache_control"}
+    fields = {name: value for name, value in part.items() if name not in _CACHE_MARKS}
     if fields.get("type") == "tool_result" and "content" in fields:
         fields["content"] = _parts(fields["content"])
     return fields

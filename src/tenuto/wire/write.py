@@ -30,7 +30,7 @@ from tenuto.wire.token_scope import issued_by
 if TYPE_CHECKING:
     from tenuto.wire.adapt import Adapted
 
-ENCODER_VERSION = 4
+ENCODER_VERSION = 5
 """Grows when `write_request` gives other bytes for the same request. A journal stores it with each request."""
 UNACCOUNTED = "unaccounted"
 """The kind of the loss of a block that is neither in the body nor in the losses: a bug of the encoder."""

@@ -11,15 +11,15 @@ responses = openai.extend(effort_default="medium", dialect="openai-responses", p
     reasoning_context="current_turn")
 gpt = responses.extend(tiered=True, context_window=1_050_000, max_output=128_000, thinking=("effort",),
     efforts=("none", *LOW_TO_MAX), sampling="only_without_reasoning", chat_tools="effort_none",
-    reasoning_context="all_turns", phases=True)
+    reasoning_context="all_turns", phases=True, cache_breakpoints=True)
 gpt_6 = gpt.extend(configuration_update="ok")
-gpt_5_4 = gpt.extend(context_window=400_000, tiered=False, efforts=("none", *LOW_TO_XHIGH), effort_default="none",
+gpt_5_4 = gpt.extend(cache_breakpoints=False, context_window=400_000, tiered=False, efforts=("none", *LOW_TO_XHIGH), effort_default="none",
     reasoning_context="current_turn")
 always = responses.extend(context_window=400_000, max_output=128_000, thinking=("effort", "always"),
     efforts=("medium", "high", "xhigh"), sampling="rejected", refuses=("stop",), chat_tools="rejected")
 astra = always.extend(tiered=True, context_window=1_050_000, efforts=LOW_TO_MAX, reasoning_context="all_turns",
-    phases=True, configuration_update="ok")
-restricted = astra.extend(tiered=False, context_window=None, max_output=None, source="sdk;ll", confidence="low",
+    phases=True, cache_breakpoints=True, configuration_update="ok")
+restricted = astra.extend(cache_breakpoints=False, tiered=False, context_window=None, max_output=None, source="sdk;ll", confidence="low",
     notes="restricted; taken to be like Astra")
 gpt_5 = always.extend(efforts=("minimal", *LOW_TO_HIGH), chat_tools="ok", user_images_only=True, retires="2026-12-11")
 retired = always.extend(chat_tools="ok", retires="2026-07-23", source="doc;pa;ll;v;gp;sdk")
@@ -37,7 +37,7 @@ retired_4o = chat.extend(structured_output="tool", retires="2026-10-23")
 retired_4 = retired_4o.extend(continuity="no-reasoning", notes=RETIRED_BEFORE)
 unknown = ModelGroup(dialect="openai-chat", system_mid="native", source="inf", confidence="low")
 tuned = ModelGroup(vendor="openai", source="gp", notes="shut down with its base model")
-later_gpt = astra.extend(source="inf", confidence="low")
+later_gpt = astra.extend(cache_breakpoints=False, source="inf", confidence="low")
 later_5 = later_gpt.extend(efforts=LOW_TO_HIGH, chat_tools="ok", user_images_only=True, reasoning_context="current_turn", phases=False,
     configuration_update="rejected")
 ROWS = {"openai": (
@@ -54,7 +54,7 @@ ROWS = {"openai": (
     gpt("GPT-5.6 Luna", "gpt-5.6-luna", usd=(0.2, 1.2, 0.02, 0.25)),
     gpt("GPT-5.6 Cyber, Daybreak Red", "gpt-5.6-cyber", "daybreak-red-latest", "gpt-daybreak-red-latest", tiered=False,
         context_window=400_000, usd=(12.5, 75, 1.25, 15.625), source="ll;gp;sdk", confidence="medium"),
-    gpt("GPT-5.5", "gpt-5.5", efforts=("none", *LOW_TO_XHIGH), reasoning_context="current_turn", chat_tools="effort_unset",
+    gpt("GPT-5.5", "gpt-5.5", cache_breakpoints=False, efforts=("none", *LOW_TO_XHIGH), reasoning_context="current_turn", chat_tools="effort_unset",
         usd=(5, 30, 0.5), notes="one source has a window of 1.0M"),
     gpt_5_4("GPT-5.4", "gpt-5.4", context_window=1_050_000, usd=(2.5, 15, 0.25), tiered=True),
     gpt_5_4("GPT-5.4 mini", "gpt-5.4-mini", usd=(0.75, 4.5, 0.075)),

@@ -10,7 +10,7 @@ ROWS = {"sim": (
         thinking=("adaptive", "budget", "disabled", "between_tools")),
     sim("a Gemini, simulated", "gemini", "vertex", context_window=1_048_576, thinking=("level", "budget"),
         signed_calls="required"),
-    sim("a GPT, simulated", "openai", "azure", thinking=("effort",), phases=True),
+    sim("a GPT, simulated", "openai", "azure", thinking=("effort",), phases=True, cache_breakpoints=True),
     sim("another model with the Responses dialect, simulated", "xai", "meta", thinking=("effort",)),
     sim("a Claude through OpenRouter, simulated", "openrouter", thinking=("toggle", "effort"),
         reasoning_format="anthropic-claude-v1"),

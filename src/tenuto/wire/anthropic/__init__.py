@@ -6,7 +6,7 @@ from tenuto.core.jsonio import Fields
 from tenuto.core.provider import Target, WireRequest
 from tenuto.wire.anthropic import encode
 from tenuto.wire.anthropic.blocks import accepts
-from tenuto.wire.anthropic.decode import AnthropicDecoder
+from tenuto.wire.anthropic.decode import AnthropicDecoder, cache_miss_reason
 from tenuto.wire.anthropic.protocol import DIALECT, TOKENS
 from tenuto.wire.body_builder import query
 from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, ReplayRules, TokenCounter, TurnOrder
@@ -32,6 +32,7 @@ CODEC = Codec(
         calls_last=True,
     ),
     compacts=lambda target: target.provider.anthropic.compaction and target.traits.compaction,
+    cache_miss_reason=cache_miss_reason,
     count_tokens=TokenCounter(
         # the fields of `count_tokens` in the official SDK
         frozenset(

@@ -11,7 +11,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Block, Citation, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, SignatureDelta, TextDelta, UsageUpdate
-from tenuto.core.jsonio import NULL, Fields
+from tenuto.core.jsonio import NULL, Fields, object_or_empty
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
@@ -293,3 +293,13 @@ class AnthropicDecoder(Decoder):
             if old is not None and old != NULL and value not in (NULL, old):
                 self.record_loss("replaced-field", place, f"{name}: {jsonio.as_text(old)[:_SHOWN]}")
         merge_fields(extra, unread.items())
+
+
+def cache_miss_reason(response: ChatResponse) -> str:
+    """Read `diagnostics`: null without a difference; `pending` if the provider was still comparing."""
+    extra = response.message.extra
+    diagnostics = jsonio.members(extra).get("diagnostics", NULL) if extra else NULL
+    if diagnostics == NULL:
+        return ""
+    reason = object_or_empty(diagnostics).get("cache_miss_reason", NULL)
+    return "pending" if reason == NULL else jsonio.text_of(object_or_empty(reason).get("type"))

@@ -38,6 +38,7 @@ COMPACTION_BETA = "compact-2026-09-04"
 COMPACTION_EDIT_BETA = "compact-2026-01-12"
 """Summaries at the start of a reply."""
 MIN_COMPACTION_TRIGGER = 50_000
+CACHE_DIAGNOSIS_BETA = "cache-diagnosis-2026-04-07"
 _UNSUPPORTED = (
     *("seed", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias"),
     *("verbosity", "modalities", "audio", "store"),
@@ -61,6 +62,8 @@ def encode(builder: BodyBuilder) -> WireRequest:
     body["messages"] = _drop_unfinished_blocks(writer.turns, builder)
     if request.cache is not None and request.cache != "off":
         _mark_end(builder, writer.marks)
+    if request.cache_diagnosis:
+        _write_cache_diagnosis(builder, request.cache_diagnosis)
     if "thinking" in body:
         _disable_thinking_inside_tool_loop(body["messages"], builder)
     if request.container is not None:
@@ -310,6 +313,17 @@ def _mark_end(builder: BodyBuilder, marks: list[str]) -> None:
     content = body["messages"][-1]["content"] if body["messages"] else None
     if isinstance(content, list) and content and isinstance(content[-1], dict):  # this host has no mark of the body
         content[-1] |= _cache_control(cache)
+
+
+def _write_cache_diagnosis(builder: BodyBuilder, previous: bool | str) -> None:
+    """Ask for the cause of a cache miss. The provider compares only requests that asked for it, also without an id."""
+    if not builder.target.provider.anthropic.cache_diagnosis:
+        builder.record_unsupported("cache_diagnosis")
+        return
+    builder.join_header("anthropic-beta", CACHE_DIAGNOSIS_BETA)
+    # The id of a reply from another provider would be refused.
+    is_own_id = isinstance(previous, str) and previous.startswith("msg_")
+    builder.body["diagnostics"] = {"previous_message_id": previous if is_own_id else None}
 
 
 def _write_tools(builder: BodyBuilder) -> None:

@@ -58,7 +58,7 @@ def encode(builder: BodyBuilder) -> WireRequest:
         builder.record_unsupported("container")
     if request.cache is not None and request.cache != "off":
         builder.body.update(_cache_fields(builder, request.cache, "cache"))
-    builder.record_unsupported("compaction")
+    builder.record_unsupported("compaction", *(["cache_diagnosis"] if request.cache_diagnosis else ()))
     builder.body["stream"] = request.stream
     if request.stream and switches.stream_options:
         builder.body["stream_options"] = {"include_usage": True}

@@ -307,7 +307,7 @@ def write_options(builder: BodyBuilder) -> None:
         builder.record_unsupported("service_tier", "store")
     else:
         builder.set_if_given(serviceTier=request.service_tier, store=request.store)
-    builder.record_unsupported(*_UNSUPPORTED)
+    builder.record_unsupported(*_UNSUPPORTED, *(["cache_diagnosis"] if request.cache_diagnosis else ()))
     if request.cache is not None and request.cache not in AUTO_CACHE:
         remedy = "name a `cachedContent` in `extra_body`; Gemini caches prefixes by itself"
         builder.record_unsupported("cache", remedy=remedy)

@@ -9,7 +9,7 @@ from tenuto.wire.body_builder import citation_type
 from tenuto.wire.codec import CallIdRule, Codec, ReplayRules, TokenCounter
 from tenuto.wire.embeddings import common_endpoint
 from tenuto.wire.responses import encode
-from tenuto.wire.responses.decode import ResponsesDecoder
+from tenuto.wire.responses.decode import ResponsesDecoder, cache_miss_reason
 from tenuto.wire.responses.items import DIALECT
 from tenuto.wire.responses.protocol import RESPONSE_ONLY
 
@@ -44,6 +44,7 @@ CODEC = Codec(
     replay_rules=ReplayRules(lambda target: CallIdRule(max_length=target.provider.responses.call_id_max)),
     compacts=lambda target: target.provider.responses.compaction,
     compaction_takes_instructions=False,
+    cache_miss_reason=cache_miss_reason,
     count_tokens=TokenCounter(_COUNTED_FIELDS, "input_tokens", _write_count),
     embeddings=common_endpoint,
     reasoning_format="openai-responses-v1",

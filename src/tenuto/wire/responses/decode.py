@@ -279,6 +279,14 @@ class ResponsesDecoder(Decoder):
         return self.make_response([Choice(message)], self._usage, self._raw_usage, jsonio.object_text(fields))
 
 
+def cache_miss_reason(response: ChatResponse) -> str:
+    """Read `prompt_cache_diagnostics`: the reason of a miss, or the other result. A hit has no reason."""
+    raw = jsonio.members(response.extra).get("prompt_cache_diagnostics") if response.extra else None
+    diagnostics = object_or_empty(raw)
+    result = jsonio.text_of(diagnostics.get("reason")) or jsonio.text_of(diagnostics.get("type"))
+    return "" if result == "cache_hit" else result
+
+
 def _read_index(value: Raw | None) -> int | None:
     """Return an index; None for any value that is not an integer."""
     index = jsonio.parse(value) if value is not None else None  # whole_number() takes three times as long

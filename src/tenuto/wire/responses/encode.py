@@ -40,6 +40,8 @@ _ENDPOINT_FIELDS = frozenset(
     {"model", "input", "instructions", "prompt_cache_key", "prompt_cache_options", "service_tier", "image"}
 )
 _SERVER_TOOLS = {"code_execution": "code_interpreter"}
+_CACHE_OPTIONS = {"5m": {"ttl": "30m"}, "1h": {"ttl": "12h"}, "off": {"mode": "explicit"}}
+"""The fields of `prompt_cache_options` for values of `cache`: the shortest lifetime that is long enough, or no breakpoint."""
 _UNSUPPORTED_TOOLS = ("web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor")
 
 
@@ -72,9 +74,11 @@ def encode(builder: BodyBuilder) -> WireRequest:
     if request.compaction is not None:
         _write_compaction(builder, request.compaction)
     _record_unsupported(builder)
-    if request.cache in AUTO_CACHE and switches.cache_key:
+    # The key changes with the tools: a diagnosis would report the key instead of them.
+    if request.cache in AUTO_CACHE and switches.cache_key and not request.cache_diagnosis:
         static = [[item for item in body["input"] if item.get("role") == "system"][:1], body.get("tools")]
         body["prompt_cache_key"] = hashlib.sha256(jsonio.encode(static)).hexdigest()[:32]
+    _write_cache_options(builder)
     for name in switches.strip:
         if body.pop(name, None) is not None and name not in ("include", "store", "reasoning"):
             builder.record_loss("unsupported-parameter", name, "this endpoint refuses it")
@@ -83,6 +87,46 @@ def encode(builder: BodyBuilder) -> WireRequest:
             del body[name]
         return builder.finish("/responses/compact")
     return builder.finish("/responses")
+
+
+def _takes_breakpoints(builder: BodyBuilder) -> bool:
+    target = builder.target
+    return target.provider.responses.cache_options and target.traits.cache_breakpoints
+
+
+def _breakpoint(cache: str) -> dict[str, Any]:
+    """Write the mark of a content part."""
+    ttl = _CACHE_OPTIONS["1h"] if cache == "1h" else {}
+    return {"prompt_cache_breakpoint": {"mode": "explicit", **ttl}}
+
+
+def _write_cache_options(builder: BodyBuilder) -> None:
+    """Write the lifetime, the response to compare with, and a mark at the end of the system prompt.
+
+    The provider marks the end of the prompt itself. Without the other mark, a new conversation with the same system prompt
+    would read nothing.
+    """
+    request = builder.request
+    previous = request.cache_diagnosis
+    if not _takes_breakpoints(builder):
+        if previous:
+            builder.record_unsupported("cache_diagnosis")
+        return
+    options: dict[str, Any] = {**_CACHE_OPTIONS.get(request.cache or "", {})}
+    if isinstance(previous, str) and previous.startswith("resp_"):  # not the id of a reply from another provider
+        options["comparison_response_id"] = previous
+    if options and not (request.compaction is not None and request.compaction.endpoint):
+        builder.body["prompt_cache_options"] = options
+    first = builder.body["input"][0]
+    if request.cache not in AUTO_CACHE or first.get("role") != "system" or not first["content"]:
+        return
+    content = first["content"]
+    if isinstance(content, str):
+        content = [{"type": "input_text", "text": content}]
+        builder.replace_node(first, content[0], "text")
+        first["content"] = content
+    if isinstance(content[-1], dict):
+        content[-1].setdefault(*_breakpoint("").popitem())
 
 
 def _write_compaction(builder: BodyBuilder, compaction: NativeCompaction) -> None:
@@ -203,7 +247,7 @@ def _record_unsupported(builder: BodyBuilder) -> None:
         builder.record_unsupported("n")
     if request.modalities not in (None, ("text",)):
         builder.record_unsupported("modalities")
-    if request.cache is not None and request.cache not in AUTO_CACHE:
+    if request.cache is not None and request.cache not in AUTO_CACHE and not _takes_breakpoints(builder):
         builder.record_loss("implicit-cache", "cache", request.cache, "this dialect caches by itself")
     thinking = request.thinking
     if thinking is not None and thinking.budget is not None:
@@ -242,9 +286,11 @@ def _write_part(builder: BodyBuilder, part: Content, place: Location) -> Any:
     if isinstance(part, Audio):
         builder.record_loss("unsupported-content", place, f"audio {part.mime}".rstrip(), "send a transcript")
         return None
-    if part.cache:
-        builder.record_loss("implicit-cache", place, part.cache, "this dialect caches by itself")
     extra = extra_fields(part.extra) if part.meta is None else {}  # the extra fields of a reply are not input fields
+    if part.cache and _takes_breakpoints(builder):
+        extra = {**_breakpoint(part.cache), **extra}
+    elif part.cache:
+        builder.record_loss("implicit-cache", place, part.cache, "this dialect caches by itself")
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text, **extra}
     if isinstance(part, Image):
