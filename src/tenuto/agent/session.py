@@ -13,8 +13,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 import msgspec
 
 import tenuto  # annotations load `tenuto.AsyncAgent` and `tenuto.Report` when they are evaluated
-from tenuto.agent.compaction import Compactor
-from tenuto.agent.compaction_plan import DEFAULT, plan
+from tenuto.agent.compaction import DEFAULT, Compactor, plan
 from tenuto.agent.config import RunContext, admit, json_text
 from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry

@@ -17,7 +17,7 @@ from functools import partial
 
 import msgspec
 
-from tenuto.agent.compaction_plan import ContextSize
+from tenuto.agent.compaction import ContextSize
 from tenuto.agent.limits import FamilyBudget, Spent
 from tenuto.agent.machine import AGAIN, Machine, Phase, State
 from tenuto.client.reply import cost
