@@ -92,7 +92,7 @@ async def make_result(
         session=session,
         usage=spent.usage if is_last else reply.usage or Usage(),
         cost=(None if spent.unpriced else spent.usd) if is_last else reply.cost,
-        losses=runner.losses if runner is not None and runner.losses else reply.losses,
+        losses=runner.losses if runner is not None and runner.losses else reply.response.losses,
         pending=session.pending if is_last else (),
         value=value,
     )

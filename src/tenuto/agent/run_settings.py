@@ -156,7 +156,8 @@ async def configure_run(
     )
     configs, note = [config], ""
     if is_new:
-        note = await evaluate_instructions((*context.notes, *settings.notes), info)
+        if context.notes or settings.notes:
+            note = await evaluate_instructions((*context.notes, *settings.notes), info)
         session._run_settings, target = settings, context.client._target(config.model)
         if context.instructions:
             texts = (context.system or "", *context.instructions)
@@ -185,7 +186,7 @@ async def configure_run(
         deps=info.deps,
         headers={**context.headers, **settings.headers},
         timeout=context.timeout if settings.timeout is None else settings.timeout,
-        output=make_output(session, config, info),
+        output=make_output(session, config, info) if config.output_mode else None,
     )
     session._set_limits(context)
     return context, (*configs,), info, note

@@ -49,6 +49,7 @@ from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_resul
 from tenuto.client.middleware.retry import RetryState
 from tenuto.client.reply import Reply
 from tenuto.core import journal
+from tenuto.core.cache_misses import CacheMiss
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Message, Usage, summary_block, user
@@ -172,7 +173,7 @@ class Runner:
             await log.append(*entries)
         else:
             entries += [*entries_before_message(log.machine), *(journal.MessageAdded(one, key) for one in messages)]
-            entries += self._note_entries()
+            entries += self._note_entries() if self._note else ()
             # A cancel in the inbox was meant for the work before this message.
             await log.append(*entries, taking=[item for item in items if isinstance(item.item, Cancel)])
         early, session._early = session._early, []
@@ -311,7 +312,8 @@ class Runner:
             await self._compactor.finish()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
-        self._report_cache_miss()
+        if self._log.next.cache.miss is not None:
+            self._report_cache_miss(self._log.next.cache.miss)
         self._session._emit(RunStopped(end.reason, end.detail, end.waiting_for))
 
     # --- requests ---
@@ -371,7 +373,7 @@ class Runner:
                 if isinstance(entry, journal.LossRecorded):
                     session._emit(RefusedBlockDropped(entry.loss))
             raise
-        await self._record_reply(request.model, reply)
+        await self._record_reply(request, reply)
         return reply
 
     async def _before_send(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
@@ -420,7 +422,7 @@ class Runner:
         """Return the start of a request that was not sent: the reply is from a cache, or the provider is unknown."""
         return () if self._started else (journal.RequestStarted(model=model, attempt=self._log.machine.attempt),)
 
-    async def _record_reply(self, model: str, reply: Reply) -> None:
+    async def _record_reply(self, request: ChatRequest, reply: Reply) -> None:
         response, price = reply.response, reply.cost
         message = response.message
         entry = journal.ReplyReceived(
@@ -430,9 +432,9 @@ class Runner:
             response_id=response.id,
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
-            cache_miss_reason=reply.cache_miss_reason,
+            cache_miss_reason=reply.cache_miss_reason if request.cache_diagnosis else "",
         )
-        unsent = self._unsent(model)
+        unsent = self._unsent(request.model)
         entries: tuple[journal.EntryPayload, ...] = (*unsent, entry)
         if (block := summary_block(message)) is not None:
             covered = self._log.head if unsent else self._log.size.request_seq - 1
@@ -447,15 +449,14 @@ class Runner:
             last = False
         if not last:
             await self._log.append(*entries)
-            self._report_cache_miss()
+            if self._log.next.cache.miss is not None:
+                self._report_cache_miss(self._log.next.cache.miss)
         self.reply = reply
         self.losses += response.losses
         self._retries = RetryState(self._context.retry)
 
-    def _report_cache_miss(self) -> None:
-        miss, self._log.next.cache.miss = self._log.next.cache.miss, None
-        if miss is None:
-            return
+    def _report_cache_miss(self, miss: CacheMiss) -> None:
+        self._log.next.cache.miss = None
         self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens, miss.provider_reason))
         is_surprising = miss.part in ("tools", "system", "parameters")
         logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)

@@ -892,7 +892,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             active.end()
             self._active = None
             self._readers = [reader for reader in self._readers if not reader.closed]
-            if not self._log.keep_lease:
+            if not self._log.keep_lease and (self._log.held or self._stop_record is not None):
                 self._releasing = asyncio.ensure_future(self._release())
                 if self._stop_record is None or self._stop_record.done():  # a caller cancelled twice does not wait
                     await asyncio.shield(self._releasing)

@@ -177,12 +177,16 @@ def cost(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    listed = _from_library(usage, provider, model, on)
-    return listed if listed is not None else _from_table(usage, catalog.price_on(provider, model, on))
+    if provider in catalog.PROVIDERS:  # the library matches similar names, but a custom server has its own prices
+        listed = _from_library(usage, provider, model, on)
+        if listed is not None:
+            return listed
+    price = catalog.price_on(provider, model, on)
+    return None if price is None else _from_table(usage, price)
 
 
-def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
-    if price is None or price.input is None:
+def _from_table(usage: Usage, price: catalog.Price) -> Decimal | None:
+    if price.input is None:
         return None
     if price.input == price.output == 0:
         return Decimal(0)  # cached tokens are free, too
@@ -207,8 +211,6 @@ def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
 
 
 def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
-    if provider not in catalog.PROVIDERS:
-        return None  # the library matches similar names, but a custom server has its own prices
     try:
         from genai_prices import Usage as Counts
         from genai_prices import calc_price
