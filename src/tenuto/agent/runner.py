@@ -354,9 +354,9 @@ class Runner:
     async def _exchange(self, request: ChatRequest) -> Reply:
         """Send one request and record its reply or its error."""
         session, client = self._session, self._context.client
-        before_send = partial(self._before_send, request)
+        before_send, timeout = partial(self._before_send, request), self._context.timeout
         try:
-            async with client._stream(request, before_send, timeout=self._context.timeout) as stream:
+            async with client._stream(request, before_send, timeout=timeout, written=self._log.written) as stream:
                 async for event in stream:
                     session._emit(event)
                     await session._wait_for_readers()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tenuto.client.middleware.base import AnyNext, AnyRequest, OperationCall, OperationDone
     from tenuto.client.operations import Perform, Run
     from tenuto.client.stream import BeforeSend, ClientCall
+    from tenuto.wire.body_builder import WrittenMessages
 
 T = TypeVar("T")
 RequestInput: TypeAlias = ChatRequest | Mapping[str, Any]
@@ -127,16 +128,22 @@ class AsyncClient(AsyncClosable):
         return AsyncStream(partial(self._begin_call, request, timeouts))
 
     def _stream(
-        self, request: ChatRequest, before_send: BeforeSend, *, timeout: float | Timeouts | None = None
+        self,
+        request: ChatRequest,
+        before_send: BeforeSend,
+        *,
+        timeout: float | Timeouts | None = None,
+        written: WrittenMessages | None = None,
     ) -> tenuto.AsyncStream:
         """Stream, and call `before_send` each time before a request is sent: the agent writes its journal there.
 
-        The request is complete: its calls have results.
+        The request is complete: its calls have results. `written` are the messages of the last request of the session.
         """
         from tenuto.client.stream import AsyncStream
 
         request = msgspec.structs.replace(request, model=self._full_name(request.model), stream=True)
-        return AsyncStream(partial(self._begin_call, request, self._to_timeouts(timeout), before_send=before_send))
+        timeouts = self._to_timeouts(timeout)
+        return AsyncStream(partial(self._begin_call, request, timeouts, before_send=before_send, written=written))
 
     @overload
     async def chat_structured(
@@ -308,6 +315,7 @@ class AsyncClient(AsyncClosable):
         *,
         before_send: BeforeSend | None = None,
         handler: AnyNext | None = None,
+        written: WrittenMessages | None = None,
     ) -> ClientCall:
         from tenuto.client.stream import ClientCall
 
@@ -326,7 +334,8 @@ class AsyncClient(AsyncClosable):
                 self._middleware = (retry(2),)
             self._sender = Sender(self._router, self._transport, self._now, self._on_loss)
         middleware = (*(self._middleware or ()), *self._added_middleware)
-        return ClientCall(self._sender, request, middleware, timeouts, deadline, self._calls, before_send, handler)
+        own = (self._calls, before_send, handler, written)
+        return ClientCall(self._sender, request, middleware, timeouts, deadline, *own)
 
     def _runner(self, timeout: TimeoutOption) -> Run:
         """Return a function that sends an `OperationCall` through the middleware and returns its result."""

@@ -602,7 +602,8 @@ class ChoiceDecoder:
     def close(self) -> None:
         self._end_text()
         self._end_reasoning()
-        self.calls.close()
+        if self.calls.count:
+            self.calls.close()
         if self._audio is not None:
             audio, self._audio = self._audio, None
             self.parts.finish(audio, self._finish_audio(audio.joined()))

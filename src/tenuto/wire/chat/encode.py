@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.jsonio import is_null, object_or_empty, raw_list, raw_object, text_or_empty, to_raw
 from tenuto.core.loss import Location
@@ -86,7 +87,8 @@ def adjust_body(builder: BodyBuilder, switches: ChatSwitches) -> None:
         if new_value != value:
             builder.body[name] = new_value
             builder.record_loss("clamped-parameter", name, f"{value} became {new_value}")
-    set_defaults(builder, switches.defaults)
+    if switches.defaults:
+        set_defaults(builder, switches.defaults)
 
 
 def set_defaults(builder: BodyBuilder, values: Fields) -> None:
@@ -283,27 +285,31 @@ class _MessageListBuilder:
         self._switches = builder.target.provider.chat
         self._assistant = AssistantWriter(builder)
         switches = self._switches
-        self._changes_results = switches.one_system or switches.alternate or switches.name_on_tool_message
+        self._changes_messages = switches.one_system or switches.alternate or switches.name_on_tool_message
 
     def messages(self) -> list[Any]:
-        transcript = self._builder.request.transcript
+        transcript, losses = self._builder.request.transcript, self._builder.losses
         written: list[Any] = []
         order: Sequence[int] = range(len(transcript))
         if self._traits.system_mid in _SYSTEM_FIRST or self._switches.alternate:
             order = self._instructions_first(transcript)
+        earlier = None if self._changes_messages or self._builder.trace else self._builder.written
+        known = earlier.texts if earlier is not None and earlier.target == self._builder.target else {}
+        texts: dict[int, tuple[Message, list[Raw]]] = {}
+        last_at = order[-1] if order else -1  # it may get a flag
         for at in order:
-            message, place = transcript[at], Location(at)
-            if isinstance(message, UserMessage):
-                written.append(self._user(message, place))
-            elif isinstance(message, AssistantMessage):
-                if (fields := self._assistant.write(message, place)) is not None:
-                    written.append(fields)
-            elif isinstance(message, ToolResults):
-                written += [self._result(result, place, index) for index, result in enumerate(message.results)]
-            elif str(message):
-                written.append(self._system(message, place))
-            else:
-                self._builder.record_loss("empty-message", place, "a system message without content is left out")
+            message = transcript[at]
+            if at != last_at and (text := known.get(id(message))) is not None:
+                written += text[1]
+                texts[id(message)] = text
+                continue
+            count = len(losses)
+            fields = self._message(message, Location(at))
+            written += fields
+            if earlier is not None and len(losses) == count and not self._assistant.function_calls:
+                texts[id(message)] = message, [Raw(jsonio.encode(one)) for one in fields]
+        if earlier is not None:
+            earlier.target, earlier.texts = self._builder.target, texts
         if self._switches.one_system:
             written = self._join_leading_system(written)
         if self._switches.alternate:
@@ -313,6 +319,19 @@ class _MessageListBuilder:
         if flag and isinstance(last, dict) and last.get("role") == "assistant" and not last.get("tool_calls"):
             last[flag] = True
         return written
+
+    def _message(self, message: Message, place: Location) -> list[Any]:
+        if isinstance(message, ToolResults):
+            return [self._result(result, place, index) for index, result in enumerate(message.results)]
+        if isinstance(message, AssistantMessage):
+            fields = self._assistant.write(message, place)
+            return [] if fields is None else [fields]
+        if isinstance(message, UserMessage):
+            return [self._user(message, place)]
+        if str(message):
+            return [self._system(message, place)]
+        self._builder.record_loss("empty-message", place, "a system message without content is left out")
+        return []
 
     def _instructions_first(self, transcript: tuple[Message, ...]) -> list[int]:
         """Return the order of the messages for a model that takes instructions only before all others."""
@@ -363,7 +382,7 @@ class _MessageListBuilder:
 
     def _result(self, result: ToolResult, place: Location, index: int) -> Fields | _ToolMessage:
         id, names = result.tool_use_id, self._assistant.call_names
-        is_changed = self._changes_results or result.is_error or id in self._assistant.function_calls
+        is_changed = self._changes_messages or result.is_error or id in self._assistant.function_calls
         if isinstance(result.content, str) and not (is_changed or result.extra or self._builder.trace):
             return _ToolMessage("tool", id, result.content)
         fields: Fields = {"role": "tool", "tool_call_id": id}
