@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import strategies as say
 from agent.journals import entries_of
-from tenuto import Agent, Client, user
+from tenuto import Agent, Client, Hooks, user
 from tenuto.agent.config import json_text, stored_parameters, tool_names
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured, MessageAdded
@@ -62,6 +62,15 @@ def test_every_parameter_survives_its_journal(request, system):
         ({"limits": {"turns": 3}}, "limits: expected Limits, got dict"),
         ({"client": Client()}, "client: expected AsyncClient, got Client"),
         ({"model": None}, "model: expected str, got NoneType"),
+        ({"tools": len}, "tools: expected a list, got builtin_function_or_method: write tools=[...]"),
+        ({"fallback": "sim/anthropic"}, "fallback: expected a list, got str: write fallback=[...]"),
+        ({"hooks": Hooks()}, "hooks: expected a list, got Hooks"),
+        ({"listeners": print}, "listeners: expected a list"),
+        ({"validators": len}, "validators: expected a list"),
+        ({"validators": [3]}, "validators: expected functions, got 3"),
+        ({"approve": True}, "approve: expected a function, got bool"),
+        ({"deps_factory": {}}, "deps_factory: expected a function, got dict"),
+        ({"instructions": 3}, "instructions: expected texts and functions, got 3"),
     ],
 )
 def test_wrong_agent_option_is_named(options, error):

@@ -198,6 +198,24 @@ def test_provider_reports_the_cause_of_a_miss(
     tenuto_sim.assert_clean()
 
 
+@pytest.mark.parametrize(
+    ("model", "reason"), [("sim/anthropic", "messages_changed"), ("sim/openai", "context_compacted")]
+)
+def test_provider_reports_a_compaction(tenuto_sim: Any, model: str, reason: str) -> None:
+    with _agent(model=model, cache_diagnosis=True, tools=()) as agent:
+        session = agent.session()
+        for n in range(3):
+            session.send(f"Question {n}. " + "Where are the valves of the pump? " * 200)
+        misses = _misses(session)
+        assert session.compact()
+        session.send("And the fuses?")
+
+    assert [(miss.part, miss.names, miss.provider_reason) for miss in misses] == [("messages", ("compaction",), reason)]
+    asked = [{"diagnostics", "prompt_cache_options"} & request.body.keys() for request in tenuto_sim.requests]
+    assert [bool(fields) for fields in asked[1:]] == [True, True, False, True]  # not for the summary
+    tenuto_sim.assert_clean()
+
+
 def test_diagnosis_survives_a_handover_to_another_dialect(tenuto_sim: Any) -> None:
     _said(tenuto_sim, 3)
     with _agent(cache_diagnosis=True) as agent:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from cli.canned_provider import append_entries
-from tenuto import settings
+from tenuto import Agent, settings
 from tenuto.core.journal import HandedOver, MessageAdded, RequestStarted
 from tenuto.core.messages import UserMessage
 from tenuto.store.open import open_store
@@ -62,6 +62,19 @@ def test_audit_json_has_every_block(here, session):
     assert (True, "sim/anthropic", 1) == tuple(document[name] for name in ("clean", "target", "compared"))
     assert [block["outcome"] for block in document["blocks"]] == ["kept"] * len(document["blocks"])
     assert all(block["pointer"].startswith("/messages/") for block in document["blocks"])
+
+
+def test_audit_prints_the_cause_of_a_cache_miss(here, tenuto_sim):
+    with Agent("sim/anthropic", system="Answer from the manual. " * 300, cache_diagnosis=True) as agent:
+        session = agent.session()
+        session.send("One.")
+        session.send("Two.", instructions="Be brief.")
+    done, document = here("audit", session.id), json.loads(here("audit", session.id, "--json").out)
+
+    [miss] = document["cache_misses"]
+    assert (miss["part"], miss["provider_reason"]) == ("system", "system_changed")
+    assert f"entry {miss['seq']}: " in done.out
+    assert "prompt cache: system changed; the provider reports system_changed" in done.out
 
 
 def test_audit_reports_a_past_request_that_changed(here, session):

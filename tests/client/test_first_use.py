@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -138,6 +138,16 @@ def test_misused_middleware_is_refused_when_it_is_passed(wrong: Any, reason: str
         Client(middleware=[retry(1), wrong])
     with Client() as client, pytest.raises(TypeError, match=reason.replace("[1\\]", "[0\\]")):
         client.use(wrong)
+
+
+def test_middleware_without_a_list_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"middleware: expected a list, got Retry: write middleware=\[\.\.\.\]"):
+        Client(middleware=cast("Any", retry(1)))
+
+
+def test_timeout_that_is_not_a_number_is_refused() -> None:
+    with Client() as client, pytest.raises(TypeError, match="timeout: expected seconds, Timeouts or None, got 'soon'"):
+        client.chat("sim/anthropic", "Hi", timeout=cast("Any", "soon"))
 
 
 # --- changed text -----------------------------------------------------------------------------------------------------

@@ -268,6 +268,11 @@ def test_open_store_sets_the_time_of_leases(where, tmp_path):
     assert 0 < asyncio.run(until()) <= 5_000
 
 
+def test_open_store_refuses_other_values():
+    with pytest.raises(TypeError, match="store: expected a path, a URL, a store or None, got int"):
+        open_store(3)
+
+
 def test_open_store_refuses_invalid_times():
     for where, ttl in ((None, 0), (None, -1), (MemoryStore(), 5)):
         with pytest.raises(ValueError, match="ttl"):

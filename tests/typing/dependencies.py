@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import assert_type
 
 from tenuto import Agent, AsyncAgent, Hooks, Limits, ModelRetry, Result, Session, ToolContext, tool
-from tenuto.hooks import RunInfo
+from tenuto.hooks import Instruction, RunInfo
 
 MODEL = "anthropic/claude-sonnet-5-5"
 
@@ -49,7 +49,8 @@ class Audit(Hooks):
 
 
 tools = [price, refund, season]
-agent = Agent(MODEL, deps_type=Shop, tools=tools, instructions=["Be brief.", greeting, season], hooks=[Audit()])
+note = Instruction(season, place="message")
+agent = Agent(MODEL, deps_type=Shop, tools=tools, instructions=["Be brief.", greeting, note], hooks=[Audit()])
 assert_type(agent, Agent[Shop, str])
 result = agent.run("What is a lamp?", deps=Shop(), effort="high", limits=Limits(turns=3), tools=["price"])
 assert_type(result, Result[str, Session[Shop, str]])

@@ -8,6 +8,7 @@ import msgspec
 
 from tenuto import AsyncClient, ChatRequest, Client, Provider, Transcript, tool
 from tenuto.events import StreamEvent
+from tenuto.hooks import Instruction
 from tenuto.middleware import budget, fallback, retry
 
 MODEL = "openai/gpt-5.2"
@@ -71,6 +72,7 @@ def building() -> None:
     Client(middleware=[retry])  # expect: list-item
     Client(middleware=retry())  # expect: arg-type
     Client(transport=print)  # expect: arg-type
+    Instruction("Be brief.", place="user")  # expect: arg-type
     Provider("mine", "chat", "http://localhost")  # expect: arg-type
     Client(middleware=[budget(dollars=1)])  # expect: call-arg
     fallback([1, 2])  # expect: list-item

@@ -52,7 +52,10 @@ def ask(client: Client, path: Path) -> str:
     for image in reply.images:
         image.save(path / "valves.png")
     assert_type(Image.from_path(path / "valves.png").bytes, bytes)
+    later = client.chat("openai/gpt-5.6-sol", "And the pumps?", cache="1h", cache_diagnosis=reply.response.id)
+    assert_type(later.cache_miss_reason, str)
     return str(reply)
 
 
 uncached = Agent("anthropic/claude-sonnet-5-5", tools=[look_up], cache=None)
+diagnosed = Agent("anthropic/claude-sonnet-5-5", tools=[look_up], cache_diagnosis=True)

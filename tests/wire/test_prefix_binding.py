@@ -161,6 +161,7 @@ USE = {"type": "tool_use", "id": "a", "name": "b", "input": {"cache_control": 1}
     [
         (body({"role": "user", "content": "Hi"}), body(said("user", TEXT)), True),
         (body(said("user", TEXT)), body(said("user", MARKED)), True),
+        (body(said("user", TEXT)), body(said("user", {**TEXT, "prompt_cache_breakpoint": {"mode": "explicit"}})), True),
         (body(said("user", TEXT, TEXT)), body(said("user", TEXT), said("user", TEXT)), True),
         (body(said("user", RESULT)), body(said("user", {**RESULT, "content": [MARKED | {"text": "x"}]})), True),
         (
@@ -176,7 +177,7 @@ USE = {"type": "tool_use", "id": "a", "name": "b", "input": {"cache_control": 1}
     ],
 )
 def test_prefix_depends_on_content(one, other, same):
-    """`cache_control` and the split into messages do not count; roles and tool input do."""
+    """Cache marks and the split into messages do not count; roles and tool input do."""
     assert (prefix_of(one, BOUND) == prefix_of(other, BOUND)) is same
 
 

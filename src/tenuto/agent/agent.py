@@ -15,7 +15,7 @@ import msgspec
 
 from tenuto import settings
 from tenuto.agent.compaction import DEFAULT, Compaction, native_threshold
-from tenuto.agent.config import Approve, RunContext, admit, check_names, json_text, stored_parameters
+from tenuto.agent.config import Approve, RunContext, admit, check_lists, check_names, json_text, stored_parameters
 from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks
 from tenuto.agent.limits import Limits
@@ -201,11 +201,17 @@ class AsyncAgent(AsyncSessionStore, AsyncClosable, Generic[Deps, Out]):
     @expand_parameters(ModelParameters, AgentOptions)
     def __init__(self, model: str, *, output: Any = None, deps_type: Any = None, **options: Any) -> None:
         rest: dict[str, Any] = dict(options)
-        check_names(rest, (*_OWN_OPTIONS, *_CLIENT_OPTIONS))
+        check_names(rest, AgentOptions.__annotations__, "an agent")
         given = {"model": model, **{name: value for name, value in rest.items() if value is not None}}
         for name, expected in _TYPES.items():
             if name in given and not isinstance(given[name], expected):
                 raise TypeError(f"{name}: expected {expected.__name__}, got {type(given[name]).__name__}")
+        check_lists(given, ("tools", "hooks", "listeners", "validators", "fallback"))
+        for name in ("approve", "deps_factory"):
+            if name in given and not callable(given[name]):
+                raise TypeError(f"{name}: expected a function, got {type(given[name]).__name__}")
+        if given.get("repairs", 0) < 0:
+            raise ValueError(f"repairs: expected 0 or more, got {given['repairs']}")
         own = {name: rest.pop(name) for name in _OWN_OPTIONS if name in rest}
         self.name: str = own.get("name", "")
         tools = [*own.get("tools", ())]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from tenuto import catalog
-from tenuto.client.request import PARAMETERS, build_request
+from tenuto.client.request import build_request
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.messages import ToolCallView
@@ -108,8 +108,8 @@ def refusal(target: Target) -> str:
 # --- options and the journal ------------------------------------------------------------------------------------------
 
 _NOT_STORED = frozenset(("model", "messages", "tools", "stream", "extra_headers", "omit_blocks"))
-_NOT_FOR_AGENTS = ("n",)
 _HINTS = {
+    "system": "instructions",
     "max_turns": "limits=Limits(turns=...)",
     "system_prompt": "instructions",
     "output_type": "output",
@@ -120,13 +120,20 @@ _HINTS = {
 """Names of options in other libraries, and the options here."""
 
 
-def check_names(options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `TypeError` for an unknown option, with a suggestion. `known` are the options besides request parameters."""
-    valid = {*known, *PARAMETERS} - {*_NOT_FOR_AGENTS}
+def check_names(options: Iterable[str], known: Collection[str], owner: str) -> None:
+    """Raise `TypeError` for an unknown option of an agent or a run, with a suggestion."""
     for name in options:
-        if name not in valid:
-            near = _HINTS.get(name) or next(iter(difflib.get_close_matches(name, valid, 1)), "")
-            raise TypeError(f"unknown option {name!r} of an agent{f': did you mean {near!r}?' if near else ''}")
+        if name not in known:
+            near = _HINTS.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), "")
+            raise TypeError(f"unknown option {name!r} of {owner}{f': did you mean {near!r}?' if near else ''}")
+
+
+def check_lists(options: Mapping[str, object], names: Iterable[str]) -> None:
+    """Raise `TypeError` for a single value, or a string, where a list is expected."""
+    for name in names:
+        value = options.get(name, ())
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise TypeError(f"{name}: expected a list, got {type(value).__name__}: write {name}=[...]")
 
 
 def stored_parameters(

@@ -52,6 +52,11 @@ class OutputSpec(msgspec.Struct, frozen=True):
     """A type or a JSON Schema; None and `str` are text."""
     validators: tuple[Validator, ...] = ()
 
+    def __post_init__(self) -> None:
+        for validator in self.validators:
+            if not callable(validator):
+                raise TypeError(f"validators: expected functions, got {validator!r:.100}")
+
     @property
     def is_text(self) -> bool:
         return self.type is None or self.type is str

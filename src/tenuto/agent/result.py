@@ -83,8 +83,9 @@ async def make_result(
     if reply is None:
         return None
     spent, halted = session._log.spent, session._log.machine.halted
+    is_complete = not is_last or (halted is not None and halted.reason == "completed")
     value: Any = msgspec.UNSET
-    if not is_last or (halted is not None and halted.reason == "completed"):
+    if is_complete:
         output = runner.output if runner is not None and is_last else _stored_output(session, run)
         value = reply.response.text if output is None else await output.read_value(reply)
     return Result(
@@ -93,7 +94,7 @@ async def make_result(
         usage=spent.usage if is_last else reply.usage or Usage(),
         cost=(None if spent.unpriced else spent.usd) if is_last else reply.cost,
         losses=runner.losses if runner is not None and runner.losses else reply.response.losses,
-        pending=session.pending if is_last else (),
+        pending=() if is_complete else session.pending,
         value=value,
     )
 

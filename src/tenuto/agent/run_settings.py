@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 import msgspec
 
-from tenuto.agent.config import RunContext, json_text, stored_parameters, tool_names
+from tenuto.agent.config import RunContext, check_lists, check_names, json_text, stored_parameters, tool_names
 from tenuto.agent.hooks import RunInfo
 from tenuto.agent.limits import Limits
 from tenuto.agent.output import TEXT, OutputSpec, RunOutput, accepts_arguments, add_output, call_application
@@ -93,6 +93,7 @@ def read_settings(options: Mapping[str, Any], *, output: Any = None) -> RunSetti
     """Read the options of one run. Raise `TypeError` or `ValueError` for an unknown option or an invalid value."""
     if not options and output is None:
         return RunSettings()
+    check_names(options, RunParameters.__annotations__, "a run")
     rest = {name: value for name, value in options.items() if value is not None}
     own = {
         name: rest.pop(name)
@@ -102,6 +103,7 @@ def read_settings(options: Mapping[str, Any], *, output: Any = None) -> RunSetti
     limits = own.get("limits")
     if limits is not None and not isinstance(limits, Limits):
         raise TypeError(f"limits: expected Limits, got {type(limits).__name__}")
+    check_lists(own, ("tools",))
     if "tools" in own:
         own["tools"] = tuple(own["tools"])
     own["instructions"], own["notes"] = read_instructions(own.get("instructions", ()))
@@ -116,7 +118,10 @@ def read_instructions(value: Instructions) -> tuple[tuple[InstructionSource, ...
     Raise `TypeError` for a value that is neither text nor a function, `ValueError` for an unknown place.
     """
     places: dict[str, list[InstructionSource]] = {"system": [], "message": []}
-    for item in (value,) if isinstance(value, str | Instruction) or callable(value) else value:
+    items: Any = value
+    if isinstance(value, str) or callable(value) or not isinstance(value, Iterable):
+        items = (value,)
+    for item in items:
         instruction = item if isinstance(item, Instruction) else Instruction(item)
         if not isinstance(instruction.source, str) and not callable(instruction.source):
             raise TypeError(f"instructions: expected texts and functions, got {instruction.source!r:.100}")

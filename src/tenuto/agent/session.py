@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from decimal import Decimal
 from functools import partial
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
@@ -25,6 +24,7 @@ from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, mi
 from tenuto.agent.run_stream import AsyncRun, EventQueue
 from tenuto.agent.runner import Done, Runner, Step, cancel_entries
 from tenuto.agent.session_log import SessionLog
+from tenuto.agent.session_properties import SessionProperties
 from tenuto.agent.sub_agents import AgentTool, SubAgents
 from tenuto.client.parameters import MessageInput, ModelParameters, expand_parameters
 from tenuto.client.reply import Reply
@@ -41,7 +41,6 @@ from tenuto.core.journal import (
     MetadataChanged,
     RunEnded,
     TranscriptFold,
-    status_after,
 )
 from tenuto.core.loss import Loss
 from tenuto.core.messages import (
@@ -50,12 +49,9 @@ from tenuto.core.messages import (
     SystemMessage,
     ToolCallView,
     ToolResults,
-    Usage,
     UserMessage,
-    display_text,
 )
 from tenuto.core.provider import Target
-from tenuto.core.transcript import Transcript
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
 from tenuto.tools.execution import Deps
 from tenuto.tools.toolbox import Toolbox
@@ -113,114 +109,6 @@ class _ActiveRun:
             return False
         self.over.set()
         return self._cancelled and self.task.uncancel() <= self._cancels_before
-
-
-class SessionProperties:
-    """The properties of a session that `AsyncSession` and `Session` share."""
-
-    _async: AsyncSession
-
-    @property
-    def reply(self) -> Reply | None:
-        """The last reply that this process received; None before."""
-        return self._async._reply
-
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self._async._log.id
-
-    @property
-    def is_new(self) -> bool:
-        """Whether the session has no entries yet."""
-        return self._async._log.head == 0
-
-    @property
-    def transcript(self) -> Transcript:
-        """The conversation without the system prompt."""
-        return self._async._log.next.transcript()
-
-    @property
-    def usage(self) -> Usage:
-        """The tokens used so far, failed attempts and sub-agents included."""
-        return self._async._log.usage
-
-    @property
-    def cost(self) -> Decimal | None:
-        """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
-        return self._async._log.cost
-
-    @property
-    def context_tokens(self) -> int:
-        """The tokens of the next request, counted by the provider as far as a reply has reported them."""
-        return self._async._log.size.total()
-
-    @property
-    def text(self) -> str:
-        """The text of the last reply, refusals included; empty before the first reply."""
-        last = self._async._log.last
-        return "".join(filter(None, map(display_text, last.blocks))) if last is not None else ""
-
-    @property
-    def last(self) -> AssistantMessage | None:
-        """The model's last message."""
-        return self._async._log.last
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """The keys and values that the user has given the session."""
-        new = self._async._new_metadata
-        return dict(self._async._log.metadata if new is None else new)
-
-    @property
-    def model(self) -> str:
-        """The model of the next request."""
-        return (self._async._log.next.configured or self._async._configured).model
-
-    @property
-    def status(self) -> str:
-        """`new`, `running` (here), `waiting`, `interrupted`, `completed`, `cancelled` or `failed`.
-
-        `interrupted`: work is pending and its run did not end. `waiting_for` has the reason of `waiting`.
-        """
-        if self._async._active is not None:
-            return "running"
-        machine = self._async._log.machine
-        if machine.halted is not None:
-            return status_after(machine.halted)[0]
-        if self._async._log.has_work:
-            return "interrupted"
-        return "completed" if self._async._log.last is not None else "new"
-
-    @property
-    def waiting_for(self) -> str:
-        """`approval`, `input`, `limit` or `context` if the status is `waiting`; else empty."""
-        halted = self._async._log.machine.halted
-        return status_after(halted)[1] if halted is not None and self._async._active is None else ""
-
-    @property
-    def has_pending_work(self) -> bool:
-        """Whether `continue_()` has work to do that the journal shows; the inbox may have more."""
-        return self._async._log.has_work
-
-    @property
-    def pending(self) -> tuple[PendingCall, ...]:
-        """The calls that need approval: `approve` or `deny` them. `send` denies them instead."""
-        own = tuple(
-            PendingCall(call.view, call.ordinal, reply_seq=self._async._log.reply_seq)
-            for call in self._async._log.machine.calls
-            if call.phase is Phase.WAITING
-        )
-        return (*own, *self._async._pending_below)
-
-    def on_event(self, listener: Listener) -> Callable[[], None]:
-        """Call a function for each event from now on, in the task or thread of the run. Return a function that ends this."""
-        listeners = self._async._listeners
-        listeners.append(listener)
-        return lambda: listeners.remove(listener) if listener in listeners else None
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.id} {self.status}>"
 
 
 class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
@@ -540,7 +428,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
 
     async def _locate(self) -> Target:
         """Return the target of the next request; with its account if that decides what a compaction sends back."""
-        client, model = self._context.client, self.model
+        client, model = self._context.client, (self._log.next.configured or self._configured).model
         held = self._log.next.compaction
         if held is None or not (held.native or held.inline):
             return client._target(model)

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tenuto.agent.session import AsyncSession, SessionProperties, check_metadata
+from tenuto.agent.session import AsyncSession, check_metadata
+from tenuto.agent.session_properties import SessionProperties
 from tenuto.agent.sub_agents import is_sub_session
 from tenuto.errors import SessionInUse, TenutoError
 from tenuto.store.export import Imported, check_export, check_no_other_session, export_session, import_sessions

@@ -20,7 +20,8 @@ from tenuto.agent.partial_output import PartialReader
 from tenuto.agent.result import Out, Result
 from tenuto.agent.run_settings import OutputForm, RunParameters
 from tenuto.agent.run_stream import AsyncRun
-from tenuto.agent.session import AsyncSession, SessionProperties
+from tenuto.agent.session import AsyncSession
+from tenuto.agent.session_properties import SessionProperties
 from tenuto.agent.sub_agents import AgentTool
 from tenuto.client.background_loop import BackgroundLoop, SyncStream
 from tenuto.client.parameters import MessageInput, make_sync, mirror_methods, with_parameters

@@ -298,7 +298,10 @@ class AsyncClient(AsyncClosable):
         """Return timeouts: a number is a total, None is the client's."""
         if timeout is None or isinstance(timeout, Timeouts):
             return timeout or self._timeouts
-        return msgspec.structs.replace(self._timeouts, total=float(timeout))
+        try:
+            return msgspec.structs.replace(self._timeouts, total=float(timeout))
+        except (TypeError, ValueError):
+            raise TypeError(f"timeout: expected seconds, Timeouts or None, got {timeout!r:.80}") from None
 
     def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
         from tenuto.client.request import build_checked_request

@@ -25,6 +25,8 @@ def open_store(
     if ttl_ms < 1:
         raise ValueError(f"ttl is {ttl} s: use a positive number of seconds")
     if where is not None and not isinstance(where, str | os.PathLike):
+        if not hasattr(where, "lease"):
+            raise TypeError(f"store: expected a path, a URL, a store or None, got {type(where).__name__}")
         if ttl is not None:
             raise ValueError("ttl cannot be changed for an open store: pass it when the store is opened")
         return where

@@ -63,6 +63,8 @@ def _summarize(report: Report) -> Iterator[str]:
     if report.compared:
         result = f"{changed} of {report.compared} past requests not reproduced"
         yield result if changed else f"{plural(report.compared, 'past request')} reproduced byte for byte"
+    for miss in report.cache_misses:
+        yield one_line(f"entry {miss.seq}: {miss}", 400)
     for finding in report.findings:
         place = f"entry {finding.entry}" if finding.entry is not None else finding.pointer
         yield one_line(f"{finding.severity}: {finding.rule} at {place}; {finding.remedy or finding.says}", 400)

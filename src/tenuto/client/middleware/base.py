@@ -108,6 +108,8 @@ def check_middleware(middleware: Iterable[Any]) -> tuple[Middleware, ...]:
     """Return the middleware. Raise `TypeError` for one that cannot work, with its name and the remedy."""
     import inspect  # a client without middleware does not load it
 
+    if not isinstance(middleware, Iterable):
+        raise TypeError(f"middleware: expected a list, got {type(middleware).__name__}: write middleware=[...]")
     checked = tuple(middleware)
     for index, layer in enumerate(checked):
         name = getattr(layer, "__name__", None) or type(layer).__name__
