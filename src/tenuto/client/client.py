@@ -303,12 +303,14 @@ class AsyncClient(AsyncClosable):
         except (TypeError, ValueError):
             raise TypeError(f"timeout: expected seconds, Timeouts or None, got {timeout!r:.80}") from None
 
-    def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
+    def _build_request(self, model: Any, messages: Any, parameters: Mapping[str, Any], *, stream: bool) -> ChatRequest:
         from tenuto.client.request import build_checked_request
 
         if isinstance(model, Mapping):
             model = _with_tools(model)
-        return build_checked_request(model, messages, _with_tools(parameters), self._router.qualify, stream=stream)
+        if "tools" in parameters:
+            parameters = _with_tools(parameters)
+        return build_checked_request(model, messages, parameters, self._router.qualify, stream=stream)
 
     def _begin_call(
         self,
