@@ -74,7 +74,7 @@ from tenuto.tools import Toolbox
 from tenuto.tools.toolbox import ToolDispatcher
 from tenuto.wire.assembler import BlockAssembler, BlockKey
 from tenuto.wire.body_builder import BodyBuilder
-from tenuto.wire.chat import switches
+from tenuto.wire.chat.encode import adjust_body
 from tenuto.wire.provider_errors import classify_error, extract_message
 from tenuto.wire.write import write_request
 
@@ -313,7 +313,7 @@ def test_filter_params_is_four_switches():
     )
     builder.body = {"user": "u", "old": 1, "top_p": 3.0}
 
-    switches.adjust_body(
+    adjust_body(
         builder,
         ChatSwitches(strip=("user",), rename={"old": "new"}, clamp={"top_p": (0.0, 1.0)}, defaults={"seed": 7}),
     )

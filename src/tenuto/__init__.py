@@ -8,7 +8,7 @@ from __future__ import annotations
 TYPE_CHECKING = False  # Type checkers read it as True; importing it from `typing` would take most of the import time.
 if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
-    from tenuto.agent.compaction_plan import Compaction as Compaction
+    from tenuto.agent.compaction import Compaction as Compaction
     from tenuto.agent.hooks import Hooks as Hooks
     from tenuto.agent.limits import Limits as Limits
     from tenuto.agent.machine import PendingCall as PendingCall
@@ -72,7 +72,7 @@ __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
     "tenuto.agent.agent": "AsyncAgent",
-    "tenuto.agent.compaction_plan": "Compaction",
+    "tenuto.agent.compaction": "Compaction",
     "tenuto.agent.hooks": "Hooks",
     "tenuto.agent.limits": "Limits",
     "tenuto.agent.machine": "PendingCall",

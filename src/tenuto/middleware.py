@@ -5,6 +5,7 @@ from tenuto.client.middleware.base import Next as Next
 from tenuto.client.middleware.base import OperationCall as OperationCall
 from tenuto.client.middleware.base import OperationDone as OperationDone
 from tenuto.client.middleware.base import closing as closing
+from tenuto.client.middleware.base import compose as compose
 from tenuto.client.middleware.base import handles as handles
 from tenuto.client.middleware.budget import Budget as Budget
 from tenuto.client.middleware.budget import budget as budget
@@ -13,7 +14,6 @@ from tenuto.client.middleware.cache import CacheStore as CacheStore
 from tenuto.client.middleware.cache import cache as cache
 from tenuto.client.middleware.logger import LogEntry as LogEntry
 from tenuto.client.middleware.logger import logger as logger
-from tenuto.client.middleware.pipeline import compose as compose
 from tenuto.client.middleware.rate_limit import RateLimit as RateLimit
 from tenuto.client.middleware.rate_limit import rate_limit as rate_limit
 from tenuto.client.middleware.replay import NextResponse as NextResponse

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import journals as j
-from tenuto.agent.compaction_plan import Compaction, ContextSize, native_threshold, plan
+from tenuto.agent.compaction import MEDIA_TOKENS, Compaction, ContextSize, estimate_tokens, native_threshold, plan
 from tenuto.catalog import resolve
 from tenuto.core.blocks import Image, Text, ToolUse
 from tenuto.core.journal import (
@@ -20,7 +20,6 @@ from tenuto.core.journal import (
     TranscriptFold,
 )
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
-from tenuto.core.summary import MEDIA_TOKENS
 
 MODEL = "sim/openai/gpt-5.2"
 TARGET = resolve(MODEL)
@@ -185,3 +184,9 @@ def test_threshold_is_a_parameter_of_the_provider():
     assert native_threshold(Compaction(), TARGET) is None
     assert native_threshold(None, TARGET) is None
     assert native_threshold(Compaction(by="threshold"), resolve("google/gemini-3.8-flash")) is None
+
+
+def test_estimate_is_at_least_one_token():
+    assert estimate_tokens(UserMessage("")) == 1
+    assert estimate_tokens(AssistantMessage(())) == 1
+    assert estimate_tokens(UserMessage((Image("A" * 1_000_000),))) < 2000

@@ -10,9 +10,9 @@ import pytest
 
 from tenuto import Agent, Session, Tool, Usage
 from tenuto.agent.events import CacheMissed
-from tenuto.core.cache_misses import CacheFold
 from tenuto.core.journal import Configured, Entry, MessageAdded, ReplyReceived, RunEnded
 from tenuto.core.messages import AssistantMessage, UserMessage
+from tenuto.core.next_request import NextRequest
 from tenuto.testing import call, say, turn
 
 INSTRUCTIONS = "Answer from the manual. " * 300
@@ -264,16 +264,17 @@ def test_new_session_reads_the_system_prompt_of_another(tenuto_sim: Any, model: 
 
 def _fold(*replies: tuple[int, Usage | None], cache: str = "auto", parameters: str = "") -> list[str]:
     """Apply replies at these minutes; return the cause of each miss, empty for none."""
-    fold, found = CacheFold(), []
+    fold, found = NextRequest(), []
     config = Configured("m", parameters=parameters or f'{{"cache":"{cache}"}}' if cache else "")
+    fold.apply(Entry(0, "0", 0, 1, "", b"", "", config))
     for seq, (minute, usage) in enumerate(replies, 1):
         for payload in (
             MessageAdded(UserMessage("x")),
             ReplyReceived(AssistantMessage(()), usage),
             RunEnded("completed"),
         ):
-            fold.apply(Entry(seq, str(seq), minute * MINUTE, 1, "", b"", "", payload), config)
-        found.append(fold.miss.part if fold.miss is not None else "")
+            fold.apply(Entry(seq, str(seq), minute * MINUTE, 1, "", b"", "", payload))
+        found.append(fold.cache.miss.part if fold.cache.miss is not None else "")
     return found
 
 

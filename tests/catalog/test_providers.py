@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import subprocess
 import sys
@@ -381,24 +380,6 @@ def test_hosted_model_has_traits_of_its_vendor():
     assert custom.traits.thinking == ("effort",)
     unknown = catalog.build_target(catalog.provider_or_default("my-gateway", "openai-chat"), "my-model", "openai-chat")
     assert not unknown.traits.known
-
-
-# --- accounts ---------------------------------------------------------------------------------------------------------
-
-
-def test_fingerprint_identifies_account():
-    """16 hex digits of sha256 over name, URL and key."""
-    row = catalog.find_provider("openai")
-    known = catalog.fingerprint(row, row.base_url, "sk-one")
-
-    assert known == hashlib.sha256(b"openai\0https://api.openai.com/v1\0sk-one").hexdigest()[:16]
-    assert known == catalog.fingerprint("openai", f"{row.base_url}/", "sk-one")
-    others = [
-        catalog.fingerprint("openai", row.base_url, "sk-two"),
-        catalog.fingerprint("openai", "https://proxy.example/v1", "sk-one"),
-        catalog.fingerprint("azure", row.base_url, "sk-one"),
-    ]
-    assert len({known, *others}) == 4
 
 
 # --- page -------------------------------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import pytest
 
-from tenuto import AsyncClient, LLMError, Provider, TenutoError
+from tenuto import AsyncClient, LLMError, Provider, TenutoError, catalog
 from tenuto.catalog import PROVIDERS
 from tenuto.client.parameters import ProviderConfig
-from tenuto.client.routing import SETTINGS, Router
+from tenuto.client.routing import SETTINGS, Router, fingerprint
 from tenuto.errors import MissingKey, UnknownProvider
 from tenuto.testing import ScriptedTransport
 
@@ -255,3 +256,18 @@ def test_an_address_without_a_scheme_is_as_safe_as_its_rows_own(monkeypatch):
 
 def test_provider_settings_are_those_of_the_type():
     assert tuple(ProviderConfig.__annotations__) == SETTINGS
+
+
+def test_fingerprint_identifies_account():
+    """16 hex digits of sha256 over name, URL and key."""
+    row = catalog.find_provider("openai")
+    known = fingerprint(row, row.base_url, "sk-one")
+
+    assert known == hashlib.sha256(b"openai\0https://api.openai.com/v1\0sk-one").hexdigest()[:16]
+    assert known == fingerprint(row, f"{row.base_url}/", "sk-one")
+    others = [
+        fingerprint(row, row.base_url, "sk-two"),
+        fingerprint(row, "https://proxy.example/v1", "sk-one"),
+        fingerprint(catalog.find_provider("azure"), row.base_url, "sk-one"),
+    ]
+    assert len({known, *others}) == 4

@@ -20,7 +20,7 @@ from schema.type_strategies import kinds, with_value
 from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
 from tenuto.tools import PreparedCall, Toolbox, ToolContext, tool
-from tenuto.tools.signature import BadArguments, parse_arguments
+from tenuto.tools.decorator import BadArguments, parse_arguments
 
 
 class Unit(enum.Enum):

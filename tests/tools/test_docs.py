@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.tools.signature import read_docstring
+from tenuto.tools.decorator import read_docstring
 
 GOOGLE = """Fetch a page.
 

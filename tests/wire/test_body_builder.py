@@ -7,12 +7,11 @@ from hypothesis import given
 from msgspec import Raw
 
 from strategies import broken_words, documents
-from tenuto.core.jsonio import JsonError
+from tenuto.core.jsonio import JsonError, raw_object, splice_json
 from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.wire.body_builder import BodyBuilder, extra_fields
-from tenuto.wire.rawjson import raw_object, splice_json
 
 PROVIDER = Provider(
     "row", "gemini", "https://example.org", headers={"x-version": "1", "x-beta": "a, b"}, aliases=("other",)

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar, Unpack, overload
 import msgspec
 
 from tenuto import settings
-from tenuto.agent.compaction_plan import DEFAULT, Compaction, native_threshold
+from tenuto.agent.compaction import DEFAULT, Compaction, native_threshold
 from tenuto.agent.config import Approve, RunContext, admit, check_lists, check_names, json_text, stored_parameters
 from tenuto.agent.events import Listener
 from tenuto.agent.hooks import Hooks, check_hooks

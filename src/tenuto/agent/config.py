@@ -20,7 +20,7 @@ from tenuto.errors import UnsupportedModel
 from tenuto.wire.codec import codec_for
 
 if TYPE_CHECKING:  # the command loads this module to list models
-    from tenuto.agent.compaction_plan import Compaction
+    from tenuto.agent.compaction import Compaction
     from tenuto.agent.hooks import Hooks
     from tenuto.agent.limits import Limits
     from tenuto.agent.output import OutputSpec, RunOutput

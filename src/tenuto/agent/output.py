@@ -62,6 +62,9 @@ class OutputSpec(msgspec.Struct, frozen=True):
         return self.type is None or self.type is str
 
 
+TEXT = OutputSpec()
+
+
 class _FinalTool(Tool):
     """The tool that takes the output. `RunOutput.accept` checks the arguments, and reports all problems."""
 

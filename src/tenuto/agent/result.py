@@ -9,6 +9,7 @@ import msgspec
 
 from tenuto.agent.hooks import RunInfo
 from tenuto.agent.machine import PendingCall
+from tenuto.agent.output import RunOutput
 from tenuto.agent.run_settings import make_output
 from tenuto.agent.session_log import KeyedRun
 from tenuto.client.reply import Reply
@@ -82,26 +83,32 @@ async def make_result(
     if reply is None:
         return None
     spent, halted = session._log.spent, session._log.machine.halted
+    is_complete = not is_last or (halted is not None and halted.reason == "completed")
     value: Any = msgspec.UNSET
-    if not is_last or (halted is not None and halted.reason == "completed"):
-        info = RunInfo(
-            session_id=session.id,
-            agent=session._configured.agent,
-            model=session.model,
-            resumed=True,
-            deps=session._deps,
-        )
-        output = runner.output if runner is not None and is_last else make_output(session, run.configured, info)
-        value = reply.text if output is None else await output.read_value(reply)
+    if is_complete:
+        output = runner.output if runner is not None and is_last else _stored_output(session, run)
+        value = reply.response.text if output is None else await output.read_value(reply)
     return Result(
         reply=reply,
         session=session,
         usage=spent.usage if is_last else reply.usage or Usage(),
         cost=(None if spent.unpriced else spent.usd) if is_last else reply.cost,
-        losses=runner.losses if runner is not None and runner.losses else reply.losses,
-        pending=session.pending if is_last else (),
+        losses=runner.losses if runner is not None and runner.losses else reply.response.losses,
+        pending=() if is_complete else session.pending,
         value=value,
     )
+
+
+def _stored_output(session: AsyncSession[Any, Any], run: KeyedRun) -> RunOutput | None:
+    """Return the output that a run of the journal asked for."""
+    info = RunInfo(
+        session_id=session.id,
+        agent=session._configured.agent,
+        model=session.model,
+        resumed=True,
+        deps=session._deps,
+    )
+    return make_output(session, run.configured, info)
 
 
 def stored_reply(session: AsyncSession[Any, Any], run: KeyedRun) -> Reply | None:

@@ -12,7 +12,7 @@ import msgspec
 from tenuto.agent.config import RunContext, check_lists, check_names, json_text, stored_parameters, tool_names
 from tenuto.agent.hooks import RunInfo
 from tenuto.agent.limits import Limits
-from tenuto.agent.output import OutputSpec, RunOutput, accepts_arguments, add_output, call_application
+from tenuto.agent.output import TEXT, OutputSpec, RunOutput, accepts_arguments, add_output, call_application
 from tenuto.client.parameters import ModelParameters, TimeoutOption
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
@@ -91,6 +91,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_settings(options: Mapping[str, Any], *, output: Any = None) -> RunSettings:
     """Read the options of one run. Raise `TypeError` or `ValueError` for an unknown option or an invalid value."""
+    if not options and output is None:
+        return RunSettings()
     check_names(options, RunParameters.__annotations__, "a run")
     rest = {name: value for name, value in options.items() if value is not None}
     own = {
@@ -159,15 +161,18 @@ async def configure_run(
     )
     configs, note = [config], ""
     if is_new:
-        note = await evaluate_instructions((*context.notes, *settings.notes), info)
+        if context.notes or settings.notes:
+            note = await evaluate_instructions((*context.notes, *settings.notes), info)
         session._run_settings, target = settings, context.client._target(config.model)
         if context.instructions:
             texts = (context.system or "", *context.instructions)
             config = msgspec.structs.replace(config, system=await evaluate_instructions(texts, info))
-        configs = [add_output(config, context.output_spec, target, context.toolbox)]
+        if config.output_mode or context.output_spec != TEXT:
+            config = add_output(config, context.output_spec, target, context.toolbox)
+        configs = [config]
         if settings.is_journalled:
             text = await evaluate_instructions(settings.instructions, info)
-            context, config = _apply_settings(context, configs[0], settings, text)
+            context, config = _apply_settings(context, config, settings, text)
             configs.append(add_output(config, settings.output or context.output_spec, target, context.toolbox))
     elif config.scope == "run":
         settings = session._run_settings
@@ -186,7 +191,7 @@ async def configure_run(
         deps=info.deps,
         headers={**context.headers, **settings.headers},
         timeout=context.timeout if settings.timeout is None else settings.timeout,
-        output=make_output(session, config, info),
+        output=make_output(session, config, info) if config.output_mode else None,
     )
     session._set_limits(context)
     return context, (*configs,), info, note

@@ -30,7 +30,7 @@ from tenuto.agent.events import (
 )
 from tenuto.agent.handover import best_fallback
 from tenuto.agent.hooks import RequestInfo, RunInfo, run_around
-from tenuto.agent.limits import FINAL_TOOL, Limits
+from tenuto.agent.limits import FINAL_TOOL
 from tenuto.agent.machine import (
     CANCELLED,
     CANCELLING,
@@ -49,12 +49,13 @@ from tenuto.agent.tool_calls import ToolTurn, forward_or_drop, interrupted_resul
 from tenuto.client.middleware.retry import RetryState
 from tenuto.client.reply import Reply
 from tenuto.core import journal
+from tenuto.core.cache_misses import CacheMiss
 from tenuto.core.inbox import Cancel, Decision, Finished, PostedItem, Prompt, Steer, UnknownItem
 from tenuto.core.loss import Loss
-from tenuto.core.messages import Message, Usage, user
+from tenuto.core.messages import Message, Usage, summary_block, user
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.wire.token_scope import issuer_check
+from tenuto.wire.token_scope import issued_by
 from tenuto.wire.write import ENCODER_VERSION
 
 if TYPE_CHECKING:
@@ -120,29 +121,22 @@ class Runner:
         self._healed = False
         self._ended = False
         self._compactor = Compactor(session)
+        self.output: RunOutput | None = None
+        """The output of the run; None if any reply ends it."""
         self.reply: Reply | None = None
         self.losses: tuple[Loss, ...] = ()
-
-    @property
-    def limits(self) -> Limits:
-        return self._context.limits
 
     @property
     def has_result(self) -> bool:
         """Whether the run received a reply, or checked the output in that of an earlier run."""
         return self.reply is not None or (self.output is not None and self._ended)
 
-    @property
-    def output(self) -> RunOutput | None:
-        """The output of the run; None if any reply ends it."""
-        return self._context.output
-
     async def configure(self, settings: RunSettings, *, is_new: bool) -> None:
         """Evaluate the settings of the run. `is_new`: a message starts it."""
         self._context, self._configs, self.info, self._note = await configure_run(
             self._session, settings, is_new=is_new
         )
-        self._compactor.context = self._context
+        self._compactor.context, self.output = self._context, self._context.output
 
     def _unwritten_configs(self, messages: tuple[Message, ...]) -> list[journal.Configured]:
         """Return the configurations that the journal does not have; these messages follow.
@@ -179,7 +173,7 @@ class Runner:
             await log.append(*entries)
         else:
             entries += [*entries_before_message(log.machine), *(journal.MessageAdded(one, key) for one in messages)]
-            entries += self._note_entries()
+            entries += self._note_entries() if self._note else ()
             # A cancel in the inbox was meant for the work before this message.
             await log.append(*entries, taking=[item for item in items if isinstance(item.item, Cancel)])
         early, session._early = session._early, []
@@ -203,7 +197,8 @@ class Runner:
                 elif not isinstance(step, More):
                     return
         finally:
-            await self._compactor.cancel()
+            if self._compactor.task is not None:
+                await self._compactor.cancel()
 
     async def run_step(self, messages: tuple[Message, ...], key: str) -> Step:
         """Add messages and do one step, with the background sub-agents that it starts."""
@@ -212,7 +207,8 @@ class Runner:
             step = await self.step()
             while self._session._sub_agents.tasks:
                 await self._session._sub_agents.wait_for_one()
-            await self._compactor.finish()
+            if self._compactor.task is not None:
+                await self._compactor.finish()
         finally:
             await self._compactor.cancel()
         return step
@@ -231,7 +227,7 @@ class Runner:
             await self._log.append(*cancel_entries(self._log.machine))
             return More()
         if isinstance(step, TurnBoundary) and not step.paused:
-            if await self._end_after_output():
+            if self.output is not None and await self._end_after_output():
                 return More() if self._log.background else Done("completed")
             await self._inject_messages()
         return await self._ask()
@@ -312,10 +308,12 @@ class Runner:
         """Record the end of the run, after its background sub-agents have ended."""
         while self._session._sub_agents.tasks:
             await self._session._sub_agents.wait_for_one()
-        await self._compactor.finish()
+        if self._compactor.task is not None:
+            await self._compactor.finish()
         await self._log.append(*before, end, last=True, unless_posted=unless_posted)
         self._ended = True
-        self._report_cache_miss()
+        if self._log.next.cache.miss is not None:
+            self._report_cache_miss(self._log.next.cache.miss)
         self._session._emit(RunStopped(end.reason, end.detail, end.waiting_for))
 
     # --- requests ---
@@ -330,7 +328,8 @@ class Runner:
         self._session._emit(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
         is_own = self._configs[-1].scope == "run"  # the toolbox has no server tools then
         tools = None if is_own else self._context.toolbox.definitions()
-        request = self._log.next_request(tools, self._context.headers, issuer_check(target))
+        in_scope = partial(issued_by, target=target)
+        request = self._log.next_request(tools, self._context.headers, in_scope)
         self._started, self._sent, self._error = False, None, None
         if self.output is not None:
             self.output.value = msgspec.UNSET  # of a reply before messages that arrived meanwhile
@@ -355,9 +354,9 @@ class Runner:
     async def _exchange(self, request: ChatRequest) -> Reply:
         """Send one request and record its reply or its error."""
         session, client = self._session, self._context.client
-        before_send = partial(self._before_send, request)
+        before_send, timeout = partial(self._before_send, request), self._context.timeout
         try:
-            async with client._stream(request, before_send, timeout=self._context.timeout) as stream:
+            async with client._stream(request, before_send, timeout=timeout, written=self._log.written) as stream:
                 async for event in stream:
                     session._emit(event)
                     await session._wait_for_readers()
@@ -374,13 +373,14 @@ class Runner:
                 if isinstance(entry, journal.LossRecorded):
                     session._emit(RefusedBlockDropped(entry.loss))
             raise
-        await self._record_reply(request.model, reply)
+        await self._record_reply(request, reply)
         return reply
 
     async def _before_send(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """Record that the request is about to be sent: from here on it may be charged."""
         self._sent = request, target, wire
-        check_summary_scope(request, target)
+        if self._log.next.compaction is not None:
+            check_summary_scope(request, target)
         self._session._emit(RequestReady(request, target, wire))
         entry = journal.RequestStarted(
             model=f"{target.provider.name}/{target.model}",
@@ -422,23 +422,26 @@ class Runner:
         """Return the start of a request that was not sent: the reply is from a cache, or the provider is unknown."""
         return () if self._started else (journal.RequestStarted(model=model, attempt=self._log.machine.attempt),)
 
-    async def _record_reply(self, model: str, reply: Reply) -> None:
-        price = reply.cost
+    async def _record_reply(self, request: ChatRequest, reply: Reply) -> None:
+        response, price = reply.response, reply.cost
+        message = response.message
         entry = journal.ReplyReceived(
-            message=reply.message,
-            usage=reply.usage,
-            losses=reply.losses,
-            response_id=reply.response.id,
+            message=message,
+            usage=response.usage,
+            losses=response.losses,
+            response_id=response.id,
             request_id=reply.request_id or "",
             cost="" if price is None else str(price),
-            cache_miss_reason=reply.cache_miss_reason,
+            cache_miss_reason=reply.cache_miss_reason if request.cache_diagnosis else "",
         )
-        unsent = self._unsent(model)
-        inline = inline_entry(reply, self._log.head if unsent else self._log.size.request_seq - 1)
-        entries = (*unsent, *inline, entry)
-        is_open = reply.message.has_tool_calls() or reply.message.paused
+        unsent = self._unsent(request.model)
+        entries: tuple[journal.EntryPayload, ...] = (*unsent, entry)
+        if (block := summary_block(message)) is not None:
+            covered = self._log.head if unsent else self._log.size.request_seq - 1
+            entries = (*unsent, inline_entry(reply, block, covered), entry)
+        is_open = message.has_tool_calls() or message.paused
         is_checked = self.output is not None  # before the run ends
-        last = not (is_open or is_checked or self._log.background or self._compactor.is_running)
+        last = not (is_open or is_checked or self._log.background or self._compactor.task)
         try:
             if last:
                 await self._end(journal.RunEnded("completed"), *entries, unless_posted=True)
@@ -446,15 +449,14 @@ class Runner:
             last = False
         if not last:
             await self._log.append(*entries)
-            self._report_cache_miss()
+            if self._log.next.cache.miss is not None:
+                self._report_cache_miss(self._log.next.cache.miss)
         self.reply = reply
-        self.losses += reply.losses
+        self.losses += response.losses
         self._retries = RetryState(self._context.retry)
 
-    def _report_cache_miss(self) -> None:
-        miss, self._log.next.cache.miss = self._log.next.cache.miss, None
-        if miss is None:
-            return
+    def _report_cache_miss(self, miss: CacheMiss) -> None:
+        self._log.next.cache.miss = None
         self._session._emit(CacheMissed(miss.part, miss.names, miss.tokens, miss.provider_reason))
         is_surprising = miss.part in ("tools", "system", "parameters")
         logger.log(logging.WARNING if is_surprising else logging.INFO, "session %s: %s", self._log.id, miss)
@@ -519,7 +521,8 @@ class Runner:
     async def _block(self) -> Step:
         """Wait for approval: end the run, unless a decision was posted meanwhile."""
         session, end = self._session, journal.RunEnded("waiting", "", "approval")
-        await self._compactor.finish()
+        if self._compactor.task is not None:
+            await self._compactor.finish()
         session._pending_below = await session._sub_agents.pending()
         if not await self._has_decision():
             await self._log.append(end, last=True)

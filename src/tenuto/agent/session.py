@@ -12,13 +12,12 @@ from typing import Any, Generic, Self, TypeVar, Unpack, overload
 import msgspec
 
 import tenuto  # annotations load `tenuto.AsyncAgent` and `tenuto.Report` when they are evaluated
-from tenuto.agent.compaction import Compactor
-from tenuto.agent.compaction_plan import DEFAULT, plan
+from tenuto.agent.compaction import DEFAULT, Compactor, plan
 from tenuto.agent.config import RunContext, admit, json_text
 from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
 from tenuto.agent.hooks import run_around
-from tenuto.agent.limits import FamilyBudget, limit_reached
+from tenuto.agent.limits import FamilyBudget, Limits, limit_reached
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
 from tenuto.agent.result import Out, Result, make_result
 from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, missing_tools, read_settings
@@ -50,6 +49,7 @@ from tenuto.core.messages import (
     SystemMessage,
     ToolCallView,
     ToolResults,
+    UserMessage,
 )
 from tenuto.core.provider import Target
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
@@ -152,11 +152,15 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self._stop_record: asyncio.Future[None] | None = None
         self._releasing: asyncio.Future[None] | None = None
         self._pending_below: tuple[PendingCall, ...] = ()
+        self._budget: FamilyBudget
+        self._budget_source: tuple[Limits, Toolbox, FamilyBudget | None] | None = None
         self._set_context(context)
         self._own_settings: tuple[RunContext, Configured] | None = None
         """The settings of the session while an override of its agent is in effect."""
         self._own_model = ""
         """The model of the session while an override uses another one."""
+        self._admitted: tuple[str, bool, bool] | None = None
+        """The last model that was checked, whether an unverified one is allowed, and whether there are tools."""
         self._use_override()
         self._reply: Reply | None = None
         self._new_metadata: dict[str, str] | None = None
@@ -169,13 +173,14 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         self._sub_agents = SubAgents(self)
 
     def _set_limits(self, context: RunContext) -> None:
-        parent = self._parent
-        self._budget: FamilyBudget = FamilyBudget(
-            self._log.id,
-            context.limits,
-            parent._budget if parent is not None else None,
-            shared=any(isinstance(context.toolbox.get(name), AgentTool) for name in context.toolbox.names()),
-        )
+        parent = self._parent._budget if self._parent is not None else None
+        source = (context.limits, context.toolbox, parent)
+        if source == self._budget_source:
+            return
+        self._budget_source = source
+        tools = map(context.toolbox.get, context.toolbox.names())
+        shared = any(isinstance(tool, AgentTool) for tool in tools)
+        self._budget = FamilyBudget(self._log.id, context.limits, parent, shared=shared)
         self._log.budget = self._budget if self._budget.shared else None
 
     def _use_tools(self, toolbox: Toolbox, configured: Configured) -> None:
@@ -423,7 +428,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
 
     async def _locate(self) -> Target:
         """Return the target of the next request; with its account if that decides what a compaction sends back."""
-        client, model = self._context.client, self.model
+        client, model = self._context.client, (self._log.next.configured or self._configured).model
         held = self._log.next.compaction
         if held is None or not (held.native or held.inline):
             return client._target(model)
@@ -527,10 +532,13 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
     def _check_model(self, model: str = "") -> Configured:
         """Raise `UnsupportedModel` if agents refuse the session's model, or this one. Return the next configuration."""
         config = self._effective_config()
-        model = model or config.model
         allow_unverified = config.allow_unverified or self._configured.allow_unverified
-        target = self._context.client._target(model)
-        admit(model, target, allow_unverified=allow_unverified, tools=bool(config.tools))
+        checked = (model or config.model, allow_unverified, bool(config.tools))
+        if checked != self._admitted:
+            model = model or config.model
+            target = self._context.client._target(model)
+            admit(model, target, allow_unverified=allow_unverified, tools=bool(config.tools))
+            self._admitted = checked
         return config
 
     # --- the run ---
@@ -550,7 +558,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             key = settings.key
             if settings.deps is not None:
                 self._deps = settings.deps
-            known = self._is_known(messages, key)
+            known = bool(key) and self._is_known(messages, key)
             if known:
                 messages = ()
             if not messages and not await self._has_work():
@@ -560,8 +568,11 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             info = msgspec.structs.replace(runner.info, resumed=is_resumed)
             work = partial(runner.run, messages, key)
             self._emit(RunStarted(info.model, info.resumed))
-            await self._guard(runner, partial(run_around, self._context.hooks, "around_run", info, work))
-            self._pending_below = await self._sub_agents.pending()
+            if self._context.hooks:
+                work = partial(run_around, self._context.hooks, "around_run", info, work)
+            await self._guard(runner, work)
+            if self._log.machine.state is not State.COMPLETED or self._log.background:
+                self._pending_below = await self._sub_agents.pending()
             if not known and not runner.has_result:
                 return None
             return await make_result(self, self._log.keyed_runs[key] if known else self._log.last_run, runner)
@@ -603,7 +614,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         Background sub-agents that still run are stopped for the same reason as the run. Only those of a cancelled run are
         cancelled; the next run continues the others.
         """
-        seconds = runner.limits.seconds
+        seconds = runner._context.limits.seconds
         self._cancel_end = RunEnded(CANCELLED)
         end: RunEnded | None = RunEnded("failed", "the run of the calling session failed")
         try:
@@ -769,7 +780,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
             active.end()
             self._active = None
             self._readers = [reader for reader in self._readers if not reader.closed]
-            if not self._log.keep_lease:
+            if not self._log.keep_lease and (self._log.held or self._stop_record is not None):
                 self._releasing = asyncio.ensure_future(self._release())
                 if self._stop_record is None or self._stop_record.done():  # a caller cancelled twice does not wait
                     await asyncio.shield(self._releasing)
@@ -794,6 +805,8 @@ def check_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 def _user_messages(content: MessageInput) -> tuple[Message, ...]:
     """Return the messages of a user. Raise `ValueError` without any, `TypeError` for messages of another role."""
+    if isinstance(content, str) and content.strip():
+        return (UserMessage(content),)
     messages = to_messages(content)
     if not messages:
         raise ValueError("no message: give a text or a message; continue_() continues without one")

@@ -17,7 +17,7 @@ from functools import partial
 
 import msgspec
 
-from tenuto.agent.compaction_plan import ContextSize
+from tenuto.agent.compaction import ContextSize
 from tenuto.agent.limits import FamilyBudget, Spent
 from tenuto.agent.machine import AGAIN, Machine, Phase, State
 from tenuto.client.reply import cost
@@ -30,6 +30,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
 from tenuto.errors import BudgetExceeded, InboxNotEmpty, LeaseLost, LLMError, SessionNotFound, StoreError, TenutoError
 from tenuto.store.protocol import Lease, Store
+from tenuto.wire.body_builder import WrittenMessages
 
 logger = logging.getLogger("tenuto")
 
@@ -95,6 +96,8 @@ class SessionLog:
         self.last_run = KeyedRun(())
         """The last run, with a key or without one."""
         self.next = NextRequest()
+        self.written = WrittenMessages()
+        """The messages of the last request as they were sent."""
         self.size = ContextSize()
         """The tokens of the conversation."""
         self.keyed_runs: dict[str, KeyedRun] = {}

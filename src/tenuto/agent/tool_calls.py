@@ -90,7 +90,8 @@ class ToolTurn:
 
         Raise the error of the approver after the other calls have finished, and that of a hook's `permit` before.
         """
-        await self._take_decisions()
+        if any(call.phase is not Phase.PENDING for call in calls):
+            await self._take_decisions()
         finished: list[journal.CallFinished] = []
         ready: list[_ReadyCall] = []
         for ordinal in [call.ordinal for call in calls]:

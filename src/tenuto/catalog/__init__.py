@@ -12,7 +12,6 @@ from tenuto.catalog.providers import add_provider as add_provider
 from tenuto.catalog.providers import base_url as base_url
 from tenuto.catalog.providers import build_target as build_target
 from tenuto.catalog.providers import find_provider as find_provider
-from tenuto.catalog.providers import fingerprint as fingerprint
 from tenuto.catalog.providers import is_known_provider as is_known_provider
 from tenuto.catalog.providers import provider_for_dialect as provider_for_dialect
 from tenuto.catalog.providers import provider_or_default as provider_or_default

@@ -40,6 +40,7 @@ def traits_for_dialect(traits: ModelTraits, dialect: Dialect) -> ModelTraits:
     return replace(traits, thinking=(), efforts=None) if "budget" in traits.thinking else traits
 
 
+@lru_cache(maxsize=2048)
 def price_on(provider: str, model: str, day: date) -> Price | None:
     """Return what `model` costs at `provider` on a day; None if unknown."""
     match = _find(provider, model)

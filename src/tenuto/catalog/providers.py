@@ -1,6 +1,5 @@
 """Look up a provider, and resolve `provider/model` to a `Target`."""
 
-import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -160,11 +159,3 @@ def _row_name(name: str) -> str:
 def base_url(target: Target) -> str:
     """Return the URL of the target; it may contain placeholders, which `Provider.fill` explains."""
     return target.provider.base_urls.get(target.dialect, target.provider.base_url)
-
-
-def fingerprint(row: Provider | str, base_url: str, key: str) -> str:
-    """Return 16 hex digits that identify an account without revealing its key or URL; a simulator counts at any URL."""
-    name = row if isinstance(row, str) else row.name
-    if isinstance(row, Provider) and row.plays:
-        base_url = ",".join(row.plays)
-    return hashlib.sha256("\0".join((name, base_url.rstrip("/"), key)).encode()).hexdigest()[:16]

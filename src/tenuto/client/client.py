@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tenuto.client.middleware.base import AnyNext, AnyRequest, OperationCall, OperationDone
     from tenuto.client.operations import Perform, Run
     from tenuto.client.stream import BeforeSend, ClientCall
+    from tenuto.wire.body_builder import WrittenMessages
 
 T = TypeVar("T")
 RequestInput: TypeAlias = ChatRequest | Mapping[str, Any]
@@ -127,13 +128,22 @@ class AsyncClient(AsyncClosable):
         return AsyncStream(partial(self._begin_call, request, timeouts))
 
     def _stream(
-        self, request: ChatRequest, before_send: BeforeSend, *, timeout: float | Timeouts | None = None
+        self,
+        request: ChatRequest,
+        before_send: BeforeSend,
+        *,
+        timeout: float | Timeouts | None = None,
+        written: WrittenMessages | None = None,
     ) -> tenuto.AsyncStream:
-        """Stream, and call `before_send` each time before a request is sent: the agent writes its journal there."""
+        """Stream, and call `before_send` each time before a request is sent: the agent writes its journal there.
+
+        The request is complete: its calls have results. `written` are the messages of the last request of the session.
+        """
         from tenuto.client.stream import AsyncStream
 
-        request = self._build_request(request, None, {}, stream=True)
-        return AsyncStream(partial(self._begin_call, request, self._to_timeouts(timeout), before_send=before_send))
+        request = msgspec.structs.replace(request, model=self._full_name(request.model), stream=True)
+        timeouts = self._to_timeouts(timeout)
+        return AsyncStream(partial(self._begin_call, request, timeouts, before_send=before_send, written=written))
 
     @overload
     async def chat_structured(
@@ -293,12 +303,14 @@ class AsyncClient(AsyncClosable):
         except (TypeError, ValueError):
             raise TypeError(f"timeout: expected seconds, Timeouts or None, got {timeout!r:.80}") from None
 
-    def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
+    def _build_request(self, model: Any, messages: Any, parameters: Mapping[str, Any], *, stream: bool) -> ChatRequest:
         from tenuto.client.request import build_checked_request
 
         if isinstance(model, Mapping):
             model = _with_tools(model)
-        return build_checked_request(model, messages, _with_tools(parameters), self._router.qualify, stream=stream)
+        if "tools" in parameters:
+            parameters = _with_tools(parameters)
+        return build_checked_request(model, messages, parameters, self._router.qualify, stream=stream)
 
     def _begin_call(
         self,
@@ -308,6 +320,7 @@ class AsyncClient(AsyncClosable):
         *,
         before_send: BeforeSend | None = None,
         handler: AnyNext | None = None,
+        written: WrittenMessages | None = None,
     ) -> ClientCall:
         from tenuto.client.stream import ClientCall
 
@@ -326,7 +339,8 @@ class AsyncClient(AsyncClosable):
                 self._middleware = (retry(2),)
             self._sender = Sender(self._router, self._transport, self._now, self._on_loss)
         middleware = (*(self._middleware or ()), *self._added_middleware)
-        return ClientCall(self._sender, request, middleware, timeouts, deadline, self._calls, before_send, handler)
+        own = (self._calls, before_send, handler, written)
+        return ClientCall(self._sender, request, middleware, timeouts, deadline, *own)
 
     def _runner(self, timeout: TimeoutOption) -> Run:
         """Return a function that sends an `OperationCall` through the middleware and returns its result."""
@@ -362,7 +376,7 @@ def _with_tools(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _check_middleware(middleware: Iterable[Any]) -> tuple[tenuto.client.Middleware, ...]:
-    from tenuto.client.middleware.pipeline import check_middleware
+    from tenuto.client.middleware.base import check_middleware
 
     return check_middleware(middleware)
 

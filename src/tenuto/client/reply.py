@@ -53,7 +53,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
         if self.asked_at is None:
             return Decimal(0)
-        origin, usage = self.message.origin, self.usage
+        origin, usage = self.response.message.origin, self.response.usage
         if origin is None or usage is None:
             return None
         return cost(usage, origin.provider, origin.model, datetime.fromtimestamp(self.asked_at, UTC).date())
@@ -177,12 +177,16 @@ def cost(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
     """
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
-    listed = _from_library(usage, provider, model, on)
-    return listed if listed is not None else _from_table(usage, catalog.price_on(provider, model, on))
+    if provider in catalog.PROVIDERS:  # the library matches similar names, but a custom server has its own prices
+        listed = _from_library(usage, provider, model, on)
+        if listed is not None:
+            return listed
+    price = catalog.price_on(provider, model, on)
+    return None if price is None else _from_table(usage, price)
 
 
-def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
-    if price is None or price.input is None:
+def _from_table(usage: Usage, price: catalog.Price) -> Decimal | None:
+    if price.input is None:
         return None
     if price.input == price.output == 0:
         return Decimal(0)  # cached tokens are free, too
@@ -207,8 +211,6 @@ def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
 
 
 def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
-    if not catalog.is_known_provider(provider):
-        return None  # the library matches similar names, but a custom server has its own prices
     try:
         from genai_prices import Usage as Counts
         from genai_prices import calc_price

@@ -159,6 +159,9 @@ def _wrong_type(item: object) -> str:
 
 def check_open_calls(messages: Iterable[Message]) -> None:
     """Raise `TranscriptError` if tool calls of a complete reply have no result, unless a later turn may answer them."""
+    messages = tuple(messages)
+    if not any(isinstance(message, AssistantMessage) for message in messages):
+        return
     complete = tuple(m for m in messages if not (isinstance(m, AssistantMessage) and m.incomplete))
     calls = Transcript(complete).open_calls()
     if not calls:

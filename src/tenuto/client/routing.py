@@ -100,6 +100,8 @@ class Router:
 
     def qualify(self, model: str) -> str:
         """Return a model name with its provider in front, unless the provider is ambiguous."""
+        if "/" in model:
+            return model
         from tenuto.catalog import qualify_model
 
         return qualify_model(model, self._default, self._custom)
@@ -130,8 +132,6 @@ class Router:
     async def endpoint(self, target: Target, header_names: Collection[str]) -> Endpoint:
         """Return the endpoint. Raise `MissingKey` (unless `header_names` has it), `NetworkForbidden`, `TenutoError`."""
         from urllib.parse import quote, urlsplit
-
-        from tenuto.catalog import fingerprint
 
         row = target.provider
         written_url = base_url = row.base_urls.get(target.dialect, row.base_url)
@@ -265,6 +265,15 @@ class Router:
         if not url.lower().startswith(("http://", "https://")):
             raise TenutoError(f"the base URL of {row.name!r}, {safe_url(url)!r}, must start with http:// or https://")
         return url
+
+
+def fingerprint(row: Provider, base_url: str, key: str) -> str:
+    """Return 16 hex digits that identify an account without revealing its key or URL; a simulator counts at any URL."""
+    import hashlib
+
+    if row.plays:
+        base_url = ",".join(row.plays)
+    return hashlib.sha256("\0".join((row.name, base_url.rstrip("/"), key)).encode()).hexdigest()[:16]
 
 
 async def _call_key(function: Callable[[], str | Awaitable[str]], name: str) -> str:

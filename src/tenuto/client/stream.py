@@ -18,9 +18,9 @@ from tenuto.client.middleware.base import (
     Middleware,
     OperationCall,
     OperationDone,
+    compose,
     split_model,
 )
-from tenuto.client.middleware.pipeline import compose
 from tenuto.client.parameters import Timeouts
 from tenuto.client.reply import Reply
 from tenuto.closable import AsyncClosable
@@ -31,6 +31,7 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
+from tenuto.wire.body_builder import WrittenMessages
 from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import MOST_CHOICES, Decoder
 from tenuto.wire.write import write_request
@@ -55,6 +56,7 @@ class ClientCall(msgspec.Struct, eq=False):
     _calls: set[ClientCall]
     _before_send: BeforeSend | None = None
     _handler: AnyNext | None = None
+    _written: WrittenMessages | None = None
     _asked_at: float = 0.0
     _reported: tuple[Loss, ...] = ()
     _decoder: Decoder | None = None
@@ -188,7 +190,7 @@ class ClientCall(msgspec.Struct, eq=False):
         attempt = Attempt(self.sender, target, self._timeouts, self._total_at)
         self._in_attempt = True
         try:
-            wire = write_request(request, target)
+            wire = write_request(request, target, written=self._written)
             losses = wire.losses
             if losses:
                 self._report_losses(request, target, losses)

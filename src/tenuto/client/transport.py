@@ -98,9 +98,10 @@ class AiohttpTransport:
 
     async def _open_session(self) -> aiohttp.ClientSession:
         """Open a pool for the running loop, in place of that of another loop."""
-        if self.session is not None and self._loop is not None and not self._loop.is_closed():
-            self.session.detach()  # its loop runs in another thread: its connections cannot be closed from here
-        await self.close()
+        if self.session is not None:
+            if self._loop is not None and not self._loop.is_closed():
+                self.session.detach()  # its loop runs in another thread: its connections cannot be closed from here
+            await self.close()
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, resolver=_GuardedResolver(self._guard) if self._guard else None),
             cookie_jar=aiohttp.DummyCookieJar(),

@@ -50,52 +50,36 @@ class _StoredPrompt(msgspec.Struct, frozen=True):
 
 
 class CacheFold:
-    """Follows the entries of a session. `miss` is that of the last reply, if it was one."""
+    """Follows what the provider has stored of the prompt. `miss` is that of the last reply, if it was one."""
 
     def __init__(self) -> None:
         self.miss: CacheMiss | None = None
-        self._stored: _StoredPrompt | None = None
-        self._replied_ms = 0
-        self._is_long = False
+        self.stored: _StoredPrompt | None = None
+        """The prompt of the last reply that was stored; None: nothing is stored, as far as replies have told."""
         self._replaced: list[str] = []
         """Why messages before the last reply were replaced."""
 
-    def cache_for(self, configured: journal.Configured) -> str:
-        """Return the value of `cache` for the next request; empty: no caching.
+    def apply(self, entry: journal.Entry, configured: journal.Configured | None, cache: str) -> None:
+        """Add a reply, or the replacement of messages; `cache` is the value in the request, empty: no caching.
 
-        `auto` stores the prompt for an hour if the last reply was longer ago than it would be stored otherwise.
+        Nothing has to be added until a reply reports tokens that were stored.
         """
-        raw = jsonio.members(configured.parameters).get("cache") if configured.parameters else None
-        cache = jsonio.decode_as(raw, str) if raw is not None else ""
-        return "auto-1h" if cache == "auto" and self._is_long else "" if cache == "off" else cache
-
-    def apply(self, entry: journal.Entry, configured: journal.Configured | None) -> None:
-        """Add an entry; `configured` is the configuration before it."""
         payload = entry.payload
-        if isinstance(payload, journal.MessageAdded):
-            self._is_long = bool(self._replied_ms) and entry.time_ms - self._replied_ms > LIFETIMES["auto"]
-        elif isinstance(payload, journal.Compacted):
+        if isinstance(payload, journal.Compacted):
             self._replaced.append("compaction")
         elif isinstance(payload, journal.LossRecorded):
             self._replaced.append("a refused block was left out")
         elif isinstance(payload, journal.ReplyReceived):
-            self._replied_ms = entry.time_ms
-            self._add_reply(entry, payload, configured)
-
-    def _add_reply(
-        self, entry: journal.Entry, reply: journal.ReplyReceived, configured: journal.Configured | None
-    ) -> None:
-        self.miss, stored, usage = None, self._stored, reply.usage
-        cache = self.cache_for(configured) if configured is not None else ""
-        if configured is None or usage is None or not cache:
-            self._stored = None
-            return
-        read = usage.cache_read_tokens or 0
-        if stored is not None and stored.tokens - read >= _MIN_TOKENS:
-            part, names = self._cause(stored, configured, entry.time_ms)
-            self.miss = CacheMiss(entry.seq, part, names, stored.tokens - read, reply.cache_miss_reason)
-        self._stored = _StoredPrompt(configured, read + (usage.cache_write_tokens or 0), entry.time_ms, cache)
-        self._replaced = []
+            self.miss, stored, usage = None, self.stored, payload.usage
+            if configured is None or usage is None or not cache:
+                self.stored = None
+                return
+            read = usage.cache_read_tokens or 0
+            if stored is not None and stored.tokens - read >= _MIN_TOKENS:
+                part, names = self._cause(stored, configured, entry.time_ms)
+                self.miss = CacheMiss(entry.seq, part, names, stored.tokens - read, payload.cache_miss_reason)
+            self.stored = _StoredPrompt(configured, read + (usage.cache_write_tokens or 0), entry.time_ms, cache)
+            self._replaced = []
 
     def _cause(
         self, stored: _StoredPrompt, configured: journal.Configured, time_ms: int

@@ -424,18 +424,18 @@ class TranscriptFold:
         rows: list[_Row] = [*self._rows, *self._turn()]
         if up_to_seq is not None:
             del rows[bisect_right(rows, up_to_seq, key=_seq_of) :]
-        compacted = self.compacted
-        if compacted is None:
-            return tuple(self._without_summary(row.message) for row in rows)
-        head = self._head(in_scope)
-        if head is not None:
-            rows = rows[self._covered_count() :]
-        if head != ():
-            rows = [row._replace(message=self._without_summary(row.message)) for row in rows]
-        if compacted.cleared:
-            cleared = frozenset(compacted.cleared)
-            rows = [_clear(row, cleared) for row in rows]
-        return (*(head or ()), *(row.message for row in rows))
+        compacted, head = self.compacted, None
+        if compacted is not None:
+            head = self._head(in_scope)
+            if head is not None:
+                rows = rows[self._covered_count() :]
+            if compacted.cleared:
+                cleared = frozenset(compacted.cleared)
+                rows = [_clear(row, cleared) for row in rows]
+        messages = [row.message for row in rows]
+        if self._inline and head != ():
+            messages = [self._without_summary(message) for message in messages]
+        return (*(head or ()), *messages)
 
     def view_length(self, in_scope: Scope | None = None) -> int:
         """Return the number of messages of the view."""

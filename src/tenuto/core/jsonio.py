@@ -1,4 +1,4 @@
-"""Read and write JSON without changing the text that a provider wrote.
+"""Read and write JSON without changing the text that a provider wrote; values that are not parsed yet.
 
 msgspec does the work; the standard library takes over for lone surrogates and numbers beyond a double, so that
 everything that can be received can be stored and read back identical. A value that we do not interpret stays JSON text
@@ -9,12 +9,15 @@ everything that can be received can be stored and read back identical. A value t
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 T = TypeVar("T")
+Fields: TypeAlias = dict[str, Raw]
+"""The fields of an object, each as its exact text."""
+NULL = Raw(b"null")
 MAX_DEPTH = 200
 
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -297,3 +300,102 @@ def _iter_text(value: Any) -> Iterable[str]:
     else:
         _reject_infinite(value)
         yield _dumps(value)
+
+
+# --- values that are not parsed yet -------------------------------------------------------------------------------------
+
+
+def is_object(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b"{"
+
+
+def is_list(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b"["
+
+
+def is_text(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b'"'
+
+
+def is_null(raw: Raw | None) -> bool:
+    return raw is None or bytes(raw) == b"null"
+
+
+def is_empty(raw: Raw | None) -> bool:
+    """Return whether a value is missing, null, false, 0, or without content."""
+    return raw is None or bytes(raw) in (b"null", b"false", b"0", b'""', b"[]", b"{}")
+
+
+def object_or_empty(raw: Raw | None) -> Fields:
+    """Return the fields of an object; none for any other value."""
+    return members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
+
+
+def list_or_empty(raw: Raw | None) -> list[Raw]:
+    """Return the elements of a list; none for any other value."""
+    return elements(raw) if raw is not None and bytes(raw)[:1] == b"[" else []
+
+
+def read_optional_list(raw: Raw | None) -> list[Raw]:
+    """Return the elements of a list; none if it is null or missing. Raise `JsonError` for any other value."""
+    return [] if raw is None or is_null(raw) else elements(raw)
+
+
+def text_or_empty(raw: Raw | None) -> str:
+    """Return a string; empty for any other value."""
+    return text_of(raw) if raw is not None and bytes(raw)[:1] == b'"' else ""
+
+
+def text_or_json(raw: Raw) -> str:
+    """Return a string; the JSON text of any other value."""
+    return text_of(raw) if bytes(raw)[:1] == b'"' else as_text(raw)
+
+
+def to_raw(text: str) -> Raw:
+    """Return JSON text as `Raw`, unchecked."""
+    return Raw(text.encode("utf-8", "surrogatepass"))
+
+
+def raw_object(text: str) -> Raw | None:
+    """Return `text` as a JSON object to splice in; None if it is something else."""
+    stripped = text.strip()
+    if not stripped.startswith("{") or problem(stripped):
+        return None
+    return to_raw(stripped)
+
+
+def raw_list(text: str) -> list[Raw] | None:
+    """Return the elements of `text` as a JSON list; None if it is something else."""
+    stripped = text.strip()
+    return None if not stripped.startswith("[") or problem(stripped) else elements(stripped)
+
+
+def splice_json(text: str) -> Raw | str:
+    """Return JSON text as `Raw`; text that is not JSON stays a string."""
+    return text if problem(text) else to_raw(text)
+
+
+def take_text(fields: Fields, name: str) -> str:
+    """Remove a string from the fields and return it. An empty string, and any other value, stays."""
+    text = text_or_empty(fields.get(name))
+    if text:
+        del fields[name]
+    return text
+
+
+def whole_number(raw: Raw | None) -> int | None:
+    """Return an integer; None for any other value."""
+    if raw is None:
+        return None
+    try:
+        return decode_as(raw, int)
+    except JsonError:
+        return None
+
+
+def extra_fields_or_empty(extra: str) -> Fields:
+    """Return the extra fields of a block; none if a caller wrote a text that is not an object."""
+    try:
+        return members(extra) if extra else {}
+    except JsonError:
+        return {}

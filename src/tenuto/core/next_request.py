@@ -10,7 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from tenuto.core import journal, jsonio
-from tenuto.core.cache_misses import CacheFold
+from tenuto.core.cache_misses import LIFETIMES, CacheFold
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, NativeCompaction, ServerTool, ToolDefinition
 from tenuto.core.summary import summary_instructions, summary_prompt
@@ -38,6 +38,9 @@ class NextRequest:
         self.healed = 0
         self.cache = CacheFold()
         self._response_id = ""
+        self._replied_ms = 0
+        self._was_idle = False
+        """Whether the last message came when a prompt that is stored for the default time was forgotten."""
         self._note: tuple[int, str] = 0, ""
         self._fold = journal.TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
@@ -46,7 +49,13 @@ class NextRequest:
     def apply(self, entry: journal.Entry) -> None:
         payload = entry.payload
         self._fold.apply(entry)
-        self.cache.apply(entry, self.configured)
+        if isinstance(payload, journal.MessageAdded):
+            self._was_idle = bool(self._replied_ms) and entry.time_ms - self._replied_ms > LIFETIMES["auto"]
+        elif isinstance(payload, journal.ReplyReceived | journal.Compacted | journal.LossRecorded):
+            usage = payload.usage if isinstance(payload, journal.ReplyReceived) else None
+            has_counts = usage is not None and (usage.cache_read_tokens or usage.cache_write_tokens)
+            if has_counts or self.cache.stored is not None:
+                self.cache.apply(entry, self.configured, self._cache(self.configured))
         if isinstance(payload, journal.Configured | journal.HandedOver):
             self.configured = config_after(self.configured, payload)
             if isinstance(payload, journal.HandedOver) or payload.scope == "session":
@@ -55,7 +64,7 @@ class NextRequest:
             self._note = entry.seq, str(payload.message)
         if isinstance(payload, journal.ReplyReceived):
             self._replies[entry.seq] = payload.message
-            self._response_id = payload.response_id
+            self._response_id, self._replied_ms = payload.response_id, entry.time_ms
         if isinstance(payload, journal.ReplyReceived | journal.MessageAdded | journal.SteeringAdded):
             self.healed = 0
         elif isinstance(payload, journal.LossRecorded) and payload.reply_seq in self._replies:
@@ -115,8 +124,8 @@ class NextRequest:
                 for tool in definitions
             )
         request = _parse_parameters(config.parameters)
-        if request.cache == "auto":
-            request = msgspec.structs.replace(request, cache=self.cache.cache_for(config))
+        if request.cache == "auto" and self._was_idle:
+            request = msgspec.structs.replace(request, cache="auto-1h")
         if request.cache_diagnosis is True and self._response_id:
             request = msgspec.structs.replace(request, cache_diagnosis=self._response_id)
         if config.output_mode == "tool":
@@ -128,8 +137,8 @@ class NextRequest:
         messages = (*((SystemMessage(prompt),) if prompt else ()), *self._fold.view(in_scope, up_to_seq))
         omit_blocks = [
             (index, block)
-            for index, message in enumerate(messages)
             for reply, block in self._refused
+            for index, message in enumerate(messages)
             if reply is message
         ]
         return msgspec.structs.replace(
@@ -141,6 +150,12 @@ class NextRequest:
             extra_headers=dict(headers or {}),
             omit_blocks=tuple(omit_blocks),
         )
+
+    def _cache(self, config: journal.Configured | None) -> str:
+        """Return the value of `cache` in a request with this configuration; empty: no caching."""
+        raw = jsonio.members(config.parameters).get("cache") if config is not None and config.parameters else None
+        cache = jsonio.decode_as(raw, str) if raw is not None else ""
+        return "auto-1h" if cache == "auto" and self._was_idle else "" if cache == "off" else cache
 
     def compaction_request(
         self,

@@ -28,8 +28,6 @@ SUMMARY_HEADER = "Summary of the earlier conversation, which continues below:"
 """The first line of the user message with a summary."""
 TOKEN_CHARACTERS = 4
 """The estimated number of characters of a token."""
-MEDIA_TOKENS = 1500
-"""The estimated number of tokens of an image, audio or document."""
 
 _GAP = " [...] "
 _EXCERPT = 600
@@ -82,7 +80,7 @@ class _Piece(msgspec.Struct):
 def _pieces(message: Message) -> Iterator[_Piece]:
     if isinstance(message, AssistantMessage):
         for block in message.blocks:
-            if text := _block_text(block):
+            if text := block_text(block):
                 rank = 3 if isinstance(block, Reasoning) else 1 if isinstance(block, ToolUse) else 2
                 label = "Note of the assistant" if isinstance(block, Reasoning) else "Assistant"
                 yield _Piece(rank, f"{label}: {text}")
@@ -96,10 +94,11 @@ def _pieces(message: Message) -> Iterator[_Piece]:
 
 
 def _content_text(content: str | tuple[Content, ...]) -> str:
-    return content if isinstance(content, str) else "\n".join(filter(None, map(_block_text, content)))
+    return content if isinstance(content, str) else "\n".join(filter(None, map(block_text, content)))
 
 
-def _block_text(block: Block) -> str:
+def block_text(block: Block) -> str:
+    """Return the text of a block, also of a call; a note in brackets for media."""
     match block:
         case Text() | Refusal() | Reasoning():
             return block.text
@@ -114,19 +113,3 @@ def _block_text(block: Block) -> str:
         case Image() | Audio() | Document():
             return f"[{type(block).__name__.lower()}]"
     return ""
-
-
-def estimate_tokens(message: Message) -> int:
-    """Return the approximate number of tokens of a message, at least 1."""
-    if isinstance(message, AssistantMessage):
-        return 1 + sum(map(_estimate_block, message.blocks))
-    contents = [result.content for result in message.results] if isinstance(message, ToolResults) else [message.content]
-    return sum(
-        1 + (len(content) // TOKEN_CHARACTERS if isinstance(content, str) else sum(map(_estimate_block, content)))
-        for content in contents
-    )
-
-
-def _estimate_block(block: Block) -> int:
-    has_data = isinstance(block, Image | Audio | Document) and bool(block.data or block.url or block.file_id)
-    return 1 + (MEDIA_TOKENS if has_data else len(_block_text(block)) // TOKEN_CHARACTERS)

@@ -12,9 +12,9 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Block, ProviderMeta, Reasoning, ToolUse
+from tenuto.core.jsonio import is_list, is_null, text_or_json
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.stored import dump_meta, load_meta
-from tenuto.wire.rawjson import is_list, is_null, text_or_json
 
 
 def to_data_json(message: AssistantMessage) -> tuple[str, ...]:

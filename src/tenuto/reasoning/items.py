@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.wire.rawjson import is_text, object_or_empty, to_raw
+from tenuto.core.jsonio import is_text, object_or_empty, to_raw
 
 _Self = TypeVar("_Self", bound="_Item")
 

@@ -41,6 +41,7 @@ from tenuto.core.blocks import (
     Reasoning,
     ToolUse,
 )
+from tenuto.core.jsonio import is_object, raw_list
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Dialect
 from tenuto.reasoning.items import (
@@ -56,7 +57,6 @@ from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.codec import codec_for, dialect_names
 from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
-from tenuto.wire.rawjson import is_object, raw_list
 from tenuto.wire.responses.items import read_item
 
 HINT = "x-tenuto"

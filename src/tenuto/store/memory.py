@@ -17,9 +17,8 @@ from tenuto.errors import StoreError
 from tenuto.store.driver import Driver
 from tenuto.store.locks import FileLock, Locks
 from tenuto.store.sessions import TTL
-from tenuto.store.sql_store import SqlStore
+from tenuto.store.sql_store import Job, SqlStore, Work, Worker, set_results
 from tenuto.store.sqlite import SqliteDriver, create_store
-from tenuto.store.worker import Job, Work, Worker, set_results
 
 T = TypeVar("T")
 

@@ -19,9 +19,8 @@ import msgspec
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.errors import ModelRetry
-from tenuto.tools.decorator import Effect, Tool, tool
+from tenuto.tools.decorator import BadArguments, Effect, Tool, tool
 from tenuto.tools.execution import Outcome, ToolContext, call_function, failure, stop_task, to_outcome, to_text
-from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")
 _MAX_LISTED = 100  # limit for the tools that are listed to a model that called an unknown one

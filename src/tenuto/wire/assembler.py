@@ -26,8 +26,8 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.jsonio import NULL, Fields, is_list, is_object
 from tenuto.core.loss import Location, Loss
-from tenuto.wire.rawjson import NULL, Fields, is_list, is_object
 
 
 class MergedFields(UserDict[str, Raw]):

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Document, Image, Text
+from tenuto.core.blocks import Audio, Citation, Document, Image, Text
 from tenuto.core.loss import Location, Loss, Placement
-from tenuto.core.messages import AssistantMessage, Content
+from tenuto.core.messages import AssistantMessage, Content, Message
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
 from tenuto.errors import UnsupportedModel
@@ -36,6 +36,11 @@ def extra_fields(extra: str) -> dict[str, Raw]:
     return jsonio.members(extra) if extra else {}
 
 
+def citation_type(citation: Citation) -> str:
+    """Return the provider's type of a citation; empty if it has none."""
+    return jsonio.text_or_empty(jsonio.extra_fields_or_empty(citation.raw).get("type"))
+
+
 def set_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the parameters that the request sets, with their values."""
     return ((name, value) for name in names if (value := getattr(request, name)) is not None)
@@ -51,12 +56,31 @@ def with_locations(items: Iterable[T], location: Location) -> list[tuple[Locatio
     return [(Location(location.message, index), item) for index, item in enumerate(items)]
 
 
+class WrittenMessages(Struct):
+    """The messages of a conversation's last request as JSON text, so that the next request writes only the new ones.
+
+    A message is found by its identity, and its text is used again for the same target. An encoder stores a text here if
+    it depends on the message and the target alone, and if writing it recorded no loss.
+    """
+
+    target: Target | None = None
+    texts: dict[int, tuple[Message, list[Raw]]] = {}
+    """The texts, with their messages, by the `id()` of the message."""
+
+
 class BodyBuilder:
     def __init__(
-        self, request: ChatRequest, target: Target, losses: tuple[Loss, ...] = (), *, trace: bool = False
+        self,
+        request: ChatRequest,
+        target: Target,
+        losses: tuple[Loss, ...] = (),
+        *,
+        trace: bool = False,
+        written: WrittenMessages | None = None,
     ) -> None:
         self.request = request
         self.target = target
+        self.written = written
         self.losses: list[Loss] = list(losses)
         self.body: dict[str, Any] = {}
         self.headers: dict[str, str] = {"content-type": "application/json"}

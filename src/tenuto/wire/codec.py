@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tenuto.core.blocks import Block, ProviderMeta
+from tenuto.core.jsonio import Fields
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.wire.decoder import Decoder
-from tenuto.wire.rawjson import Fields
 
 if TYPE_CHECKING:
     from tenuto.wire.body_builder import BodyBuilder

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.embeddings import EmbedRequest, EmbedResponse, EmbedUsage
+from tenuto.core.jsonio import NULL, Fields, is_text, object_or_empty, read_optional_list
 from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
@@ -17,7 +18,6 @@ from tenuto.errors import TranscriptError, UnsupportedModel
 from tenuto.wire.body_builder import BodyBuilder, model_path, model_resource
 from tenuto.wire.codec import codec_for
 from tenuto.wire.provider_errors import protocol_errors, reply_fields
-from tenuto.wire.rawjson import NULL, Fields, is_text, object_or_empty, read_optional_list
 from tenuto.wire.usage import read_count
 
 UNSTATED = 96  # texts per request if the provider states no limit: most limits are higher

@@ -6,11 +6,11 @@ from datetime import date
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.jsonio import Fields, is_text, object_or_empty, read_optional_list, text_or_empty
 from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.codec import codec_for
 from tenuto.wire.provider_errors import protocol_errors, reply_fields
-from tenuto.wire.rawjson import Fields, is_text, object_or_empty, read_optional_list, text_or_empty
 from tenuto.wire.usage import parse_tolerantly, read_count
 
 _LISTS = ("data", "models")

@@ -12,8 +12,8 @@ from typing import Any
 
 from tenuto import errors
 from tenuto.core import jsonio
+from tenuto.core.jsonio import Fields, is_empty, object_or_empty
 from tenuto.errors import BadRequest, CompactionRefused, LLMError, ProtocolError, RateLimited, Unavailable
-from tenuto.wire.rawjson import Fields, is_empty, object_or_empty
 
 _CODES_BY_CLASS: dict[type[LLMError], str] = {
     BadRequest: (
@@ -132,6 +132,9 @@ def reply_fields(body: bytes, provider: str) -> Fields:
         error.provider = provider
         raise error
     return fields
+
+
+ERROR_FIELDS = frozenset(("error", "x_groq", "base_resp"))
 
 
 def find_error(fields: Fields, body: bytes) -> LLMError | None:

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
+from tenuto.core.jsonio import extra_fields_or_empty
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Content, Message, ToolResult, ToolResults
 from tenuto.core.provider import Target
 from tenuto.wire.codec import codec_for
-from tenuto.wire.rawjson import extra_fields_or_empty
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_LENGTH = 29  # the length of a generated id, if the target accepts it

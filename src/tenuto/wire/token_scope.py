@@ -26,7 +26,9 @@ def issued_by(origin: Origin, target: Target) -> bool:
     """Return whether the target accepts tokens of an origin. An unknown (empty) field matches anything."""
     if not same_issuer(origin, target):
         return False
-    if not origin.model or not target.model or _undated(origin.model) == _undated(target.model):
+    if not origin.model or not target.model or origin.model == target.model:
+        return True
+    if _undated(origin.model) == _undated(target.model):
         return True
     pattern = target.traits.pattern
     return bool(pattern) and re.fullmatch(pattern, origin.model.rpartition("/")[2]) is not None

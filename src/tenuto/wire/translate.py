@@ -32,10 +32,10 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
+from tenuto.core.jsonio import NULL, extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
 from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target
 from tenuto.wire.codec import codec_for
-from tenuto.wire.rawjson import NULL, extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
 
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
 _RETURNS = "it is sent again when the session returns to its issuer"

@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.jsonio import Fields, is_list, is_object, list_or_empty, object_or_empty
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import Usage
-from tenuto.wire.rawjson import Fields, is_list, is_object, list_or_empty, object_or_empty
 
 Paths: TypeAlias = tuple[tuple[str, int, str], ...]
 """A count, a section (0 the usage object, 1 and 2 the details of input and output) and a field in it."""

@@ -21,7 +21,7 @@ from tenuto.core.messages import (
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError
-from tenuto.wire.body_builder import BodyBuilder
+from tenuto.wire.body_builder import BodyBuilder, WrittenMessages
 from tenuto.wire.capabilities import apply_traits
 from tenuto.wire.codec import codec_for
 from tenuto.wire.prefix_binding import stale_thoughts
@@ -36,17 +36,20 @@ UNACCOUNTED = "unaccounted"
 """The kind of the loss of a block that is neither in the body nor in the losses: a bug of the encoder."""
 
 
-def write_request(request: ChatRequest, target: Target, *, trace: bool = False) -> WireRequest:
+def write_request(
+    request: ChatRequest, target: Target, *, trace: bool = False, written: WrittenMessages | None = None
+) -> WireRequest:
     """Write a request for a target. Pure: the same request gives the same bytes.
 
     Thinking that is bound to an earlier prefix that has changed is dropped, each time with a `Loss`. With `trace`, the
-    result has a `Placement` for each block of the transcript.
+    result has a `Placement` for each block of the transcript. `written` are the messages of the last request of this
+    conversation: it saves writing them again, and becomes those of this request.
 
     Raise `TranscriptError` for values that JSON cannot express: a number that is not finite, nesting without end, an
     `extra` that a caller wrote and that is not an object.
     """
     try:
-        wire = _write_once(request, target, trace=trace)
+        wire = _write_once(request, target, trace=trace, written=written)
         if target.traits.prefix_bound:
             wire = _drop_stale_thinking(wire, request, target, trace=trace)
     except jsonio.JsonError as exc:
@@ -72,7 +75,9 @@ def _drop_stale_thinking(wire: WireRequest, request: ChatRequest, target: Target
     return replace(wire, losses=tuple(losses))
 
 
-def _write_once(request: ChatRequest, target: Target, *, trace: bool) -> WireRequest:
+def _write_once(
+    request: ChatRequest, target: Target, *, trace: bool, written: WrittenMessages | None = None
+) -> WireRequest:
     adapted: Adapted | None = None
     if request.omit_blocks or not is_fit(request.transcript, target):
         from tenuto.wire.adapt import adapt  # a tenth of the import time, and most requests do not need it
@@ -82,7 +87,7 @@ def _write_once(request: ChatRequest, target: Target, *, trace: bool) -> WireReq
         if adapted.messages is not request.transcript:
             request = replace(request, messages=adapted.messages)
     fitted, losses = apply_traits(request, target) if target.traits.known else (request, ())
-    wire = codec_for(target.dialect).encode(BodyBuilder(fitted, target, losses, trace=trace))
+    wire = codec_for(target.dialect).encode(BodyBuilder(fitted, target, losses, trace=trace, written=written))
     inserted = len(fitted.transcript) - len(request.transcript)
     if adapted is None and not inserted:
         return wire
@@ -135,7 +140,9 @@ def _is_empty(block: Block | ToolResult) -> bool:
 
 def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
     """Return whether `adapt`, five times as slow, would change nothing: own replies, results after their calls."""
-    issuer: Origin | None = None
+    provider, dialect, model = target.provider.name, target.dialect, target.model
+    own = issuer = Origin(provider, dialect, model, target.account, target.platform)
+    has_reply = False
     open_ids: list[str] = []
     all_ids: set[str] = set()
     for message in messages:
@@ -152,9 +159,11 @@ def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
             return False
         elif isinstance(message, AssistantMessage):
             origin = message.origin
-            if origin is None or message.incomplete or not (origin == issuer or issued_by(origin, target)):
+            if origin is None or message.incomplete:
                 return False
-            issuer = origin
+            if origin != own and origin != issuer and not issued_by(origin, target):
+                return False
+            issuer, has_reply = origin, True
             for block in message.blocks:
                 if isinstance(block, ToolUse):
                     if not block.id or block.id in all_ids:
@@ -163,7 +172,7 @@ def is_fit(messages: tuple[Message, ...], target: Target) -> bool:
                     all_ids.add(block.id)
         elif not isinstance(message.content, str) and any(part.meta for part in message.content):
             return False
-    if issuer is None or open_ids:
+    if open_ids or not has_reply:
         return not open_ids
     first, last = (next(m for m in turns if not isinstance(m, SystemMessage)) for turns in (messages, messages[::-1]))
     if isinstance(last, AssistantMessage) or (isinstance(first, AssistantMessage) and not summary_block(first)):

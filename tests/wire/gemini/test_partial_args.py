@@ -10,7 +10,7 @@ from tenuto.core.blocks import GeminiMeta, Text
 from tenuto.core.events import ArgumentsDelta, ContentDelta, ContentDone, ContentStart, SignatureDelta
 from tenuto.errors import IncompleteResponse, ProtocolError
 from tenuto.wire.decoder import decode_stream
-from tenuto.wire.gemini.candidate import MAX_GAP
+from tenuto.wire.gemini.decode import MAX_GAP
 from tenuto.wire.gemini.encode import verbatim
 from wire.gemini.cases import call, chunk, partial, sse, start_call, text
 from wire.gemini.decode_helpers import SIGNED, decode_blocks, decode_events, make_decoder, stream

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tenuto.core.jsonio import Fields
 from tenuto.core.provider import Target, WireRequest
 from tenuto.wire.anthropic import encode
 from tenuto.wire.anthropic.blocks import accepts
@@ -9,7 +10,6 @@ from tenuto.wire.anthropic.decode import AnthropicDecoder, cache_miss_reason
 from tenuto.wire.anthropic.protocol import DIALECT, TOKENS
 from tenuto.wire.body_builder import query
 from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, ReplayRules, TokenCounter, TurnOrder
-from tenuto.wire.rawjson import Fields
 
 
 def _write_count(request: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:

@@ -25,10 +25,10 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
+from tenuto.core.jsonio import Fields, is_list, is_text, splice_json
 from tenuto.core.provider import Target
 from tenuto.wire.anthropic.protocol import DIALECT, MARKERS, SERVER_CALLS
-from tenuto.wire.body_builder import extra_fields
-from tenuto.wire.rawjson import Fields, citation_type, is_list, is_text, splice_json
+from tenuto.wire.body_builder import citation_type, extra_fields
 
 
 class _PlainText(msgspec.Struct, forbid_unknown_fields=True, gc=False):

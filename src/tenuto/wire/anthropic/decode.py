@@ -11,6 +11,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Block, Citation, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, SignatureDelta, TextDelta, UsageUpdate
+from tenuto.core.jsonio import NULL, Fields, object_or_empty
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
@@ -20,7 +21,6 @@ from tenuto.wire.anthropic.blocks import read_block, read_citation, write_block
 from tenuto.wire.assembler import DELTAS, BlockSlot, MergedFields, merge_fields
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import NULL, Fields, object_or_empty
 
 _decode_block_delta = msgspec.json.Decoder(protocol.BlockDelta).decode
 _FREQUENT_DELTAS: dict[

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, Document, Image, Marker, Opaque, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.jsonio import object_or_empty, raw_object
 from tenuto.core.loss import Location
 from tenuto.core.media_types import split_data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
@@ -23,7 +24,6 @@ from tenuto.core.request import (
 from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.protocol import DIALECT, SERVER_CALLS, SERVER_TOOLS, TOKENS
 from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, model_path, set_parameters, with_locations
-from tenuto.wire.rawjson import object_or_empty, raw_object
 
 DEFAULT_MAX_TOKENS = 4096
 MIN_BUDGET = 1024

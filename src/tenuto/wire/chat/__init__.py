@@ -5,7 +5,6 @@ from tenuto.core.provider import Target
 from tenuto.wire.chat import encode
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
-from tenuto.wire.chat.switches import call_ids, turn_order
 from tenuto.wire.codec import Codec, ReplayRules
 from tenuto.wire.embeddings import common_endpoint
 
@@ -24,7 +23,7 @@ CODEC = Codec(
     response_only=RESPONSE_ONLY,
     metas=(ChatMeta,),
     accepts=_accepts,
-    replay_rules=ReplayRules(call_ids, turn_order),
+    replay_rules=ReplayRules(encode.call_ids, encode.turn_order),
     takes_schemas=lambda target: target.provider.chat.json_schema,
     limits_tools_with_reasoning=True,
     embeddings=common_endpoint,

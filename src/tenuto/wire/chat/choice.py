@@ -16,9 +16,11 @@ from msgspec import UNSET, Raw, UnsetType
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse, UrlCitation
 from tenuto.core.events import CitationDelta, ImageDelta, MessageDelta, SignatureDelta, TranscriptDelta
+from tenuto.core.jsonio import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import BlockSlot, ChoiceBuilder, MergedFields, merge_fields
 from tenuto.wire.chat.content_parts import (
+    SOURCE_FIELDS,
     ContentPartBuilder,
     DetailsMerger,
     ThinkTags,
@@ -28,7 +30,6 @@ from tenuto.wire.chat.content_parts import (
     read_sources,
 )
 from tenuto.wire.chat.protocol import STOP_REASONS, CallPiece
-from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 
 # --- tool calls -------------------------------------------------------------------------------------------------------
 
@@ -518,7 +519,10 @@ class ChoiceDecoder:
 
     def _take_citations(self) -> tuple[UrlCitation, ...]:
         """Return the citations since the last text. Sources next to the choices are returned once."""
-        annotations, sources = self._annotations[self._annotations_used :], read_sources(self._sources)
+        annotations = self._annotations[self._annotations_used :]
+        if not annotations and SOURCE_FIELDS.isdisjoint(self._sources):  # most texts
+            return ()
+        sources = read_sources(self._sources)
         if sources:
             self._sources = {}
         self._annotations_used = len(self._annotations)
@@ -598,7 +602,8 @@ class ChoiceDecoder:
     def close(self) -> None:
         self._end_text()
         self._end_reasoning()
-        self.calls.close()
+        if self.calls.count:
+            self.calls.close()
         if self._audio is not None:
             audio, self._audio = self._audio, None
             self.parts.finish(audio, self._finish_audio(audio.joined()))

@@ -9,10 +9,10 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning, UrlCitation
+from tenuto.core.jsonio import Fields, is_list, is_object, is_text, object_or_empty, take_text, text_or_empty
 from tenuto.core.media_types import data_url, split_data_url
 from tenuto.wire.assembler import MergedFields, merge_fields
 from tenuto.wire.body_builder import extra_fields
-from tenuto.wire.rawjson import Fields, is_list, is_object, is_text, object_or_empty, take_text, text_or_empty
 
 
 class ContentPart(msgspec.Struct):
@@ -131,10 +131,11 @@ def read_annotations(annotations: Iterable[Raw]) -> list[UrlCitation]:
     return citations
 
 
+SOURCE_FIELDS = frozenset(("citations", "search_results"))
+
+
 def read_sources(fields: Mapping[str, Raw]) -> list[UrlCitation]:
     """Read the lists next to the choices: `citations` (URLs by number) and `search_results`."""
-    if "citations" not in fields and "search_results" not in fields:
-        return []
     results: dict[str, dict[str, Any]] = {
         item["url"]: item
         for item in _parse_list(fields.get("search_results"))

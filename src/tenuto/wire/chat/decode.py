@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw
 
 from tenuto.core import jsonio
 from tenuto.core.events import ContentDelta, TextDelta, UsageUpdate
+from tenuto.core.jsonio import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
@@ -21,8 +22,7 @@ from tenuto.wire.assembler import MergedFields, merge_fields
 from tenuto.wire.chat.choice import ChoiceDecoder, parse_index
 from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk
 from tenuto.wire.decoder import Decoder, new_id
-from tenuto.wire.provider_errors import classify_error, find_error
-from tenuto.wire.rawjson import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty
+from tenuto.wire.provider_errors import ERROR_FIELDS, classify_error, find_error
 
 _envelope_of = operator.attrgetter("system_fingerprint", "service_tier", "provider")
 _COPIED_FIELDS = frozenset(
@@ -100,7 +100,8 @@ class ChatDecoder(Decoder):
             return
         if name == b"error" and "error" not in fields:
             raise classify_error(data)
-        self._read_fields(fields, find_error(fields, data), whole=False)
+        error = None if ERROR_FIELDS.isdisjoint(fields) else find_error(fields, data)
+        self._read_fields(fields, error, whole=False)
 
     def body(self, data: bytes) -> None:
         fields = jsonio.members(data)

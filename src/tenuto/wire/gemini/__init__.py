@@ -3,6 +3,7 @@
 from typing import Any
 
 from tenuto.core.blocks import GeminiMeta
+from tenuto.core.jsonio import Fields
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.wire.body_builder import model_resource, query
@@ -12,7 +13,6 @@ from tenuto.wire.gemini import encode
 from tenuto.wire.gemini.decode import GeminiDecoder
 from tenuto.wire.gemini.parts import accepts
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY
-from tenuto.wire.rawjson import Fields
 
 
 def _functions_exclude_format(request: ChatRequest, target: Target) -> bool:

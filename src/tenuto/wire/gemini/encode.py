@@ -19,6 +19,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.jsonio import is_null, raw_object, to_raw
 from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
@@ -27,7 +28,6 @@ from tenuto.schema.openapi import to_openapi
 from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, model_path, set_parameters, with_locations
 from tenuto.wire.gemini.parts import DATA, add_extra, write_media, write_part
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SERVER_TOOLS, SKIP_SIGNATURE
-from tenuto.wire.rawjson import is_null, raw_object, to_raw
 from tenuto.wire.token_scope import issuer_check
 
 Wire = dict[str, Any]

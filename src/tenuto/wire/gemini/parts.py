@@ -28,11 +28,11 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.jsonio import NULL, Fields, is_null, is_object, take_text, to_raw
 from tenuto.core.media_types import detect_base64_type, split_data_url, type_from_name
 from tenuto.core.provider import Target
 from tenuto.wire.body_builder import extra_fields
 from tenuto.wire.gemini.protocol import DIALECT, PART_FIELDS, to_camel_case
-from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, take_text, to_raw
 
 Wire = dict[str, Any]
 _FLAGS = (

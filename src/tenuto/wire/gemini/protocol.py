@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from tenuto.core.jsonio import Fields
 from tenuto.core.messages import StopReason
-from tenuto.wire.rawjson import Fields
 from tenuto.wire.usage import UsageTable, count_paths
 
 DIALECT: Final = "gemini"

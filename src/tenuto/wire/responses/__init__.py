@@ -3,10 +3,11 @@
 from typing import Any
 
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.jsonio import Fields
 from tenuto.core.provider import Target, WireRequest
+from tenuto.wire.body_builder import citation_type
 from tenuto.wire.codec import CallIdRule, Codec, ReplayRules, TokenCounter
 from tenuto.wire.embeddings import common_endpoint
-from tenuto.wire.rawjson import Fields, citation_type
 from tenuto.wire.responses import encode
 from tenuto.wire.responses.decode import ResponsesDecoder, cache_miss_reason
 from tenuto.wire.responses.items import DIALECT

@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.jsonio import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url, extension_for, to_base64
 from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolResult, UserMessage
@@ -28,7 +29,6 @@ from tenuto.core.request import (
     ToolDefinition,
 )
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, set_parameters, with_locations
-from tenuto.wire.rawjson import NULL, raw_list, raw_object, splice_json, text_or_empty
 from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
@@ -66,8 +66,8 @@ def encode(builder: BodyBuilder) -> WireRequest:
     _set_tools(builder)
     if reasoning := _write_reasoning(builder):
         body["reasoning"] = reasoning
-    if text := _write_text_options(builder):
-        body["text"] = text
+    if request.response_format is not None or request.verbosity is not None:
+        body["text"] = _write_text_options(builder)
     body.update({_RENAMED.get(name, name): value for name, value in set_parameters(request, _PARAMETERS)})
     if request.stream:
         body["stream"] = True
@@ -78,7 +78,8 @@ def encode(builder: BodyBuilder) -> WireRequest:
     if request.cache in AUTO_CACHE and switches.cache_key and not request.cache_diagnosis:
         static = [[item for item in body["input"] if item.get("role") == "system"][:1], body.get("tools")]
         body["prompt_cache_key"] = hashlib.sha256(jsonio.encode(static)).hexdigest()[:32]
-    _write_cache_options(builder)
+    if request.cache is not None or request.cache_diagnosis:
+        _write_cache_options(builder)
     for name in switches.strip:
         if body.pop(name, None) is not None and name not in ("include", "store", "reasoning"):
             builder.record_loss("unsupported-parameter", name, "this endpoint refuses it")

@@ -28,10 +28,7 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.media_types import detect_base64_type
-from tenuto.core.provider import Dialect
-from tenuto.wire.body_builder import extra_fields
-from tenuto.wire.rawjson import (
+from tenuto.core.jsonio import (
     Fields,
     is_null,
     is_object,
@@ -44,6 +41,9 @@ from tenuto.wire.rawjson import (
     text_or_json,
     whole_number,
 )
+from tenuto.core.media_types import detect_base64_type
+from tenuto.core.provider import Dialect
+from tenuto.wire.body_builder import extra_fields
 from tenuto.wire.responses.protocol import CLIENT_CALLS, INPUTS, MARKERS, OUTPUTS
 
 DIALECT: Dialect = "openai-responses"
