@@ -15,7 +15,7 @@ from compaction.scene import (
     compactions,
     failures,
     kinds,
-    looking,
+    look_tool,
     play,
     scene,
     window,
@@ -43,7 +43,7 @@ def thoughts_in(body: dict) -> int:
 
 @scene
 async def test_kept_thinking_stays_valid(tenuto_sim):
-    """On request, twice: the second summary covers the first one, and thinking from before it is kept."""
+    """On request, twice: the second summary covers the first one, and thinking from before it stays valid."""
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     async with agent(BOUND, compaction=WAITING) as own:
@@ -102,7 +102,7 @@ async def test_kept_thinking_is_dropped_with_a_loss_otherwise(tenuto_sim, change
         await talk(session)
         plan = (await session.audit(compaction=True)).plan
         await session.compact()
-        changes = {"system": {"system": "Be kind."}, "tools": {"tools": [looking(35), tool(name="other")(other)]}}
+        changes = {"system": {"system": "Be kind."}, "tools": {"tools": [look_tool(35), tool(name="other")(other)]}}
         with own.override(**changes.get(change, {})):
             await talk(session, 1, 6)
         losses = {loss.kind for entry in kinds(await session.entries(), ReplyReceived) for loss in entry.losses}
@@ -119,7 +119,7 @@ def other() -> str:
 
 @scene
 async def test_compaction_by_another_model_drops_bound_thinking(tenuto_sim):
-    """A summary of a model that binds nothing says nothing about the messages that it stands for."""
+    """A summary of a model without bound thinking has no information about the replaced messages."""
     tenuto_sim._scripts.turn = play
     async with agent(UNBOUND, compaction=WAITING) as own:
         session = own.session("s")
@@ -166,13 +166,13 @@ async def test_handover_after_a_native_compaction(tenuto_sim, first, other):
 @scene
 async def test_handover_to_a_small_window_writes_the_missing_summary(tenuto_sim, tmp_path):
     tenuto_sim._scripts.turn = play
-    async with agent(GPT, words=150, compaction=WAITING, store=tmp_path / "s.db") as own:
+    async with agent(GPT, word_count=150, compaction=WAITING, store=tmp_path / "s.db") as own:
         session = own.session("s")
         await talk(session, 24)
         made = await session.compact()
         assert made.summary == ""
     with window(8000):
-        async with agent(GPT, words=150, compaction=WAITING, store=tmp_path / "s.db") as own:
+        async with agent(GPT, word_count=150, compaction=WAITING, store=tmp_path / "s.db") as own:
             session = await own.resume("s")
             await session.handover("deepseek/deepseek-chat")
             assert (await session.send("What is my locker?")).text == "4711"
@@ -213,7 +213,7 @@ async def test_undo_sends_everything_again(tenuto_sim, model):
 async def test_undo_of_a_summary_in_a_reply_sends_everything_again(tenuto_sim):
     tenuto_sim._scripts.turn = play
     with window(80_000):
-        async with agent(UNBOUND, words=1800, compaction=Compaction(at=0.65, by="threshold")) as own:
+        async with agent(UNBOUND, word_count=1800, compaction=Compaction(at=0.65, by="threshold")) as own:
             session = own.session("s")
             await talk(session, 10)
             assert [one.inline for one in compactions(await session.entries())] == [True]
@@ -229,7 +229,7 @@ async def test_undo_of_a_summary_in_a_reply_sends_everything_again(tenuto_sim):
 async def test_summary_in_a_reply_is_handed_over(tenuto_sim):
     tenuto_sim._scripts.turn = play
     with window(80_000):
-        async with agent(BOUND, words=1800, compaction=Compaction(at=0.625, by="threshold")) as own:
+        async with agent(BOUND, word_count=1800, compaction=Compaction(at=0.625, by="threshold")) as own:
             session = own.session("s")
             await talk(session, 11)
             await session.handover(GPT)
@@ -245,17 +245,17 @@ async def test_summary_in_a_reply_is_handed_over(tenuto_sim):
 
 @pytest.mark.parametrize("model", [UNBOUND, GPT])
 @scene
-async def test_refused_summary_is_left_out_of_one_retry(tenuto_sim, model):
+async def test_refused_summary_is_omitted_in_one_retry(tenuto_sim, model):
     """A native form that its provider refuses is replaced by the summary, or by the whole conversation."""
     tenuto_sim._scripts.turn = play
     async with agent(model, compaction=WAITING) as own:
         session = own.session("s")
         await talk(session)
         await session.compact()
-        held = session._log.next.compaction
-        spoilt = tuple(map(_spoilt, held.native))
+        compaction = session._log.next.compaction
+        spoilt = tuple(map(_with_invalid_token, compaction.native))
         async with session._working():
-            await session._log.append(msgspec.structs.replace(held, native=spoilt, usage=None, cost=""))
+            await session._log.append(msgspec.structs.replace(compaction, native=spoilt, usage=None, cost=""))
         reply = await session.send("What is my locker?")
         entries = await session.entries()
 
@@ -267,7 +267,7 @@ async def test_refused_summary_is_left_out_of_one_retry(tenuto_sim, model):
         assert len(tenuto_sim.refusals) == 1
 
 
-def _spoilt(message):
+def _with_invalid_token(message):
     block = message.blocks[0]
     if isinstance(block.meta, AnthropicMeta):
         meta = msgspec.structs.replace(block.meta, signature=_other(block.meta.signature))
@@ -283,18 +283,21 @@ def _other(token: str) -> str:
 
 @scene
 async def test_background_compaction_is_used_in_the_next_request(tenuto_sim):
-    """The request for it is written before it is sent, and the run continues meanwhile."""
+    """Its request is recorded before it is sent, and the run continues meanwhile."""
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(8000):
-        async with agent(BOUND, words=150, compaction=Compaction(keep_tokens=1200)) as own:
+        async with agent(BOUND, word_count=150, compaction=Compaction(keep_tokens=1200)) as own:
             session = own.session("s")
             await talk(session, 14)
             entries = await session.entries()
             kinds_in_order = [type(entry.payload) for entry in entries]
-            asked, made = kinds_in_order.index(CompactionRequested), kinds_in_order.index(Compacted)
+            request_index, made = kinds_in_order.index(CompactionRequested), kinds_in_order.index(Compacted)
 
-            assert ReplyReceived in kinds_in_order[asked:made] or RequestStarted in kinds_in_order[asked:made]
+            assert (
+                ReplyReceived in kinds_in_order[request_index:made]
+                or RequestStarted in kinds_in_order[request_index:made]
+            )
             tenuto_sim.assert_clean()
             assert (await session.audit()).clean
             assert session.cost == bill.total
@@ -303,12 +306,12 @@ async def test_background_compaction_is_used_in_the_next_request(tenuto_sim):
 @scene
 async def test_focus_goes_to_the_provider(tenuto_sim):
     tenuto_sim._scripts.turn = play
-    for model, place in ((UNBOUND, "compaction"), (GPT, "instructions")):
+    for model, field in ((UNBOUND, "compaction"), (GPT, "instructions")):
         async with agent(model, compaction=WAITING) as own:
-            session = own.session(f"s-{place}")
+            session = own.session(f"s-{field}")
             await talk(session)
             assert await session.compact(focus="the locker") is not None
-            assert "the locker" in str(sent(tenuto_sim)[place])
+            assert "the locker" in str(sent(tenuto_sim)[field])
             assert (await session.audit()).clean
     tenuto_sim.assert_clean()
 

@@ -1,4 +1,4 @@
-"""Summaries by a model or a function: those that cannot be used, and those that lose a fact."""
+"""Summaries by a model or a function: unusable summaries, and summaries that lose a fact."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNUSABLE = {
 }
 
 
-def played_with(summary):
+def play_with(summary):
     return functools.partial(play, summary=summary)
 
 
@@ -54,10 +54,10 @@ async def talk(session, turns: int, start: int = 0):
 @scene
 async def test_unusable_summary_leaves_the_whole_conversation(tenuto_sim, kind):
     """The session continues; all of it is sent, and the failed requests are charged."""
-    tenuto_sim._scripts.turn = played_with(UNUSABLE[kind])
+    tenuto_sim._scripts.turn = play_with(UNUSABLE[kind])
     bill = Bill(tenuto_sim)
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL) as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             await talk(session, 15)
             entries = await session.entries()
@@ -73,11 +73,11 @@ async def test_unusable_summary_leaves_the_whole_conversation(tenuto_sim, kind):
 
 @pytest.mark.parametrize("kind", ["empty", "tool call", "refusal"])
 @scene
-async def test_session_waits_when_nothing_helps(tenuto_sim, kind):
-    """The context is full and there is no summary: the session waits, and continues once there is one."""
-    tenuto_sim._scripts.turn = played_with(UNUSABLE[kind])
+async def test_session_waits_if_no_summary_is_possible(tenuto_sim, kind):
+    """The context is full and there is no summary: the session waits, and continues when there is one."""
+    tenuto_sim._scripts.turn = play_with(UNUSABLE[kind])
     with window(8000):
-        async with agent(UNBOUND, words=150, compaction=LOCAL) as own:
+        async with agent(UNBOUND, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             with pytest.raises(ContextTooLong) as caught:
                 await talk(session, 40)
@@ -94,34 +94,34 @@ async def test_session_waits_when_nothing_helps(tenuto_sim, kind):
 @scene
 async def test_failed_summary_is_not_repeated_at_once(tenuto_sim, tmp_path):
     """After a failure the next attempt waits until the conversation has grown; a new process knows that, too."""
-    tenuto_sim._scripts.turn = played_with(UNUSABLE["refusal"])
+    tenuto_sim._scripts.turn = play_with(UNUSABLE["refusal"])
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
             await talk(own.session("s"), 14)
         for number in range(3):
-            async with agent(CHAT, words=1, compaction=LOCAL, store=tmp_path / "s.db") as own:
+            async with agent(CHAT, word_count=1, compaction=LOCAL, store=tmp_path / "s.db") as own:
                 session = await own.resume("s")
                 await talk(session, 1, 14 + number)
                 entries = await session.entries()
-        asked = [entry.seq for entry in entries if isinstance(entry.payload, CompactionRequested)]
+        requests = [entry.seq for entry in entries if isinstance(entry.payload, CompactionRequested)]
         sent = [entry.seq for entry in entries if isinstance(entry.payload, RequestStarted)]
 
-        assert 1 <= len(asked) < len([seq for seq in sent if seq > asked[0]]) / 2
+        assert 1 <= len(requests) < len([seq for seq in sent if seq > requests[0]]) / 2
 
 
 @scene
-async def test_unusable_summary_is_requested_once_more(tenuto_sim):
+async def test_unusable_summary_is_requested_a_second_time(tenuto_sim):
     answers = iter(["", "Goal: look. Facts: my locker is 4711."])
-    tenuto_sim._scripts.turn = played_with(lambda request: (say(next(answers, "Goal: none.")),))
+    tenuto_sim._scripts.turn = play_with(lambda request: (say(next(answers, "Goal: none.")),))
     async with agent(CHAT, compaction=LOCAL) as own:
         session = own.session("s")
         await talk(session, 6)
         entry = await session.compact()
-        asked = kinds(await session.entries(), CompactionRequested)
+        requests = kinds(await session.entries(), CompactionRequested)
 
         assert entry.summary.endswith("4711.")
-        assert len(asked) == 2
-        assert asked[0].digest == asked[1].digest != ""
+        assert len(requests) == 2
+        assert requests[0].digest == requests[1].digest != ""
 
 
 @scene
@@ -156,7 +156,7 @@ async def test_provider_that_refuses_is_replaced_by_a_model(tenuto_sim):
 
 
 @scene
-async def test_provider_that_is_busy_is_asked_again(tenuto_sim):
+async def test_busy_provider_is_requested_again(tenuto_sim):
     left = [1]
 
     def answer(request):
@@ -182,9 +182,9 @@ async def test_provider_that_is_busy_is_asked_again(tenuto_sim):
 @scene
 async def test_fact_is_found_through_the_summary(tenuto_sim, summary, expected):
     """The retention test: a summary without the user's fact is noticed, and the journal still has the fact."""
-    tenuto_sim._scripts.turn = play if summary is None else played_with(lambda request: (say(summary),))
+    tenuto_sim._scripts.turn = play if summary is None else play_with(lambda request: (say(summary),))
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL) as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             await talk(session, 24)
             reply = await session.send("What is my locker?")
@@ -256,10 +256,10 @@ async def test_cached_summary_is_used(tenuto_sim, tmp_path):
             session = own.session("s")
             await talk(session, 6)
             entry = await session.compact()
-            asked = kinds(await session.entries(), CompactionRequested)
+            requests = kinds(await session.entries(), CompactionRequested)
 
             assert FACT in entry.summary
-            assert [bool(one.digest) for one in asked] == [number == 0]
+            assert [bool(one.digest) for one in requests] == [number == 0]
 
 
 @scene
@@ -268,7 +268,7 @@ async def test_cancelled_run_stops_its_background_compaction(tenuto_sim):
         (stall(), compact("So far.")) if request.compaction == "alone" else play(request)
     )
     with window(8000):
-        async with agent(BOUND, words=150, compaction=Compaction()) as own:
+        async with agent(BOUND, word_count=150, compaction=Compaction()) as own:
             session = own.session("s")
             forget = session.on_event(
                 lambda event: session.cancel_local() if isinstance(event, CompactionStarted) else None
@@ -287,11 +287,13 @@ async def test_cancelled_run_stops_its_background_compaction(tenuto_sim):
 async def test_too_long_request_is_compacted_and_sent_again(tenuto_sim, tmp_path):
     """The window is not known, or the estimate was too low."""
     tenuto_sim._scripts.turn = play
-    async with agent(UNBOUND, words=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
+    async with agent(UNBOUND, word_count=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
         session = own.session("s")
         await talk(session, 20)
     with window(6000):
-        async with agent(UNBOUND, words=150, compaction=Compaction(by="model", at=1.0), store=tmp_path / "s.db") as own:
+        async with agent(
+            UNBOUND, word_count=150, compaction=Compaction(by="model", at=1.0), store=tmp_path / "s.db"
+        ) as own:
             session = await own.resume("s")
             session._log.size.retry_above = 10**9  # as if the estimate were too low
             reply = await session.send("What is my locker?")
@@ -327,7 +329,7 @@ async def test_refused_size_is_compacted(tenuto_sim):
 async def test_without_compaction_the_session_waits(tenuto_sim):
     tenuto_sim._scripts.turn = play
     with window(8000):
-        async with agent(UNBOUND, words=150, compaction=None) as own:
+        async with agent(UNBOUND, word_count=150, compaction=None) as own:
             session = own.session("s")
             with pytest.raises(ContextTooLong):
                 await talk(session, 40)
@@ -343,7 +345,7 @@ async def test_old_results_are_cleared_first(tenuto_sim):
     with window(8000):
         for model, is_cleared in ((UNBOUND, True), (BOUND, False)):
             settings = Compaction(keep_results=2, background=False)
-            async with agent(model, words=150, compaction=settings) as own:
+            async with agent(model, word_count=150, compaction=settings) as own:
                 session = own.session(f"s-{is_cleared}")
                 await talk(session, 14)
                 made = compactions(await session.entries())
@@ -379,7 +381,7 @@ async def test_events_and_audit_name_the_compaction(tenuto_sim):
 
 @scene
 async def test_summary_of_think_only_reply_is_not_used(tenuto_sim):
-    tenuto_sim._scripts.turn = played_with(lambda request: (think("Hm."), say("")))
+    tenuto_sim._scripts.turn = play_with(lambda request: (think("Hm."), say("")))
     async with agent(BOUND, compaction=LOCAL) as own:
         session = own.session("s")
         await talk(session, 6)
@@ -393,7 +395,7 @@ async def test_limits_count_the_summary(tenuto_sim):
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL) as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             await talk(session, 24)
             entries = await session.entries()
