@@ -1,4 +1,4 @@
-"""Model rows: valid, listed, and equal to what is known of each family; prices, retirement, owners."""
+"""Model rows: valid, listed, and equal to the known facts of each family; prices, retirement, owners."""
 
 from __future__ import annotations
 
@@ -125,11 +125,11 @@ def test_row_lists_prefixes_that_are_ids():
 @pytest.mark.parametrize("model", sorted(literals(anthropic.types.model.Model)))
 def test_ids_of_anthropic_sdk_have_a_row(model):
     """Not only the row for later models."""
-    known = catalog.model_traits("anthropic", model)
+    traits = catalog.model_traits("anthropic", model)
 
-    assert known.known
-    assert known.family != "a later Claude"
-    assert known.dialect == "anthropic-messages"
+    assert traits.known
+    assert traits.family != "a later Claude"
+    assert traits.dialect == "anthropic-messages"
 
 
 OPENAI = literals(openai.types.shared.chat_model.ChatModel) | literals(
@@ -140,11 +140,11 @@ OPENAI = literals(openai.types.shared.chat_model.ChatModel) | literals(
 @pytest.mark.parametrize("model", sorted(OPENAI))
 def test_ids_of_openai_sdk_have_a_row(model):
     """Not only the rows for later models, except an id that was never served."""
-    known = catalog.model_traits("openai", model)
+    traits = catalog.model_traits("openai", model)
 
-    assert known.known
-    assert known.dialect in ("openai-responses", "openai-chat")
-    assert not known.family.startswith(("a later", "another")) or model == "gpt-5.1-mini"
+    assert traits.known
+    assert traits.dialect in ("openai-responses", "openai-chat")
+    assert not traits.family.startswith(("a later", "another")) or model == "gpt-5.1-mini"
 
 
 def test_import_loads_no_model_rows():
@@ -189,11 +189,11 @@ CLAUDE = [
 @pytest.mark.parametrize("case", CLAUDE, ids=lambda case: case[0])
 def test_claude(case):
     model, thinking, efforts, *rest = case
-    known = catalog.model_traits("anthropic", model)
+    traits = catalog.model_traits("anthropic", model)
 
-    assert known.thinking == thinking
-    assert known.efforts == tuple(efforts.split())
-    assert rest == [known.sampling, known.forced_tool_choice, known.prefill, known.system_mid, known.max_output]
+    assert traits.thinking == thinking
+    assert traits.efforts == tuple(efforts.split())
+    assert rest == [traits.sampling, traits.forced_tool_choice, traits.prefill, traits.system_mid, traits.max_output]
 
 
 GPT = [
@@ -231,11 +231,11 @@ GPT = [
 def test_gpt(case):
     """Responses for GPT-5, the o-series and later; Chat Completions before."""
     model, dialect, efforts, *rest = case
-    known = catalog.model_traits("openai", model)
+    traits = catalog.model_traits("openai", model)
 
-    assert known.dialect == dialect
-    assert known.efforts == tuple(efforts.split())
-    assert rest == [known.effort_default, known.sampling, known.chat_tools, known.max_output]
+    assert traits.dialect == dialect
+    assert traits.efforts == tuple(efforts.split())
+    assert rest == [traits.effort_default, traits.sampling, traits.chat_tools, traits.max_output]
 
 
 GEMINI = [
@@ -258,12 +258,12 @@ GEMINI = [
 @pytest.mark.parametrize("model, thinking, efforts, sampling, prefill", GEMINI)
 def test_gemini(model, thinking, efforts, sampling, prefill):
     """Levels since 3, budgets before; sampling has no effect since 3.6."""
-    known = catalog.model_traits("google", model)
+    traits = catalog.model_traits("google", model)
 
-    assert known.thinking == thinking
-    assert known.efforts == tuple(efforts.split())
-    assert (known.sampling, known.prefill) == (sampling, prefill)
-    assert known.system_mid == "top_only"
+    assert traits.thinking == thinking
+    assert traits.efforts == tuple(efforts.split())
+    assert (traits.sampling, traits.prefill) == (sampling, prefill)
+    assert traits.system_mid == "top_only"
 
 
 @pytest.mark.parametrize("effort", ["low", "medium", "high"])
@@ -296,7 +296,7 @@ def test_output_modalities(provider, model, modalities):
     assert catalog.model_traits(provider, model).output_modalities == modalities
 
 
-def test_traits_that_are_not_one_word():
+def test_traits_that_one_word_does_not_describe():
     assert catalog.model_traits("google", "gemini-2.5-pro").budget == (128, 32_768)
     assert catalog.model_traits("anthropic", "claude-opus-4-5").budget == (1024, 63_999)
     assert catalog.model_traits("anthropic", "claude-opus-5").effort_when_off == "high"
@@ -370,24 +370,24 @@ def test_unknown_model_has_default_traits(provider, model):
 @pytest.mark.parametrize("model", ["anthropic/claude-opus-4.6", "~anthropic/claude-opus-4.6", "anthropic/claude-opus-4.6:thinking"])  # fmt: skip
 def test_openrouter_merges_traits_of_the_vendor(model):
     """The vendor is removed from the id, and dots become dashes; effort and system messages are OpenRouter's."""
-    known, own = catalog.model_traits("openrouter", model), catalog.model_traits("anthropic", "claude-opus-4-6")
+    traits, own = catalog.model_traits("openrouter", model), catalog.model_traits("anthropic", "claude-opus-4-6")
 
-    assert known.family == own.family
-    assert (known.sampling, known.prefill, known.max_output) == (own.sampling, own.prefill, own.max_output)
-    assert known.dialect == "openai-chat"
-    assert known.thinking == ("effort",)
-    assert "none" in known.efforts
-    assert known.system_mid == "native"
-    assert known.passback == "always"
+    assert traits.family == own.family
+    assert (traits.sampling, traits.prefill, traits.max_output) == (own.sampling, own.prefill, own.max_output)
+    assert traits.dialect == "openai-chat"
+    assert traits.thinking == ("effort",)
+    assert "none" in traits.efforts
+    assert traits.system_mid == "native"
+    assert traits.passback == "always"
 
 
 def test_openrouter_has_no_effort_none_if_always_thinking():
-    known = catalog.model_traits("openrouter", "anthropic/claude-fable-5.1")
+    traits = catalog.model_traits("openrouter", "anthropic/claude-fable-5.1")
 
-    assert known.efforts == ("minimal", "low", "medium", "high", "xhigh", "max")
-    assert known.thinking == ("effort", "always")
-    assert known.forced_tool_choice == "rejected"
-    assert known.prefix_bound
+    assert traits.efforts == ("minimal", "low", "medium", "high", "xhigh", "max")
+    assert traits.thinking == ("effort", "always")
+    assert traits.forced_tool_choice == "rejected"
+    assert traits.prefix_bound
 
 
 def test_azure_deployment_named_like_a_model():
@@ -420,11 +420,11 @@ def test_fine_tuned_model_has_traits_of_its_base():
 
 def test_custom_host_keeps_refusals_of_the_vendor():
     """The dialect is the host's."""
-    known = catalog.model_traits("my-gateway", "anthropic/claude-opus-4.8")
+    traits = catalog.model_traits("my-gateway", "anthropic/claude-opus-4.8")
 
-    assert known.family == "Claude Opus 4.8"
-    assert known.sampling == "rejected"
-    assert known.dialect is None
+    assert traits.family == "Claude Opus 4.8"
+    assert traits.sampling == "rejected"
+    assert traits.dialect is None
 
 
 def test_thinking_modes_become_efforts_in_chat_dialect():

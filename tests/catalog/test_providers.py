@@ -264,7 +264,7 @@ def test_missing_name_is_the_home_of_the_dialect(dialect, name):
 
 
 @pytest.mark.parametrize(
-    "given, name, model, dialect",
+    "name_of_model, name, model, dialect",
     [
         ("groq/llama-3.3-70b", "groq", "llama-3.3-70b", "openai-chat"),
         ("groq/openai/gpt-oss-120b", "groq", "openai/gpt-oss-120b", "openai-chat"),
@@ -291,9 +291,9 @@ def test_missing_name_is_the_home_of_the_dialect(dialect, name):
         ("deepseek/brand-new", "deepseek", "brand-new", "openai-chat"),
     ],
 )
-def test_resolve_provider_and_model(given, name, model, dialect):
+def test_resolve_provider_and_model(name_of_model, name, model, dialect):
     """The split is at the first slash; the dialect of the model row precedes that of the provider."""
-    target = catalog.resolve(given)
+    target = catalog.resolve(name_of_model)
 
     assert (target.provider.name, target.model, target.dialect) == (name, model, dialect)
     assert target.traits.known == catalog.model_traits(name, model).known
@@ -308,7 +308,7 @@ def test_bare_model_uses_default_provider():
 
 
 @pytest.mark.parametrize(
-    "given, name, dialect",
+    "model, name, dialect",
     [
         ("claude-sonnet-4-5", "anthropic", "anthropic-messages"),
         ("gpt-5.2", "openai", "openai-responses"),
@@ -317,20 +317,20 @@ def test_bare_model_uses_default_provider():
         ("grok-4.7", "xai", "openai-responses"),
     ],
 )
-def test_bare_model_name_resolves_to_its_owner(given, name, dialect):
+def test_bare_model_name_resolves_to_its_owner(model, name, dialect):
     """The default provider and custom rows take precedence."""
-    target = catalog.resolve(given)
+    target = catalog.resolve(model)
     moved = Provider(name, dialect, "https://moved.test/v1")
-    gateway = Provider("gateway", "openai-chat", "https://gateway.test/v1", default_model=given)
+    gateway = Provider("gateway", "openai-chat", "https://gateway.test/v1", default_model=model)
 
-    assert (target.provider.name, target.model, target.dialect) == (name, given, dialect)
-    assert catalog.resolve(given, default_provider="azure").provider.name == "azure"
-    assert catalog.resolve(given, custom={name: moved}).provider is moved
-    assert catalog.resolve(given, custom={"gateway": gateway, "gw": gateway}).provider is gateway
+    assert (target.provider.name, target.model, target.dialect) == (name, model, dialect)
+    assert catalog.resolve(model, default_provider="azure").provider.name == "azure"
+    assert catalog.resolve(model, custom={name: moved}).provider is moved
+    assert catalog.resolve(model, custom={"gateway": gateway, "gw": gateway}).provider is gateway
 
 
 @pytest.mark.parametrize(
-    "given, near",
+    "model, near",
     [
         ("", ()),
         ("/", ()),
@@ -342,11 +342,11 @@ def test_bare_model_name_resolves_to_its_owner(given, name, dialect):
         ("gpt-oss-120b", ("cerebras/gpt-oss-120b", "sambanova/gpt-oss-120b", "ollama/gpt-oss-120b")),
     ],
 )
-def test_bare_model_name_without_owner_lists_candidates(given, near):
+def test_bare_model_name_without_owner_lists_candidates(model, near):
     with pytest.raises(UnknownProvider) as caught:
-        catalog.resolve(given)
+        catalog.resolve(model)
 
-    message = f"no provider in {given!r}: use {' or '.join(near)}" if near else f"{given!r} is not a model name"
+    message = f"no provider in {model!r}: use {' or '.join(near)}" if near else f"{model!r} is not a model name"
     assert caught.value.bare
     assert caught.value.suggestions == near
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""Handlers that play a script, for what stands around a call."""
+"""Scripted handlers for tests of middleware."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ USAGE = Usage(input_tokens=1000, output_tokens=100)
 ORIGIN = Origin("anthropic", "anthropic-messages", "claude-sonnet-4-5")
 
 
-def question(model="anthropic/claude-sonnet-4-5", text="Hello", **fields):
+def make_request(model="anthropic/claude-sonnet-4-5", text="Hello", **fields):
     return ChatRequest(model=model, messages=(UserMessage(text),), **fields)
 
 
-def response(text="Hi", usage=USAGE, origin=ORIGIN, **fields):
+def make_response(text="Hi", usage=USAGE, origin=ORIGIN, **fields):
     message = AssistantMessage((Text(text),), "stop", "end_turn", origin, **fields)
     return ChatResponse("msg_1", "anthropic", "claude-sonnet-4-5", (Choice(message),), usage)
 
 
-def reply(text="Hi", **fields):
-    """The shortest whole reply."""
-    return [MessageStart("msg_1", "claude-sonnet-4-5"), MessageDone(response(text, **fields))]
+def reply_events(text="Hi", **fields):
+    """Return the events of the shortest complete reply."""
+    return [MessageStart("msg_1", "claude-sonnet-4-5"), MessageDone(make_response(text, **fields))]
 
 
 class Script:
-    """Plays one list for each call: events are yielded, exceptions raised, functions awaited.
+    """Play one list per call: events are yielded, exceptions raised, functions awaited.
 
-    The last list is played again and again. It remembers what it was asked, and how often it was closed.
+    The last list is repeated. The script records its requests and how many calls were closed.
     """
 
     def __init__(self, *plays):
         self._plays = list(plays)
-        self.asked = []
+        self.requests = []
         self.closed = 0
 
     async def __call__(self, request):
-        self.asked.append(request)
+        self.requests.append(request)
         play = self._plays.pop(0) if len(self._plays) > 1 else self._plays[0]
         try:
             for item in play:
@@ -55,10 +55,10 @@ class Script:
 
     @property
     def models(self):
-        return [request.model for request in self.asked]
+        return [request.model for request in self.requests]
 
 
-class Told(list):
+class EventList(list):
     """The events of a call, and the error it ended with."""
 
     error: BaseException | None = None
@@ -75,25 +75,25 @@ class Told(list):
         return self[-1].response.text
 
 
-async def told(events):
+async def read_events(events):
     """Read a call to its end."""
-    with Told() as found:
+    with EventList() as found:
         async for event in events:
             found.append(event)
     return found
 
 
-def played(middleware, request, handler):
+def run_middleware(middleware, request, handler):
     """Run one call through one middleware."""
 
     async def run():
-        return await told(middleware(request, handler))
+        return await read_events(middleware(request, handler))
 
     return asyncio.run(run())
 
 
-class Time:
-    """A clock that moves when somebody sleeps."""
+class FakeClock:
+    """A clock that moves when a task sleeps."""
 
     def __init__(self, now=0.0):
         self.now = now

@@ -1,4 +1,4 @@
-"""Which addresses are public."""
+"""Public and private addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("block", REFUSED)
-def test_closed_ranges_are_refused_from_end_to_end(block):
+def test_private_ranges_are_refused_up_to_their_limits(block):
     found = ipaddress.ip_network(block)
 
     assert not is_public(str(found[0]))
@@ -38,7 +38,7 @@ def test_closed_ranges_are_refused_from_end_to_end(block):
         "2606:4700:4700::1111", "2001:4860:4860::8888", "2a00:1450:4001::200e", "2606::5efe:808:808",
     ],
 )  # fmt: skip
-def test_public_addresses_are_public(address):
+def test_public_addresses_are_accepted(address):
     assert is_public(address)
 
 
@@ -49,7 +49,7 @@ def test_public_addresses_are_public(address):
         "8.8.8.8:80", "[2606:4700::1]", "2606:4700::1%eth0", "fe80::1%1", "8.8.8.8/32", "⑧.8.8.8", "2606:4700::1\n",
     ],
 )  # fmt: skip
-def test_what_is_not_exactly_an_address_is_refused(address):
+def test_invalid_address_is_not_public(address):
     assert not is_public(address)
 
 
@@ -61,8 +61,8 @@ odd = st.sampled_from(REFUSED[:20]).flatmap(
 )
 
 
-def _carrying(address: ipaddress.IPv4Address) -> list[int]:
-    """Every form of IPv6 that carries this address in it."""
+def _forms_of(address: ipaddress.IPv4Address) -> list[int]:
+    """Return every form of IPv6 that embeds this address."""
     number = int(address)
     prefixes = [int(ipaddress.IPv6Address(p)) for p in ("::", "::ffff:0:0", "::ffff:0:0:0", "64:ff9b::", "64:ff9b:1::")]
     tunnels = [
@@ -79,7 +79,7 @@ def _carrying(address: ipaddress.IPv4Address) -> list[int]:
 @given(odd)
 def test_embedded_private_address_is_not_public(address):
     assert not is_public(str(address))
-    for number in _carrying(address):
+    for number in _forms_of(address):
         assert not is_public(str(ipaddress.IPv6Address(number)))
 
 
@@ -88,11 +88,11 @@ def test_embedded_private_address_is_not_public(address):
     | st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address)
     | st.integers(2**125, 2**126 - 1).map(ipaddress.IPv6Address)
 )
-def test_stricter_than_the_standard_library(address):
+def test_check_is_stricter_than_the_standard_library(address):
     assert not is_public(str(address)) or address.is_global
     assert not (is_public(str(address)) and (address.is_private or address.is_multicast or address.is_reserved))
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_answered(text):
+def test_check_accepts_any_text(text):
     assert is_public(text) in (True, False)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.handlers import Script, Time, played, question, reply, response
+from client.handlers import FakeClock, Script, make_request, make_response, reply_events, run_middleware
 from strategies import broken_words, conversations, requests, responses_of
 from tenuto.client.middleware.cache import MemoryCache, cache_key
 from tenuto.client.middleware.replay import replay_events
@@ -27,8 +27,8 @@ from tenuto.errors import StoreError, Unavailable
 from tenuto.middleware import cache
 
 
-class Shelf:
-    """A store of one's own."""
+class DictStore:
+    """A custom store."""
 
     def __init__(self):
         self.held = {}
@@ -42,51 +42,51 @@ class Shelf:
 
 @pytest.fixture(params=["memory", "file", "own"])
 def store(request, tmp_path):
-    return {"memory": None, "file": tmp_path / "cache.db", "own": Shelf()}[request.param]
+    return {"memory": None, "file": tmp_path / "cache.db", "own": DictStore()}[request.param]
 
 
-# --- answering --------------------------------------------------------------------------------------------------------
+# --- replies ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("first, second", [(False, False), (False, True), (True, False), (True, True)])
-def test_the_same_question_is_asked_once(store, first, second):
-    """Streamed or drained: the second answer is told as events, and ends with the same response."""
-    kept, handler = cache(store), Script(reply("kept"), reply("new"))
-    played(kept, question(stream=first), handler)
+def test_equal_request_is_answered_from_the_cache(store, first, second):
+    """A streamed and a plain call share the entry, and both end with the same response."""
+    kept, handler = cache(store), Script(reply_events("kept"), reply_events("new"))
+    run_middleware(kept, make_request(stream=first), handler)
 
-    found = played(kept, question(stream=second), handler)
+    found = run_middleware(kept, make_request(stream=second), handler)
 
-    assert found == list(replay_events(response("kept")))
+    assert found == list(replay_events(make_response("kept")))
     assert ContentDelta(0, 0, TextDelta("kept")) in found
-    assert len(handler.asked) == 1
+    assert len(handler.requests) == 1
 
 
-def test_another_question_is_asked(store):
-    kept, handler = cache(store), Script(reply("one"), reply("two"))
+def test_other_request_is_sent(store):
+    kept, handler = cache(store), Script(reply_events("one"), reply_events("two"))
 
-    assert played(kept, question(text="A"), handler).text == "one"
-    assert played(kept, question(text="B"), handler).text == "two"
+    assert run_middleware(kept, make_request(text="A"), handler).text == "one"
+    assert run_middleware(kept, make_request(text="B"), handler).text == "two"
 
 
-def test_a_reply_holds_for_its_time(store):
-    """Whatever the store makes of it: the value says itself when it expires."""
-    clock, handler = Time(1000.0), Script(reply("one"), reply("two"), reply("three"))
+def test_cached_reply_expires(store):
+    """The stored value has its time of expiry, so a store without expiry works, too."""
+    clock, handler = FakeClock(1000.0), Script(reply_events("one"), reply_events("two"), reply_events("three"))
     kept = cache(store, ttl=60, now=clock)
-    played(kept, question(), handler)
+    run_middleware(kept, make_request(), handler)
     clock.now += 59
-    assert played(kept, question(), handler).text == "one"
+    assert run_middleware(kept, make_request(), handler).text == "one"
     clock.now += 1
-    assert played(kept, question(), handler).text == "two"
+    assert run_middleware(kept, make_request(), handler).text == "two"
     clock.now += 59
-    assert played(kept, question(), handler).text == "two"
+    assert run_middleware(kept, make_request(), handler).text == "two"
 
 
 @pytest.mark.parametrize("tool", [ToolDefinition("weather"), ServerTool("web_search")])
-def test_requests_with_tools_are_always_asked(tool):
-    shelf, handler = Shelf(), Script(reply("one"), reply("two"))
+def test_requests_with_tools_are_not_cached(tool):
+    shelf, handler = DictStore(), Script(reply_events("one"), reply_events("two"))
     kept = cache(shelf)
 
-    assert [played(kept, question(tools=(tool,)), handler).text for _ in range(2)] == ["one", "two"]
+    assert [run_middleware(kept, make_request(tools=(tool,)), handler).text for _ in range(2)] == ["one", "two"]
     assert shelf.held == {}
 
 
@@ -105,32 +105,32 @@ def replied(*messages):
     ],
     ids=["an error", "incomplete", "ended in an error", "one of two", "no answer"],
 )
-def test_what_is_not_worth_keeping_is_asked_again(script):
-    kept, handler = cache(), Script(script, reply("whole"))
-    played(kept, question(), handler)
+def test_incomplete_replies_are_not_cached(script):
+    kept, handler = cache(), Script(script, reply_events("whole"))
+    run_middleware(kept, make_request(), handler)
 
-    assert played(kept, question(), handler).text == "whole"
+    assert run_middleware(kept, make_request(), handler).text == "whole"
 
 
-def test_a_reply_is_kept_before_it_is_handed_out(store):
-    """Its reader need not read on after the last event."""
-    kept, handler = cache(store), Script(reply("kept"), reply("new"))
+def test_reply_is_cached_before_its_last_event_is_returned(store):
+    """A caller that stops at the last event does not resume the iterator."""
+    kept, handler = cache(store), Script(reply_events("kept"), reply_events("new"))
 
     async def run():
-        async with aclosing(kept(question(), handler)) as events:
+        async with aclosing(kept(make_request(), handler)) as events:
             assert isinstance([await anext(events), await anext(events)][-1], MessageDone)
 
     asyncio.run(run())
-    assert played(kept, question(), handler).text == "kept"
+    assert run_middleware(kept, make_request(), handler).text == "kept"
     assert handler.closed == 1
 
 
 @given(responses_of(broken_words), st.booleans())
-def test_a_kept_reply_comes_back_whole(found, stream):
-    """Order, tokens and half characters; losses and usage, too."""
+def test_cached_reply_equals_the_original(found, stream):
+    """Also with tokens, half characters, losses and usage."""
     kept, handler = cache(), Script([MessageDone(found)])
-    played(kept, question(), handler)
-    again = played(kept, question(stream=stream), handler)
+    run_middleware(kept, make_request(), handler)
+    again = run_middleware(kept, make_request(stream=stream), handler)
 
     assert again[-1] == MessageDone(found)
 
@@ -139,7 +139,7 @@ def test_a_kept_reply_comes_back_whole(found, stream):
 
 
 @given(requests(messages=conversations(broken_words)))
-def test_equal_requests_have_one_key(request):
+def test_equal_requests_have_the_same_key(request):
     as_tuple = msgspec.structs.replace(request, messages=request.transcript)
     as_transcript = msgspec.structs.replace(request, messages=Transcript(request.transcript))
     streamed = msgspec.structs.replace(request, stream=not request.stream)
@@ -175,49 +175,48 @@ def signed(token):
     ],
     ids=["words", "tokens", "borders", "model", "nested", "headers", "kinds", "zero"],
 )
-def test_everything_counts(one, other):
+def test_every_field_changes_the_key(one, other):
     base = {"model": "a/b", "messages": (UserMessage("Hi"),)}
 
     assert cache_key(ChatRequest(**{**base, **one})) != cache_key(ChatRequest(**{**base, **other}))
 
 
-def test_the_order_of_names_does_not_count():
+def test_order_of_names_does_not_change_the_key():
     keys = [
-        cache_key(question(extra_body=body, metadata={"row": body}))
+        cache_key(make_request(extra_body=body, metadata={"row": body}))
         for body in ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"d": 3, "c": 2}, "a": 1})
     ]
 
     assert keys[0] == keys[1]
 
 
-def test_the_key_does_not_change():
-    """A file that was written by an earlier version stays of use; if this must change, so must the version in the key."""
-    assert cache_key(question()) == "07c3d2c7f0273c74a721f20c5eee39ca3560955beec189e584a61948df8a5a39"
+def test_key_is_stable():
+    """Files of earlier versions stay usable. If this key must change, change the version in the key, too."""
+    assert cache_key(make_request()) == "07c3d2c7f0273c74a721f20c5eee39ca3560955beec189e584a61948df8a5a39"
 
 
 @pytest.mark.parametrize("body", [{"a": object()}, {"a": float("nan")}], ids=["an object", "no number"])
-def test_what_cannot_be_written_down_is_left_to_whoever_sends_it(body):
+def test_request_that_has_no_key_is_sent(body):
     handler = Script([ValueError("says what is wrong")])
 
-    assert cache_key(question(extra_body=body)) is None
-    assert str(played(cache(), question(extra_body=body), handler).error) == "says what is wrong"
+    assert cache_key(make_request(extra_body=body)) is None
+    assert str(run_middleware(cache(), make_request(extra_body=body), handler).error) == "says what is wrong"
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------
 
 
-def test_memory_keeps_what_was_used_last():
-    kept, handler = cache(max_entries=2), Script(*[reply(str(n)) for n in range(5)])
+def test_memory_cache_drops_the_least_recently_used():
+    kept, handler = cache(max_entries=2), Script(*[reply_events(str(n)) for n in range(5)])
     for text in ("A", "B", "A", "C"):
-        played(kept, question(text=text), handler)
+        run_middleware(kept, make_request(text=text), handler)
 
-    assert played(kept, question(text="A"), handler).text == "0"
-    assert played(kept, question(text="B"), handler).text == "3"
+    assert run_middleware(kept, make_request(text="A"), handler).text == "0"
+    assert run_middleware(kept, make_request(text="B"), handler).text == "3"
 
 
-def test_memory_lets_go():
-    """A value that is set anew counts as used; one that has expired is forgotten when it is asked for."""
-    clock = Time(10.0)
+def test_memory_cache_counts_writes_and_drops_expired():
+    clock = FakeClock(10.0)
     store = MemoryCache(2, clock)
     for key in ("a", "b", "a", "c"):
         store.set(key, key.encode(), 20.0)
@@ -232,43 +231,44 @@ def rows(path):
         return db.execute("SELECT count(*) FROM replies").fetchone()[0]
 
 
-def test_a_file_keeps_so_many_and_nothing_that_has_expired(tmp_path):
-    path, clock = tmp_path / "cache.db", Time(1000.0)
+def test_file_cache_is_limited_and_drops_expired(tmp_path):
+    path, clock = tmp_path / "cache.db", FakeClock(1000.0)
     kept = cache(str(path), ttl=60, max_entries=3, now=clock)
     for text in "ABCDE":
         clock.now += 1
-        played(kept, question(text=text), Script(reply(text)))
+        run_middleware(kept, make_request(text=text), Script(reply_events(text)))
     assert rows(path) == 3
-    assert played(kept, question(text="E"), Script([AssertionError()])).text == "E"
-    assert played(kept, question(text="A"), Script(reply("new"))).text == "new"
+    assert run_middleware(kept, make_request(text="E"), Script([AssertionError()])).text == "E"
+    assert run_middleware(kept, make_request(text="A"), Script(reply_events("new"))).text == "new"
 
     clock.now += 1000
-    played(kept, question(text="F"), Script(reply("F")))
+    run_middleware(kept, make_request(text="F"), Script(reply_events("F")))
     assert rows(path) == 1
 
 
-def test_a_file_is_its_owners_alone(tmp_path):
+def test_file_cache_is_private_to_its_owner(tmp_path):
     path = tmp_path / "cache.db"
-    played(cache(path), question(), Script(reply()))
+    run_middleware(cache(path), make_request(), Script(reply_events()))
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_file_outlives_its_cache(tmp_path):
-    played(cache(tmp_path / "cache.db"), question(), Script(reply("kept")))
+def test_file_cache_persists(tmp_path):
+    run_middleware(cache(tmp_path / "cache.db"), make_request(), Script(reply_events("kept")))
 
-    assert played(cache(tmp_path / "cache.db"), question(), Script([AssertionError()])).text == "kept"
+    assert run_middleware(cache(tmp_path / "cache.db"), make_request(), Script([AssertionError()])).text == "kept"
 
 
-def test_several_processes_share_a_file(tmp_path):
-    """All write at once, from several threads each, into a file that is not there yet; every reply is kept."""
+def test_file_cache_is_shared_by_processes(tmp_path):
+    """Three processes create the file and write to it at the same time."""
     code = """
 import asyncio, sys
-from client.handlers import Script, question, reply, told
+from client.handlers import Script, make_request, read_events, reply_events
 from tenuto.middleware import cache
 async def run(path, name):
-    kept = cache(path)
-    await asyncio.gather(*(told(kept(question(text=f"{name}{n}"), Script(reply(f"{name}{n}")))) for n in range(10)))
+    cached = cache(path)
+    texts = [f"{name}{n}" for n in range(10)]
+    await asyncio.gather(*(read_events(cached(make_request(text=t), Script(reply_events(t)))) for t in texts))
 asyncio.run(run(*sys.argv[1:]))
 """
     path = tmp_path / "cache.db"
@@ -281,17 +281,17 @@ asyncio.run(run(*sys.argv[1:]))
     assert rows(path) == 30
 
 
-def test_nobody_loses_a_lock_on_the_file(tmp_path):
-    """Were the file opened and closed beside SQLite, this process's locks would be gone, and another process, sure to
-    be alone, would clear the journal away under a connection that is in use.
+def test_file_cache_keeps_its_locks(tmp_path):
+    """POSIX: closing any descriptor of the file releases all locks of the process. Another process would then find no
+    lock, and remove the WAL file of an open connection.
     """
     path = tmp_path / "cache.db"
-    played(cache(path), question(), Script(reply()))
+    run_middleware(cache(path), make_request(), Script(reply_events()))
     code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM replies'); db.close()"
 
     with closing(sqlite3.connect(path)) as db:
         db.execute("SELECT count(*) FROM replies").fetchone()
-        played(cache(path), question(text="Another"), Script(reply()))
+        run_middleware(cache(path), make_request(text="Another"), Script(reply_events()))
         subprocess.run([sys.executable, "-c", code, path], check=True)
         assert path.with_name("cache.db-wal").exists()
 
@@ -299,26 +299,26 @@ def test_nobody_loses_a_lock_on_the_file(tmp_path):
 @pytest.mark.parametrize(
     "broken", [b"", b"{", b'{"expires":9e99}', b'{"expires":9e99,"response":{"id":1}}', b"\xff\xfe"]
 )
-def test_what_cannot_be_read_is_asked_anew(caplog, broken):
-    shelf = Shelf()
-    shelf.held[cache_key(question())] = broken, 0
+def test_unreadable_cache_entry_is_requested_again(caplog, broken):
+    shelf = DictStore()
+    shelf.held[cache_key(make_request())] = broken, 0
 
-    assert played(cache(shelf), question(), Script(reply("asked"))).text == "asked"
+    assert run_middleware(cache(shelf), make_request(), Script(reply_events("asked"))).text == "asked"
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert played(cache(shelf), question(), Script([AssertionError()])).text == "asked"
+    assert run_middleware(cache(shelf), make_request(), Script([AssertionError()])).text == "asked"
 
 
-def test_a_file_that_is_no_database_is_told_and_left_alone(caplog, tmp_path):
+def test_file_that_is_not_a_database_stays_unchanged(caplog, tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("not a database, " * 100)
 
-    assert played(cache(path), question(), Script(reply("asked"))).text == "asked"
+    assert run_middleware(cache(path), make_request(), Script(reply_events("asked"))).text == "asked"
     assert ["not a database" in message for message in caplog.messages] == [True, True]
     assert path.read_text() == "not a database, " * 100
 
 
 @pytest.mark.parametrize("error", [StoreError("x"), OSError("x")])
-def test_trouble_with_a_store_keeps_nobody_from_asking(caplog, error):
+def test_error_in_a_store_does_not_stop_the_request(caplog, error):
     class Broken:
         def get(self, key):
             raise error
@@ -326,11 +326,11 @@ def test_trouble_with_a_store_keeps_nobody_from_asking(caplog, error):
         def set(self, key, value, expires):
             raise error
 
-    assert played(cache(Broken()), question(), Script(reply())).text == "Hi"
+    assert run_middleware(cache(Broken()), make_request(), Script(reply_events())).text == "Hi"
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
 
 
-def test_a_mistake_in_a_store_is_not_hidden():
+def test_type_error_in_a_store_is_raised():
     class Wrong:
         def get(self, key, extra):
             return None
@@ -338,27 +338,25 @@ def test_a_mistake_in_a_store_is_not_hidden():
         def set(self, key, value, expires):
             pass
 
-    assert isinstance(played(cache(Wrong()), question(), Script(reply())).error, TypeError)
+    assert isinstance(run_middleware(cache(Wrong()), make_request(), Script(reply_events())).error, TypeError)
 
 
-def test_a_store_that_waits_does_not_stop_the_loop():
-    """It is asked in another thread: what the loop has to do meanwhile is done."""
-
+def test_blocking_store_does_not_block_the_loop():
     async def run():
         loop, gone_on = asyncio.get_running_loop(), asyncio.Event()
 
-        class Slow(Shelf):
+        class Slow(DictStore):
             def get(self, key):
                 asyncio.run_coroutine_threadsafe(gone_on.wait(), loop).result(10)
                 return super().get(key)
 
         loop.call_soon(gone_on.set)
-        return [event async for event in cache(Slow())(question(), Script(reply()))]
+        return [event async for event in cache(Slow())(make_request(), Script(reply_events()))]
 
-    assert asyncio.run(run()) == reply()
+    assert asyncio.run(run()) == reply_events()
 
 
-def test_a_store_that_is_none_is_refused(tmp_path):
+def test_invalid_store_is_refused(tmp_path):
     with pytest.raises(TypeError, match="get and set"):
         cache({})
     with pytest.raises(FileNotFoundError, match="no directory"):

@@ -1,4 +1,4 @@
-"""The client's own promises: what a question becomes, what a reply holds, what middleware sees, how it ends."""
+"""What a message becomes, what a reply contains, what middleware receives, how a call ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
 def run(act, *script, **options):
-    """Run a coroutine function with a client whose transport follows a script; return both results."""
+    """Run a coroutine function with a client of a scripted transport; return its result and the transport."""
     transport = ScriptedTransport(*script)
 
     async def main():
@@ -51,7 +51,7 @@ def run(act, *script, **options):
     return found, transport
 
 
-def test_one_question():
+def test_chat_sends_one_request():
     reply, transport = run(lambda ai: ai.chat("mine/m", "Hi", temperature=0.5), chat())
 
     assert ("hello", "stop", "mine", "m-1") == (reply.text, reply.stop_reason, reply.provider, reply.model)
@@ -63,7 +63,7 @@ def test_one_question():
     assert "identity" == transport.requests[0].headers["accept-encoding"]
 
 
-def test_the_transcript_is_the_conversation():
+def test_transcript_of_reply_continues_the_conversation():
     async def talk(ai):
         reply = await ai.chat("mine/m", "Hi", system="Be brief.")
         return await ai.chat("mine/m", reply.transcript + "And you?")
@@ -76,7 +76,7 @@ def test_the_transcript_is_the_conversation():
     assert 5 == len(reply.transcript)
 
 
-def test_a_whole_request_or_a_dictionary_may_be_given():
+def test_chat_takes_a_request_or_a_dictionary():
     async def talk(ai):
         await ai.chat(ChatRequest(model="mine/m", messages=(user("Hi"),), stream=True))
         await ai.chat({"model": "mine/m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 7})
@@ -99,7 +99,7 @@ def test_request_is_logged_at_debug_level(caplog):
     assert ["POST https://mine.test/v1/chat/completions: HTTP 200"] == caplog.messages
 
 
-def test_a_bare_model_goes_to_the_default_provider():
+def test_model_without_provider_uses_the_default_provider():
     reply, _ = run(lambda ai: ai.chat("m", "Hi"), chat(), default_provider="mine")
 
     assert "mine" == reply.provider
@@ -116,7 +116,7 @@ def test_bare_model_name_goes_to_its_owner():
     assert "Bearer d" == transport.requests[0].headers["authorization"]
 
 
-def test_calls_left_open_are_named_before_anything_is_sent():
+def test_open_calls_are_refused_before_sending():
     call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
 
     async def talk(ai):
@@ -132,7 +132,7 @@ def test_calls_left_open_are_named_before_anything_is_sent():
     assert 2 == len(transport.requests)
 
 
-def test_a_stream_gives_its_events_and_then_the_reply():
+def test_stream_yields_events_and_then_has_the_reply():
     async def talk(ai):
         async with ai.stream("mine/m", "Hi") as stream:
             with pytest.raises(TenutoError, match="not ended"):
@@ -150,7 +150,7 @@ def test_a_stream_gives_its_events_and_then_the_reply():
     assert (True, {"include_usage": True}) == (sent["stream"], sent["stream_options"])
 
 
-def test_only_the_text_or_only_the_reply():
+def test_stream_yields_text_only_or_the_reply_only():
     async def talk(ai):
         async with ai.stream("mine/m", "Hi") as stream:
             pieces = [piece async for piece in stream.text_deltas()]
@@ -162,7 +162,7 @@ def test_only_the_text_or_only_the_reply():
     assert "c" == reply.text
 
 
-def test_leaving_early_closes_the_line():
+def test_leaving_a_stream_closes_the_connection():
     async def talk(ai):
         async with ai.stream("mine/m", "Hi") as stream:
             async for _ in stream:
@@ -188,7 +188,7 @@ def test_cancelled_partial_reply_has_no_signature():
     assert reply.transcript[-1] == reply.message
 
 
-def test_another_task_may_cancel_and_the_reader_sees_the_end():
+def test_stream_is_cancelled_by_another_task():
     async def talk(ai):
         stream, begun = ai.stream("mine/m", "Hi"), asyncio.Event()
 
@@ -235,14 +235,14 @@ def test_reader_of_cancelled_stream_gets_incomplete_reply():
     assert seen.transcript.messages == (UserMessage("Hi"), seen.message)
 
 
-def test_a_stream_that_was_never_read_can_be_cancelled():
+def test_unread_stream_can_be_cancelled():
     reply, transport = run(lambda ai: ai.stream("mine/m", "Hi").cancel())
 
     assert reply.message.incomplete
     assert [] == transport.requests
 
 
-def test_cancelled_task_stays_cancelled_and_closes():
+def test_cancelled_task_stays_cancelled_and_closes_the_stream():
     async def talk(ai):
         task = asyncio.create_task(ai.chat("mine/m", "Hi"))
         while not ai._transport.requests:
@@ -254,7 +254,7 @@ def test_cancelled_task_stays_cancelled_and_closes():
     run(talk, ScriptedResponse(hang=True))
 
 
-def test_a_refusal_becomes_its_typed_error():
+def test_http_error_becomes_its_typed_error():
     headers = {"x-request-id": "req_1", "retry-after": "7", "content-type": "application/json"}
     answer = ScriptedResponse({"error": {"message": "slow down", "type": "x"}}, 429, headers)
 
@@ -268,7 +268,7 @@ def test_a_refusal_becomes_its_typed_error():
     assert {"error": {"message": "slow down", "type": "x"}} == json.loads(error.raw)
 
 
-def test_a_date_to_retry_after_is_counted_from_the_clients_clock():
+def test_retry_after_date_uses_the_clock_of_the_client():
     headers = {"retry-after": "Sun, 15 Nov 2026 00:01:00 GMT"}
     midnight = 1_794_700_800.0
 
@@ -317,7 +317,7 @@ def test_connection_lost_after_last_event_is_ignored():
 
 
 @pytest.mark.parametrize("waits", [Timeouts(read=0.05), Timeouts(event=0.05), Timeouts(total=0.05), 0.05])
-def test_silence_ends_at_its_deadline(waits):
+def test_silent_stream_ends_at_its_deadline(waits):
     with pytest.raises(TimedOut) as caught:
         run(
             lambda ai: ai.stream("mine/m", "Hi", timeout=waits).drain(),
@@ -327,7 +327,7 @@ def test_silence_ends_at_its_deadline(waits):
     assert "a" == caught.value.partial.text
 
 
-def test_what_may_follow_the_last_word_is_not_waited_for_long(monkeypatch):
+def test_wait_after_the_last_event_is_short(monkeypatch):
     monkeypatch.setattr("tenuto.client.stream.USAGE_WAIT", 0.02)
 
     reply, _ = run(lambda ai: ai.stream("mine/m", "Hi").drain(), ScriptedResponse.stream(*frames("a")[:-1], hang=True))
@@ -335,9 +335,7 @@ def test_what_may_follow_the_last_word_is_not_waited_for_long(monkeypatch):
     assert "a" == reply.text
 
 
-def test_the_last_word_itself_ends_the_reply_at_once():
-    """The reply is there when its last word is, although the line stays open."""
-
+def test_last_event_ends_the_reply_while_the_connection_is_open():
     async def talk(ai):
         async with ai.stream("mine/m", "Hi") as stream:
             async for event in stream:
@@ -354,12 +352,12 @@ def test_web_page_is_a_protocol_error():
         run(lambda ai: ai.chat("mine/m", "Hi"), ScriptedResponse(b"<html>", 200, {"content-type": "text/html"}))
 
 
-def test_an_empty_answer_is_none():
+def test_empty_response_is_an_error():
     with pytest.raises(ProtocolError, match="without a body"):
         run(lambda ai: ai.chat("mine/m", "Hi"), ScriptedResponse(b"", 200))
 
 
-def test_the_losses_of_the_way_there_are_on_the_reply():
+def test_losses_of_the_request_are_on_the_reply():
     reply, _ = run(
         lambda ai: ai.chat("groq/llama-3.3-70b-versatile", "Hi", logit_bias={"1": 1.0}), chat(), keys={"groq": "k"}
     )
@@ -398,7 +396,7 @@ def test_middleware_without_message_done_is_an_error():
         run(lambda ai: ai.chat("mine/m", "Hi"), chat(), middleware=[middleware])
 
 
-def test_a_client_alone_tries_again(monkeypatch):
+def test_client_retries_by_default(monkeypatch):
     async def at_once(seconds):
         return None
 
@@ -418,7 +416,7 @@ def test_a_client_alone_tries_again(monkeypatch):
         run(lambda ai: ai.chat("mine/m", "Hi"), ScriptedResponse({}, 503))
 
 
-def test_plain_calls_are_tried_again_too(monkeypatch):
+def test_other_operations_are_retried_by_default(monkeypatch):
     async def at_once(seconds):
         return None
 
@@ -436,7 +434,7 @@ def test_plain_calls_are_tried_again_too(monkeypatch):
         run(lambda ai: ai.embed("mine/e", "text"), ScriptedResponse({}, 401), middleware=None)
 
 
-def test_a_closed_client_says_so():
+def test_closed_client_refuses_requests():
     async def main():
         ai = AsyncClient(providers=[ROW], transport=ScriptedTransport())
         await ai.close()
@@ -447,7 +445,7 @@ def test_a_closed_client_says_so():
     asyncio.run(main())
 
 
-def test_forgetting_to_close_is_a_warning():
+def test_unclosed_client_is_a_warning():
     async def main():
         ai = AsyncClient(providers=[ROW], transport=ScriptedTransport(chat()))
         await ai.chat("mine/m", "Hi")
@@ -460,7 +458,7 @@ def test_forgetting_to_close_is_a_warning():
     assert ["ResourceWarning"] == [warning.category.__name__ for warning in caught]
 
 
-def test_speech_is_read_in_the_format_that_was_asked_for():
+def test_audio_is_decoded_in_the_requested_format():
     audio = {"id": "a1", "data": "AAAA", "transcript": "hi", "expires_at": 1}
     reply, _ = run(
         lambda ai: ai.chat("mine/m", "Hi", modalities=["text", "audio"], audio={"voice": "x", "format": "mp3"}),
@@ -471,7 +469,7 @@ def test_speech_is_read_in_the_format_that_was_asked_for():
 
 
 def test_fallback_request_is_written_for_its_provider():
-    """The second attempt goes to another address, in another dialect, with the first one's tokens left off."""
+    """The second attempt uses another URL and another dialect, without the tokens of the first model."""
     from tenuto.middleware import fallback
 
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
@@ -498,15 +496,14 @@ def test_fallback_request_is_written_for_its_provider():
     assert any("reasoning" in loss.kind or "signature" in loss.kind or "foreign" in loss.kind for loss in reply.losses)
 
 
-def test_a_reply_goes_back_as_a_dictionary():
-    """Plain dictionaries may hold the conversation, and lose nothing of it."""
+def test_reply_can_be_sent_back_as_a_dictionary():
     call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"a": 1.10}'}}
 
     async def talk(ai):
         reply = await ai.chat("mine/m", "Hi")
-        said = [{"role": "user", "content": "Hi"}, reply.to_message()]
-        said.append({"role": "tool", "tool_call_id": "call_1", "content": "12"})
-        return reply, await ai.chat("mine/m", said)
+        messages = [{"role": "user", "content": "Hi"}, reply.to_message()]
+        messages.append({"role": "tool", "tool_call_id": "call_1", "content": "12"})
+        return reply, await ai.chat("mine/m", messages)
 
     (first, second), transport = run(talk, chat(None, tool_calls=[call]), chat("12"))
 
@@ -515,8 +512,7 @@ def test_a_reply_goes_back_as_a_dictionary():
 
 
 @pytest.mark.parametrize("model, native", [("groq/openai/gpt-oss-120b", True), ("deepseek/deepseek-chat", False)])
-def test_a_schema_reaches_the_model_one_way_or_the_other(model, native):
-    """Natively where model and dialect can say it, in the instructions elsewhere; never not at all."""
+def test_schema_is_sent_natively_or_in_the_instructions(model, native):
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
     async def talk(ai):
@@ -530,7 +526,7 @@ def test_a_schema_reaches_the_model_one_way_or_the_other(model, native):
     assert native != ("Respond ONLY with valid JSON matching this schema" in str(sent["messages"]))
 
 
-def test_a_middleware_that_closes_nothing_leaves_nothing_open():
+def test_middleware_that_closes_nothing_leaves_nothing_open():
     async def careless(request, following):
         async for event in following(request):
             yield event
@@ -544,7 +540,7 @@ def test_a_middleware_that_closes_nothing_leaves_nothing_open():
     run(talk, ScriptedResponse.stream(*frames("a", "b"), hang=True), middleware=[careless, careless])
 
 
-def test_the_names_may_be_written_out():
+def test_chat_takes_keyword_arguments():
     reply, _ = run(lambda ai: ai.chat(model="mine/m", messages="Hi", tools=None, timeout=None), chat())
 
     assert "hello" == reply.text

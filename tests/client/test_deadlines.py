@@ -1,4 +1,4 @@
-"""Tests of the deadlines of one HTTP exchange, on a clock that the test moves."""
+"""Deadlines of one HTTP exchange, with a clock that the test moves."""
 
 from __future__ import annotations
 

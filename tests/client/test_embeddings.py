@@ -1,4 +1,4 @@
-"""Several requests for one call: batches of embeddings at once, pages of models one after the other."""
+"""Operations of several requests: batches of embeddings in parallel, pages of models one after the other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def models(send, target):
 
 
 def answer(wire, usage=None):
-    """Embed each text as the number it is."""
+    """Return a vector for each text: the number in the text."""
     texts = json.loads(wire.body)["input"]
     texts = [texts] if isinstance(texts, str) else texts
     data = [{"index": at, "embedding": [float(text)]} for at, text in enumerate(texts)]
@@ -46,7 +46,7 @@ def request(count, **more):
 
 
 class Server:
-    """Answers when it is told to, in whatever order; counts what is under way."""
+    """Answers in the order that the test chooses; counts the open requests."""
 
     def __init__(self) -> None:
         self.waiting: list[tuple[object, asyncio.Future[bytes]]] = []
@@ -73,9 +73,7 @@ class Server:
             await self.arrived.wait_for(lambda: len(self.waiting) >= count)
 
 
-def test_a_long_list_goes_out_in_batches_and_comes_back_in_order():
-    """Whichever answer comes first; never more at once than allowed; usage summed."""
-
+def test_batches_run_in_parallel_and_keep_their_order():
     async def run():
         server = Server()
         call = asyncio.ensure_future(embed(server.send, TARGET, request(11), concurrent=3))
@@ -96,15 +94,13 @@ def test_a_long_list_goes_out_in_batches_and_comes_back_in_order():
     assert most == 3
 
 
-def test_one_failure_cancels_the_others_and_is_raised():
-    """Nothing is left under way, and no new request goes out."""
-
+def test_failed_batch_cancels_the_others():
     async def run():
         server = Server()
         call = asyncio.ensure_future(embed(server.send, TARGET, request(20), concurrent=3))
         await server.until(3)
         server.waiting[1][1].set_exception(RateLimited("slow down", provider="mine"))
-        server.waiting[2][1].set_result(answer(server.waiting[2][0]))  # which would make room for another
+        server.waiting[2][1].set_result(answer(server.waiting[2][0]))  # which would start the next batch
         with pytest.raises(RateLimited, match="slow down"):
             await call
         return server, [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -114,8 +110,8 @@ def test_one_failure_cancels_the_others_and_is_raised():
     assert (server.cancelled, server.waiting, server.sent, left) == (1, [], 3, [])
 
 
-def test_two_failures_at_once_are_one_error():
-    """And no warning that nobody looked at the other."""
+def test_two_failed_batches_raise_one_error():
+    """No warning about an exception that was never retrieved."""
 
     async def run():
         server = Server()
@@ -129,8 +125,8 @@ def test_two_failures_at_once_are_one_error():
         asyncio.run(run())
 
 
-def test_being_cancelled_cancels_everything():
-    """The caller hears of it when all is over."""
+def test_cancelling_cancels_all_batches():
+    """The caller resumes after the last batch has ended."""
 
     async def run():
         server = Server()
@@ -146,8 +142,8 @@ def test_being_cancelled_cancels_everything():
     assert (server.cancelled, server.waiting) == (4, [])
 
 
-def asking(answers):
-    """A `send` that notes what goes out, and answers with what the function gives."""
+def recording_send(answers):
+    """Return a `send` that records its requests and answers with the result of the function."""
     sent = []
 
     async def send(target, wire):
@@ -157,9 +153,9 @@ def asking(answers):
     return send, sent
 
 
-def test_no_texts_are_no_request():
-    """And nothing used; where there are no embeddings, one is told even so."""
-    send, sent = asking(answer)
+def test_no_texts_send_no_request():
+    """A provider without embeddings is an error also in this case."""
+    send, sent = recording_send(answer)
     found = asyncio.run(embed(send, TARGET, request(0)))
 
     assert (found.embeddings, found.usage, found.provider, found.model) == ((), EmbedUsage(0, 0), "mine", "m")
@@ -169,49 +165,47 @@ def test_no_texts_are_no_request():
 
 
 def test_one_text_is_one_embedding():
-    """It goes out as it was given; an empty one too, for the provider to refuse."""
-    send, sent = asking(answer)
+    """An empty text is sent, too: the provider refuses it."""
+    send, sent = recording_send(answer)
     found = asyncio.run(embed(send, TARGET, EmbedRequest(model="mine/m", input="7")))
 
     assert found.embeddings == ((7.0,),)
     assert json.loads(sent[0][1].body)["input"] == "7"
-    send, sent = asking(lambda wire: b'{"data": [{"embedding": [0.5]}]}')
+    send, sent = recording_send(lambda wire: b'{"data": [{"embedding": [0.5]}]}')
     assert asyncio.run(embed(send, TARGET, EmbedRequest(model="mine/m", input=""))).embeddings == ((0.5,),)
     assert json.loads(sent[0][1].body)["input"] == ""
 
 
-def test_a_sum_with_an_unknown_part_is_unknown():
-    """Half a bill is no bill."""
-    send, _ = asking(lambda wire: answer(wire, {"prompt_tokens": 1} if b'"0"' in wire.body else {"other": 1}))
+def test_usage_is_unknown_if_one_batch_has_none():
+    send, _ = recording_send(lambda wire: answer(wire, {"prompt_tokens": 1} if b'"0"' in wire.body else {"other": 1}))
 
     assert asyncio.run(embed(send, TARGET, request(3))).usage == EmbedUsage(None, None)
 
 
-def test_losses_of_both_ways_are_told_once():
-    """What had no word in any batch is one loss."""
-    send, _ = asking(answer)
+def test_equal_losses_of_batches_are_one_loss():
+    send, _ = recording_send(answer)
     found = asyncio.run(embed(send, TARGET, request(5, task="query")))
 
     assert [(loss.kind, str(loss.location)) for loss in found.losses] == [("unsupported-parameter", "task")]
 
-    send, _ = asking(lambda wire: answer(wire).replace(b'"index": 1', b'"index": 0'))
+    send, _ = recording_send(lambda wire: answer(wire).replace(b'"index": 1', b'"index": 0'))
     found = asyncio.run(embed(send, TARGET, request(4, task="query")))
     assert [str(loss.location) for loss in found.losses] == ["task", "input[0]", "input[2]"]
 
 
-def test_embeddings_are_at_the_rows_own_address():
-    """Whatever dialect the model's questions are asked in."""
+def test_embeddings_use_the_url_of_the_row():
+    """The dialect of the model does not matter."""
     target = catalog.resolve("perplexity/openai/text-embedding-3-small")
-    send, sent = asking(lambda wire: b'{"data": [{"embedding": [0.5]}]}')
+    send, sent = recording_send(lambda wire: b'{"data": [{"embedding": [0.5]}]}')
     asyncio.run(embed(send, target, EmbedRequest(model="perplexity/x", input="a")))
 
     assert target.dialect == "openai-responses"
     assert catalog.base_url(sent[0][0]) + sent[0][1].path == "https://api.perplexity.ai/v1/embeddings"
 
 
-def test_a_lost_vector_is_an_error_of_the_whole():
-    """Rather than vectors that belong to other texts."""
-    send, _ = asking(lambda wire: b'{"data": [{"index": 0, "embedding": [0.5]}]}')
+def test_missing_vector_is_an_error():
+    """Otherwise the remaining vectors would belong to other texts."""
+    send, _ = recording_send(lambda wire: b'{"data": [{"index": 0, "embedding": [0.5]}]}')
 
     with pytest.raises(ProtocolError, match="2 texts went out, 1 embeddings came back"):
         asyncio.run(embed(send, TARGET, request(3)))
@@ -221,12 +215,11 @@ def test_a_lost_vector_is_an_error_of_the_whole():
 
 
 def pages(*answers):
-    send, sent = asking(lambda wire: json.dumps(answers[len(sent) - 1]).encode())
+    send, sent = recording_send(lambda wire: json.dumps(answers[len(sent) - 1]).encode())
     return send, sent
 
 
-def test_all_pages_are_read():
-    """In order, each asked for by what the one before named."""
+def test_all_pages_are_requested_in_order():
     send, sent = pages(
         {"data": [{"id": "a"}, {"id": "b"}], "has_more": True, "last_id": "b"},
         {"data": [{"id": "c"}], "has_more": False, "last_id": "c"},
@@ -237,8 +230,7 @@ def test_all_pages_are_read():
     assert [wire.path for _, wire in sent] == ["/models?limit=1000", "/models?limit=1000&after_id=b"]
 
 
-def test_one_page_is_one_request():
-    """At the row's own address."""
+def test_single_page_is_one_request():
     send, sent = pages({"data": [{"id": "a"}]})
     target = catalog.resolve("perplexity/openai/gpt-5.2")
 
@@ -247,9 +239,8 @@ def test_one_page_is_one_request():
 
 
 @pytest.mark.parametrize("fresh, requests", [(False, 2), (True, operations.MAX_PAGES)])
-def test_a_list_that_never_ends_is_an_error(fresh, requests):
-    """Whether it goes in a circle or names ever new pages."""
-    send, sent = asking(lambda wire: json.dumps({"nextPageToken": f"p{len(sent) if fresh else 0}"}).encode())
+def test_endless_list_is_an_error(fresh, requests):
+    send, sent = recording_send(lambda wire: json.dumps({"nextPageToken": f"p{len(sent) if fresh else 0}"}).encode())
 
     with pytest.raises(ProtocolError, match="does not end") as caught:
         asyncio.run(models(send, catalog.resolve("google/any")))
@@ -257,8 +248,7 @@ def test_a_list_that_never_ends_is_an_error(fresh, requests):
     assert caught.value.provider == "google"
 
 
-def test_no_list_is_no_request():
-    """The reason is told."""
+def test_provider_without_list_sends_no_request():
     send, sent = pages()
 
     with pytest.raises(UnsupportedModel, match="no list"):

@@ -1,4 +1,4 @@
-"""Keys: they go to their own address and nowhere else, and are shown to nobody."""
+"""Keys are sent to their own URL only, and appear in no error, log or repr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import traceback
 import pytest
 
 from serving import CLOSE, Gate, Request, Server, chunk, replies, reply, stream_head, streamed
-from serving.asking import QUICK, ask, client, row
+from serving.client import QUICK, ask, client, row
 from tenuto import AsyncClient, Client, Provider
 from tenuto.client.http import HttpReply, HttpRequest
 from tenuto.errors import ConnectionFailed, LLMError, MissingKey, TenutoError
@@ -25,20 +25,20 @@ SCHEMES = {
 }
 
 
-def told(error: BaseException | None) -> str:
-    """Everything that an error shows, and that the errors behind it show."""
+def error_texts(error: BaseException | None) -> str:
+    """Return all texts of an error and of its causes."""
     if error is None:
         return ""
     shown = [str(error), repr(error), repr(error.args), repr(vars(error)), *getattr(error, "__notes__", ())]
     shown += [str(value) for value in vars(error).values()]
     shown += traceback.format_exception(error)
-    return "\n".join([*shown, told(error.__cause__), told(error.__context__)])
+    return "\n".join([*shown, error_texts(error.__cause__), error_texts(error.__context__)])
 
 
-def everything_told(caught: BaseException, ai: AsyncClient, caplog, capfd) -> str:
+def all_texts(caught: BaseException, ai: AsyncClient, caplog, capfd) -> str:
     out, err = capfd.readouterr()
     records = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
-    return "\n".join([told(caught), repr(ai), str(ai), records, caplog.text, out, err])
+    return "\n".join([error_texts(caught), repr(ai), str(ai), records, caplog.text, out, err])
 
 
 def keyed(url: str, scheme: str, **options: object) -> AsyncClient:
@@ -54,7 +54,7 @@ def wire_log(monkeypatch, caplog):
     return caplog
 
 
-# --- shown to nobody --------------------------------------------------------------------------------------------------
+# --- hidden in errors, logs and reprs --------------------------------------------------------------------------------
 
 ECHO = json.dumps(
     {"error": {"message": f"Incorrect API key provided: {CANARY}.", "type": CANARY, "code": CANARY}}
@@ -86,14 +86,14 @@ ANSWERS = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", ANSWERS)
 def test_key_is_in_no_error_and_no_log(name, stream, wire_log, capfd):
-    """The server hands the key back, in every place it can: nothing that we show has it."""
+    """The server returns the key in each part of its response."""
 
     async def run() -> str:
         async with Server(ANSWERS[name]) as server, keyed(server.url, "bearer") as ai:
             with pytest.raises(LLMError) as caught:
                 await ask(ai, stream=stream)
             assert server.requests[0].headers["authorization"] == f"Bearer {CANARY}"
-            return everything_told(caught.value, ai, wire_log, capfd)
+            return all_texts(caught.value, ai, wire_log, capfd)
 
     assert CANARY not in asyncio.run(run())
 
@@ -164,7 +164,7 @@ def test_key_is_in_no_locals_if_connection_is_refused():
 
 
 def locals_of(error: BaseException | None) -> str:
-    """The locals of every frame but the tests' that an error and its causes passed through, as they are shown."""
+    """Return the locals of each frame of an error and its causes, without those of tests."""
     shown = []
     while error is not None:
         stack = traceback.TracebackException.from_exception(error, capture_locals=True).stack
@@ -175,7 +175,7 @@ def locals_of(error: BaseException | None) -> str:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_every_scheme_is_covered(scheme, wire_log, capfd):
+def test_every_authentication_scheme_is_tested(scheme, wire_log, capfd):
     header, value = SCHEMES[scheme]
 
     async def run() -> None:
@@ -183,15 +183,15 @@ def test_every_scheme_is_covered(scheme, wire_log, capfd):
             with pytest.raises(LLMError) as caught:
                 await ask(ai, stream=False)
             assert server.requests[0].headers[header] == value
-            assert CANARY not in everything_told(caught.value, ai, wire_log, capfd)
+            assert CANARY not in all_texts(caught.value, ai, wire_log, capfd)
             assert any("***" in record.getMessage() for record in wire_log.records)
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_key_is_in_no_log_of_a_good_answer(stream, wire_log, capfd):
-    """Headers of a reply are for the caller to read: an echo in them is covered too."""
+def test_key_is_not_in_logs_of_a_successful_request(stream, wire_log, capfd):
+    """Reply headers are available to the caller, so a key in them is covered, too."""
 
     async def run() -> None:
         good = reply(replies.body("openai-chat"), x_echo=CANARY, x_request_id=CANARY)
@@ -206,14 +206,14 @@ def test_key_is_in_no_log_of_a_good_answer(stream, wire_log, capfd):
             assert answer.text == replies.TEXT
             assert CANARY not in repr(answer)
             assert CANARY not in repr(dict(answer.headers)) + str(answer.request_id)
-            assert CANARY not in everything_told(LLMError(""), ai, wire_log, capfd)
+            assert CANARY not in all_texts(LLMError(""), ai, wire_log, capfd)
 
     asyncio.run(run())
 
 
 def test_key_is_in_no_repr():
-    class Kept:
-        """Keeps the request, and has no line."""
+    class Recorder:
+        """A transport that stores the request and returns no response."""
 
         def __init__(self) -> None:
             self.requests: list[HttpRequest] = []
@@ -227,15 +227,15 @@ def test_key_is_in_no_repr():
 
     async def run() -> None:
         for scheme in SCHEMES:
-            kept = Kept()
-            async with keyed("http://a.invalid", scheme, transport=kept) as ai:
+            recorder = Recorder()
+            async with keyed("http://a.invalid", scheme, transport=recorder) as ai:
                 with pytest.raises(ConnectionFailed) as caught:
                     await ask(ai, stream=False)
-                (request,) = kept.requests
+                (request,) = recorder.requests
                 assert any(CANARY in value for value in request.headers.values())
                 assert CANARY not in str(request.headers)
                 assert CANARY not in repr(request) + str(request) + f"{request}"
-                assert CANARY not in repr(ai) + repr(vars(ai)) + told(caught.value)
+                assert CANARY not in repr(ai) + repr(vars(ai)) + error_texts(caught.value)
 
     asyncio.run(run())
 
@@ -247,8 +247,8 @@ def test_key_is_in_no_repr_of_the_sync_client():
 
 @pytest.mark.parametrize("end", ["\n", "\r\nx-evil: 1", "\u2028", "é", "\0", "\x7f", "\U0001f511"], ids=ascii)
 @pytest.mark.parametrize("made", [False, True])
-def test_key_that_no_header_can_hold(end, made):
-    """Told before anything is sent, without showing it."""
+def test_key_that_no_header_can_hold_is_refused(end, made):
+    """The error comes before the request and does not show the key."""
     bad = f"{CANARY}{end}x"
 
     async def run() -> None:
@@ -260,14 +260,14 @@ def test_key_that_no_header_can_hold(end, made):
         ):
             with pytest.raises(TenutoError, match="key") as caught:
                 await ask(ai, stream=False)
-            assert CANARY not in told(caught.value)
+            assert CANARY not in error_texts(caught.value)
             assert server.lines == 0
 
     asyncio.run(run())
 
 
-def test_key_with_space_around_it():
-    """As it comes out of a file."""
+def test_whitespace_around_a_key_is_removed():
+    """Keys are often read from files."""
 
     async def run() -> None:
         async with Server(reply(replies.body("openai-chat"))) as server:
@@ -279,7 +279,7 @@ def test_key_with_space_around_it():
 
 
 @pytest.mark.parametrize("place", ["password", "query"])
-def test_secret_in_an_address_is_not_shown(place, wire_log, capfd):
+def test_secret_in_a_url_is_not_shown(place, wire_log, capfd):
     async def run() -> None:
         async with Server(reply(b"<p>", content_type="text/html")) as server:
             address = (
@@ -294,18 +294,18 @@ def test_secret_in_an_address_is_not_shown(place, wire_log, capfd):
                 request = server.requests[0]
                 assert ("authorization" in request.headers) == (place == "password")
                 assert request.path == "/v1/chat/completions" + (f"?key={CANARY}" if place == "query" else "")
-                assert CANARY not in everything_told(caught.value, ai, wire_log, capfd)
+                assert CANARY not in all_texts(caught.value, ai, wire_log, capfd)
 
     asyncio.run(run())
 
 
-# --- to its own address only ------------------------------------------------------------------------------------------
+# --- sent to its own URL only ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
 def test_redirect_is_not_followed(status, stream):
-    """The other place never hears of us; the error says where it was, and what to do."""
+    """The other server receives no request; the error names its URL."""
 
     async def run() -> None:
         async with Server(reply(replies.body("openai-chat"))) as other:
@@ -325,7 +325,7 @@ def test_redirect_is_not_followed(status, stream):
 
 
 @pytest.mark.parametrize("location", ["/elsewhere", "//other.invalid/x", "", "\x01", "http://[", "javascript:1"])
-def test_odd_redirect_is_an_error(location):
+def test_invalid_redirect_is_an_error(location):
     async def run() -> None:
         async with Server(reply(b"", 302, location=location)) as server, keyed(server.url, "bearer") as ai:
             with pytest.raises(LLMError):
@@ -344,8 +344,8 @@ def test_odd_redirect_is_an_error(location):
         ("groq", "GROQ_API_KEY", "groq/llama-3.3-70b-versatile"),
     ],
 )
-def test_key_of_the_environment_stays_with_its_address(name, variable, model, monkeypatch):
-    """An address of one's own does not get the vendor's key, unless the caller says so."""
+def test_key_from_environment_is_not_sent_to_a_custom_url(name, variable, model, monkeypatch):
+    """A custom URL gets the vendor's key only if the caller passes it."""
     monkeypatch.setenv(variable, CANARY)
 
     async def run() -> None:
@@ -354,7 +354,7 @@ def test_key_of_the_environment_stays_with_its_address(name, variable, model, mo
             async with AsyncClient(providers={name: {"base_url": base_url}}, middleware=[]) as ai:
                 with pytest.raises(MissingKey) as caught:
                     await ask(ai, stream=False, model=model)
-                assert CANARY not in told(caught.value)
+                assert CANARY not in error_texts(caught.value)
                 assert variable in str(caught.value)
                 assert server.lines == 0
 
@@ -374,7 +374,7 @@ def test_key_is_sent_to_base_url_of_the_environment(monkeypatch):
     asyncio.run(run())
 
 
-def test_each_key_goes_to_its_own():
+def test_each_key_is_sent_to_its_own_provider():
     def answer(request: Request):
         return reply(replies.body("openai-chat" if "chat" in request.path else "anthropic-messages"))
 
@@ -398,7 +398,7 @@ def test_each_key_goes_to_its_own():
     asyncio.run(run())
 
 
-def test_cookies_are_not_kept():
+def test_cookies_are_not_stored():
     async def run() -> None:
         good = reply(replies.body("openai-chat"), set_cookie="a=1; Path=/")
         async with Server(good) as server, client(server.url) as ai:

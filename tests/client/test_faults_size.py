@@ -1,4 +1,4 @@
-"""Answers that are too large, or packed: what is held stays bounded, and what is honest is read."""
+"""Responses that are too large or compressed: memory is bounded, and valid data is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from serving import CLOSE, Request, Server, chunk, replies, reply, stream_head, streamed
-from serving.asking import ask, client
+from serving.client import ask, client
 from tenuto.errors import BadRequest, ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, Unavailable
 from tenuto.wire.framing import MAX_EVENT
 
@@ -20,14 +20,14 @@ GZIP = 16 + zlib.MAX_WBITS
 PIECE = b"x" * 65_536
 
 
-def packed(data: bytes, bits: int = GZIP) -> bytes:
-    """Data as gzip, or as what else the bits say."""
+def compress(data: bytes, bits: int = GZIP) -> bytes:
+    """Return data as gzip, or in the format that the window bits select."""
     z = zlib.compressobj(wbits=bits)
     return z.compress(data) + z.flush()
 
 
-def bomb(start: bytes = b"", filling: bytes = b" ") -> Iterator[bytes]:
-    """A gzip stream without an end: a thousandth of what it unpacks to."""
+def gzip_bomb(start: bytes = b"", filling: bytes = b" ") -> Iterator[bytes]:
+    """Yield an endless gzip stream that grows by a factor of 1,000."""
     z = zlib.compressobj(wbits=GZIP)
     yield z.compress(start) + z.flush(zlib.Z_FULL_FLUSH)
     block = z.compress(filling * (MEGABYTE // len(filling))) + z.flush(zlib.Z_FULL_FLUSH)
@@ -36,7 +36,7 @@ def bomb(start: bytes = b"", filling: bytes = b" ") -> Iterator[bytes]:
 
 
 def refused(answer: object, *, stream: bool) -> tuple[LLMError, int]:
-    """Ask; return the error, and the most memory that was held meanwhile. An answer without an end is broken off."""
+    """Send a request; return its error and the peak of memory. The server stops an endless response."""
 
     async def run() -> tuple[LLMError, int]:
         async with Server(answer) as server, client(server.url) as ai:
@@ -55,9 +55,7 @@ def refused(answer: object, *, stream: bool) -> tuple[LLMError, int]:
 
 
 @pytest.mark.parametrize("framing", ["chunked", "close"])
-def test_giant_line(framing):
-    """A line without an end is given up at the cap for one event."""
-
+def test_endless_line_of_a_stream_is_refused(framing):
     def endless(_: Request):
         yield stream_head(framing)
         piece = chunk(PIECE) if framing == "chunked" else PIECE
@@ -73,7 +71,7 @@ def test_giant_line(framing):
     assert peak < 4 * MAX_EVENT
 
 
-def test_giant_body():
+def test_endless_body_is_refused():
     def endless(_: Request):
         yield reply(b"", content_length="", transfer_encoding="chunked")
         while True:
@@ -86,7 +84,7 @@ def test_giant_body():
     assert peak < 160 * MEGABYTE
 
 
-def test_giant_body_where_a_stream_was_asked_for():
+def test_endless_body_instead_of_a_stream_is_refused():
     def endless(_: Request):
         yield reply(b"", content_length="", transfer_encoding="chunked") + chunk(b'{"choices": [')
         while True:
@@ -98,7 +96,7 @@ def test_giant_body_where_a_stream_was_asked_for():
     assert peak < 4 * MAX_EVENT
 
 
-def test_giant_header():
+def test_endless_header_is_refused():
     def endless(_: Request):
         yield b"HTTP/1.1 200 OK\r\nx-long: "
         while True:
@@ -120,14 +118,14 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_gzip_bomb(name):
-    """We ask for nothing packed; what comes packed all the same is unpacked piece by piece, up to the limits."""
+def test_gzip_bomb_is_refused(name):
+    """The client requests no compression, and decompresses such a response in parts."""
     start, filling, stream, status = BOMBS[name]
 
     def answer(request: Request):
         assert request.headers["accept-encoding"] == "identity"
         yield reply(b"", status, content_length="", transfer_encoding="chunked", content_encoding="gzip")
-        yield from map(chunk, bomb(start, filling))
+        yield from map(chunk, gzip_bomb(start, filling))
 
     error, peak = refused(answer, stream=stream)
 
@@ -137,12 +135,10 @@ def test_gzip_bomb(name):
     assert len(error.raw) <= MEGABYTE
 
 
-def test_bomb_of_comments():
-    """Lines that mean nothing count as well."""
-
+def test_gzip_bomb_of_comments_is_refused():
     def answer(_: Request):
         yield stream_head(content_encoding="gzip")
-        yield from map(chunk, bomb(b"", b":" + b" " * 4094 + b"\n"))
+        yield from map(chunk, gzip_bomb(b"", b":" + b" " * 4094 + b"\n"))
 
     error, peak = refused(answer, stream=True)
 
@@ -160,14 +156,14 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-def test_honest_packing_is_read(name):
+def test_compressed_response_is_read(name):
     word, bits = ENCODINGS[name]
 
     async def run() -> None:
-        body = packed(replies.body("openai-chat"), bits)
-        stream = packed(b"".join(replies.events("openai-chat")), bits)
+        body = compress(replies.body("openai-chat"), bits)
+        stream = compress(b"".join(replies.events("openai-chat")), bits)
         pieces = [stream[at : at + 9] for at in range(0, len(stream), 9)]
-        error = packed(b'{"error": {"message": "Told so."}}', bits)
+        error = compress(b'{"error": {"message": "Told so."}}', bits)
         answers = (
             reply(body, content_encoding=word),
             streamed(pieces, content_encoding=word),
@@ -194,7 +190,7 @@ def test_unknown_content_encoding_is_a_protocol_error(word, stream):
     assert error.provider == "mine"
 
 
-def test_strange_packing_of_a_refusal_leaves_the_refusal():
+def test_unreadable_body_of_an_error_leaves_the_http_error():
     error, _ = refused(reply(b"{}", 401, content_encoding="br"), stream=False)
 
     assert error.status == 401
@@ -207,9 +203,8 @@ def test_invalid_gzip_data_is_a_protocol_error(stream):
     assert type(error) is ProtocolError
 
 
-def test_packed_stream_that_is_cut():
-    """Wherever it ends, it is no whole reply."""
-    data = packed(b"".join(replies.events("openai-chat")))
+def test_compressed_stream_that_is_cut_is_incomplete():
+    data = compress(b"".join(replies.events("openai-chat")))
 
     def cut(request: Request):
         return stream_head("close", content_encoding="gzip") + data[: int(request.headers["x-cut"])], CLOSE
@@ -225,7 +220,7 @@ def test_packed_stream_that_is_cut():
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("dialect", ["openai-chat", "gemini"])
-def test_reply_with_far_too_many_choices_is_refused(dialect, stream):
+def test_reply_with_too_many_choices_is_refused(dialect, stream):
     def choices(count: int) -> bytes:
         if dialect == "gemini":
             found = {"candidates": [{"index": at, "content": {"parts": [{"text": "x"}]}} for at in range(count)]}

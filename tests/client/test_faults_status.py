@@ -1,4 +1,4 @@
-"""Refusals: by status, inside a 200, in every shape a body may have; what is tried again, and when."""
+"""HTTP errors: by status, inside a 200, with any body; and retries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from email.utils import formatdate
 import pytest
 
 from serving import Request, Server, replies, reply, streamed
-from serving.asking import ask, client
+from serving.client import ask, client
 from tenuto import AsyncClient
 from tenuto.core.events import ErrorEvent, StreamEvent, TextDelta
 from tenuto.errors import (
@@ -30,7 +30,7 @@ NOW = 1_800_000_000.0
 
 
 def refused(answer: object, *, stream: bool = False, dialect: str = "openai-chat", **options: object) -> LLMError:
-    """Ask once; return the error."""
+    """Send one request; return the error."""
 
     async def run() -> LLMError:
         async with Server(answer) as server, client(server.url, dialect, now=lambda: NOW, **options) as ai:
@@ -42,15 +42,15 @@ def refused(answer: object, *, stream: bool = False, dialect: str = "openai-chat
     return asyncio.run(run())
 
 
-async def read(ai: AsyncClient, told: list[StreamEvent]) -> None:
-    """Read a stream to its end, and keep what is told."""
+async def read(ai: AsyncClient, received_events: list[StreamEvent]) -> None:
+    """Read a stream to its end into a list of events."""
     async with ai.stream("mine/m", "Hi") as stream:
         async for event in stream:
-            told.append(event)
+            received_events.append(event)
 
 
 def error_body(dialect: str, kind: str, message: str = "Told so.", code: int = 400) -> bytes:
-    """A vendor's own shape of an error."""
+    """Return an error in the vendor's format."""
     shapes = {
         "anthropic-messages": {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_body"},
         "openai-responses": {"error": {"message": message, "type": kind, "param": None, "code": kind}},
@@ -87,8 +87,8 @@ WORDS = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_status_says_which_error(dialect, stream):
-    """Each status, in each vendor's words: the type, whether waiting helps, and where it came from."""
+def test_status_determines_the_error(dialect, stream):
+    """The type, whether it can be retried, and its source, for each vendor's message."""
 
     async def run() -> None:
         def answer(request: Request):
@@ -130,8 +130,8 @@ BODIES = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", BODIES)
-def test_any_body_of_an_error_is_read(name, stream):
-    """The status rules; the body is kept as it is, and nothing it holds breaks anything."""
+def test_error_with_any_body_is_read(name, stream):
+    """The status determines the type, and the body is available unchanged."""
     body, kind = BODIES[name]
     error = refused(reply(body, 502, content_type=kind), stream=stream)
 
@@ -143,8 +143,8 @@ def test_any_body_of_an_error_is_read(name, stream):
 
 
 @pytest.mark.parametrize("framing", ["length", "chunked"])
-def test_huge_body_of_an_error_is_bounded(framing):
-    """Eight megabytes are told, a fraction is read; the error says so, and its text stays readable."""
+def test_large_error_body_is_truncated(framing):
+    """The server announces 8 MB; the error has the beginning."""
     piece = b"x" * 65_536
 
     def answer(_: Request):
@@ -181,7 +181,7 @@ def test_huge_body_of_an_error_is_bounded(framing):
         (400, error_body("gemini", "INVALID_ARGUMENT", "API key not valid"), BadRequest),
     ],
 )
-def test_words_make_it_more_exact(status, body, kind):
+def test_error_message_refines_the_type(status, body, kind):
     error = refused(reply(body, status))
 
     assert type(error) is kind
@@ -224,7 +224,7 @@ def test_empty_retry_after_is_none():
 
 
 def asked_again(*answers: object, attempts: int = 2, **options: object) -> tuple[list[float], int, object]:
-    """Ask with `retry`; return how long it waited each time, how often it asked, and what came of it."""
+    """Send a request with `retry`; return its pauses, the number of requests, and the result."""
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -246,7 +246,7 @@ WHOLE = reply(replies.body("openai-chat"))
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
-def test_passing_trouble_is_waited_out(status):
+def test_temporary_error_is_retried(status):
     waited, asked, outcome = asked_again(reply(b"{}", status), reply(b"{}", status), WHOLE)
 
     assert outcome.text == replies.TEXT
@@ -256,7 +256,7 @@ def test_passing_trouble_is_waited_out(status):
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 418, 422, 451])
-def test_lasting_trouble_is_not(status):
+def test_permanent_error_is_not_retried(status):
     waited, asked, outcome = asked_again(reply(b"{}", status), WHOLE)
 
     assert (waited, asked) == ([], 1)
@@ -271,7 +271,7 @@ def test_lasting_error_is_raised_after_the_retries():
 
 
 @pytest.mark.parametrize("name", ["seconds", "date", "milliseconds"])
-def test_told_time_is_waited(name):
+def test_retry_after_is_the_pause(name):
     headers, seconds = WAITS[name]
     waited, _, outcome = asked_again(reply(b"{}", 429, **headers), WHOLE)
 
@@ -290,8 +290,8 @@ def test_odd_retry_after_is_ignored(name):
     assert 0 <= waited[0] <= 30
 
 
-def test_time_without_end_is_not_waited():
-    """A billion seconds are no wait: the error is raised at once, and says how long it would have been."""
+def test_very_long_retry_after_raises_the_error():
+    """The error has the requested time."""
     waited, asked, outcome = asked_again(reply(b"{}", 429, retry_after="1000000000"), WHOLE)
 
     assert (waited, asked) == ([], 1)
@@ -299,22 +299,20 @@ def test_time_without_end_is_not_waited():
     assert outcome.retry_after == 1e9
 
 
-def test_the_server_may_say_not_to():
+def test_server_may_forbid_a_retry():
     assert asked_again(reply(b"{}", 503, x_should_retry="false"), WHOLE)[:2] == ([], 1)
     assert asked_again(reply(b"{}", 400, x_should_retry="true"), WHOLE)[1] == 2
 
 
-def test_nothing_is_tried_again_once_something_was_seen():
-    """A stream whose events have reached the caller ends with its error."""
-
+def test_stream_is_not_retried_after_its_first_event():
     async def run() -> None:
         events = replies.events("openai-chat")
         answers = streamed(events[:3]), streamed(events)
         async with Server(*answers) as server, client(server.url, middleware=[retry(2)]) as ai:
-            told: list[StreamEvent] = []
+            received_events: list[StreamEvent] = []
             with pytest.raises(IncompleteResponse):
-                await read(ai, told)
-            assert told
+                await read(ai, received_events)
+            assert received_events
             assert len(server.requests) == 1
 
     asyncio.run(run())
@@ -332,30 +330,30 @@ IN_STREAM: dict[str, bytes] = {
 
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
 @pytest.mark.parametrize("before", [0, 1, 3])
-def test_error_within_a_stream(dialect, before):
-    """First or later: what came is told, then `ErrorEvent`, then the typed error with the part."""
+def test_error_in_a_stream_is_typed(dialect, before):
+    """The caller receives the events before it, an `ErrorEvent`, and the exception with the partial reply."""
     events = [*replies.events(dialect)[:before], IN_STREAM[dialect]]
 
     async def run() -> None:
         async with Server(streamed(events)) as server, client(server.url, dialect) as ai:
-            told: list[StreamEvent] = []
+            received_events: list[StreamEvent] = []
             with pytest.raises(Unavailable) as caught:
-                await read(ai, told)
+                await read(ai, received_events)
             error = caught.value
             assert "Overloaded" in str(error)
             assert error.retryable
             assert error.provider == "mine"
             assert "Overloaded" in error.raw
             assert error.partial is not None
-            assert isinstance(told[-1], ErrorEvent) if before else len(told) <= 1
-            assert len(told) > before - 1
+            assert isinstance(received_events[-1], ErrorEvent) if before else len(received_events) <= 1
+            assert len(received_events) > before - 1
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_error_as_the_whole_body(dialect, stream):
+def test_error_as_a_whole_body_is_typed(dialect, stream):
     words = {"gemini": "UNAVAILABLE", "anthropic-messages": "overloaded_error"}
     body = error_body(dialect, words.get(dialect, "server_error"), "Overloaded", 503)
     error = refused(reply(body), stream=stream, dialect=dialect)
@@ -365,8 +363,8 @@ def test_error_as_the_whole_body(dialect, stream):
     assert error.retryable
 
 
-def test_error_within_a_stream_is_tried_again_when_first():
-    """Nothing has reached the caller yet, so it may be asked anew."""
+def test_error_as_the_first_event_of_a_stream_is_retried():
+    """The caller has received nothing yet."""
 
     async def sleep(_: float) -> None:
         pass
@@ -382,7 +380,7 @@ def test_error_within_a_stream_is_tried_again_when_first():
     asyncio.run(run())
 
 
-# --- answers of another kind ------------------------------------------------------------------------------------------
+# --- responses of another type ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -407,7 +405,6 @@ def test_web_page_is_a_protocol_error(dialect, stream):
     ids=["200", "204", "space", "no type"],
 )
 def test_empty_body_is_an_error(answer, dialect, stream):
-    """An empty body is an incomplete reply, never an empty success."""
     error = refused(answer, stream=stream, dialect=dialect)
 
     assert isinstance(error, IncompleteResponse | ProtocolError)
@@ -424,7 +421,7 @@ def test_unexpected_json_is_an_error(body, dialect, stream):
 
 
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_stream_where_none_was_asked_for(dialect):
+def test_stream_instead_of_a_body_is_read(dialect):
     async def run() -> None:
         async with Server(streamed(replies.events(dialect))) as server, client(server.url, dialect) as ai:
             answer = await ai.chat("mine/m", "Hi")
@@ -438,7 +435,7 @@ def test_stream_where_none_was_asked_for(dialect):
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "", "text/plain"])
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_body_where_a_stream_was_asked_for(dialect, kind):
+def test_body_instead_of_a_stream_is_read(dialect, kind):
     async def run() -> None:
         async with Server(reply(replies.body(dialect), content_type=kind)) as server, client(server.url, dialect) as ai:
             async with ai.stream("mine/m", "Hi") as stream:
@@ -455,9 +452,7 @@ def test_body_where_a_stream_was_asked_for(dialect, kind):
 
 
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_streamed_and_whole_say_the_same(dialect):
-    """On a real line, as on paper."""
-
+def test_streamed_and_plain_replies_are_equal(dialect):
     async def run() -> None:
         answers = streamed(replies.events(dialect)), reply(replies.body(dialect))
         async with Server(*answers) as server, client(server.url, dialect) as ai:
@@ -470,7 +465,7 @@ def test_streamed_and_whole_say_the_same(dialect):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_unexpected_upgrade_is_named(stream):
+def test_unexpected_upgrade_is_an_error(stream):
     error = refused([b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"], stream=stream)
 
     assert (error.message, error.status, error.retryable) == ("HTTP 101: unexpected upgrade", 101, False)

@@ -1,4 +1,4 @@
-"""Fetching what somebody else's URL names: what is taken, and what must not be asked for."""
+"""Fetching URLs in messages: what is accepted and what must not be requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICTURE = Image(url=URL)
 
 
 class Answer:
-    """One answer of the script; it remembers whether it was closed, and how much of it was read."""
+    """A scripted response that records whether it was closed and how much was read."""
 
     def __init__(self, body=b"", status=200, *, piece=64, **headers):
         self.status = status
@@ -43,16 +43,16 @@ class Answer:
 
 
 class Script:
-    """A transport that answers what was written down, and remembers what it was asked."""
+    """A transport that returns scripted responses and records its requests."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.asked: list[HttpRequest] = []
+        self.requests: list[HttpRequest] = []
         self.closed = False
 
     async def send(self, request):
-        self.asked.append(request)
-        answer = self.answers[len(self.asked) - 1]
+        self.requests.append(request)
+        answer = self.answers[len(self.requests) - 1]
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -61,44 +61,44 @@ class Script:
         self.closed = True
 
 
-def fetched(value, *answers):
+def fetch_value(value, *answers):
     script = Script(*answers)
     try:
         return asyncio.run(fetch(value, script)), script
     finally:
-        assert all(answer.closed for answer in script.answers[: len(script.asked)] if isinstance(answer, Answer))
+        assert all(answer.closed for answer in script.answers[: len(script.requests)] if isinstance(answer, Answer))
 
 
 def refused(value, *answers):
-    """Return why it was refused, and what had been asked by then. The address's secrets are not told."""
+    """Return the error and the requested URLs; check that the error shows no secrets of the URL."""
     script = Script(*answers)
     with pytest.raises(FetchRefused) as raised:
         asyncio.run(fetch(value, script))
-    assert all(answer.closed for answer in script.answers[: len(script.asked)])
+    assert all(answer.closed for answer in script.answers[: len(script.requests)])
     assert "canary" not in str(raised.value)
-    return str(raised.value), [request.url for request in script.asked]
+    return str(raised.value), [request.url for request in script.requests]
 
 
-# --- what is taken ----------------------------------------------------------------------------------------------------
+# --- accepted --------------------------------------------------------------------------------------------------------
 
 
-def test_a_picture_gets_its_data():
-    found, script = fetched(Image(url=URL, detail="low", cache="5m"), Answer(PNG, content_type="image/x-strange"))
+def test_image_gets_its_data():
+    found, script = fetch_value(Image(url=URL, detail="low", cache="5m"), Answer(PNG, content_type="image/x-strange"))
 
     assert found == Image(base64.b64encode(PNG).decode(), "image/png", detail="low", cache="5m")
-    assert [(r.method, r.url, r.body) for r in script.asked] == [("GET", URL, b"")]
+    assert [(r.method, r.url, r.body) for r in script.requests] == [("GET", URL, b"")]
 
 
 def test_no_key_or_cookie_is_sent():
-    _, script = fetched(
+    _, script = fetch_value(
         PICTURE,
         Answer(status=302, location="/b", set_cookie="a=canary"),
         Answer(status=302, location="https://y.org/b"),
         Answer(PNG),
     )
 
-    assert [request.url for request in script.asked] == [URL, "https://x.org/b", "https://y.org/b"]
-    for request in script.asked:
+    assert [request.url for request in script.requests] == [URL, "https://x.org/b", "https://y.org/b"]
+    for request in script.requests:
         assert request.headers.keys() == {"accept", "accept-encoding", "user-agent"}
         assert request.headers["accept-encoding"] == "identity"
         assert "canary" not in str(request.headers)
@@ -106,10 +106,10 @@ def test_no_key_or_cookie_is_sent():
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_followed(status):
-    found, script = fetched(PICTURE, Answer(b"moved", status, location="//y.org/b#part"), Answer(PNG))
+    found, script = fetch_value(PICTURE, Answer(b"moved", status, location="//y.org/b#part"), Answer(PNG))
 
     assert found.mime == "image/png"
-    assert script.asked[1].url == "https://y.org/b"
+    assert script.requests[1].url == "https://y.org/b"
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def test_redirects_are_followed(status):
         ("https://[2606:4700::1111]:8443/", "https://[2606:4700::1111]:8443/"),
     ],
 )
-def test_the_transport_is_given_a_host_in_plain_letters(url, asked):
-    """A host that could be read in two ways is read once, here: what was checked is what is asked."""
-    _, script = fetched(Image(url=url), Answer(PNG))
+def test_transport_receives_the_ascii_host(url, asked):
+    """The host is normalized once, so the checked host is the requested one."""
+    _, script = fetch_value(Image(url=url), Answer(PNG))
 
-    assert script.asked[0].url == asked
+    assert script.requests[0].url == asked
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_transport_is_given_a_host_in_plain_letters(url, asked):
     ],
 )
 def test_type_is_detected_from_bytes_before_headers(block, body, content_type, mime):
-    found, _ = fetched(block, Answer(body, content_type=content_type))
+    found, _ = fetch_value(block, Answer(body, content_type=content_type))
 
     assert (found.data, found.mime, found.url) == (base64.b64encode(body).decode(), mime, "")
 
@@ -160,14 +160,14 @@ def test_type_is_detected_from_bytes_before_headers(block, body, content_type, m
         (b"anything written", "", "anything written"),
     ],
 )
-def test_what_is_written_becomes_text(body, content_type, text):
-    found, _ = fetched(Document(url="https://x.org/a", title="t"), Answer(body, content_type=content_type))
+def test_text_file_becomes_text(body, content_type, text):
+    found, _ = fetch_value(Document(url="https://x.org/a", title="t"), Answer(body, content_type=content_type))
 
     assert found == Document(text=text, mime="text/plain", title="t")
 
 
-def test_messages_and_transcripts_are_gone_through():
-    """An address that occurs twice is fetched once; what a model said, and what names no web address, stays."""
+def test_messages_and_transcripts_are_searched():
+    """A URL that occurs twice is fetched once; replies of a model and other URLs stay."""
     other = Image(url="https://x.org/b.png")
     stays = (
         Text("Look:"),
@@ -186,7 +186,7 @@ def test_messages_and_transcripts_are_gone_through():
         ),
         unknown_fields='{"later":1}',
     )
-    found, script = fetched(transcript, Answer(PNG), Answer(PNG + b"2"))
+    found, script = fetch_value(transcript, Answer(PNG), Answer(PNG + b"2"))
     first, second = (Image(base64.b64encode(body).decode(), "image/png") for body in (PNG, PNG + b"2"))
 
     assert found == Transcript(
@@ -199,31 +199,31 @@ def test_messages_and_transcripts_are_gone_through():
         ),
         unknown_fields='{"later":1}',
     )
-    assert [request.url for request in script.asked] == [URL, other.url]
+    assert [request.url for request in script.requests] == [URL, other.url]
 
 
 @pytest.mark.parametrize(
     "value",
     [Transcript((UserMessage("Hi"),)), UserMessage((Text("Hi"),)), SystemMessage("Hi"), AssistantMessage((PICTURE,))],
 )
-def test_where_nothing_is_fetched_the_value_stays_the_same(value):
-    found, script = fetched(value)
+def test_value_without_urls_stays_the_same_object(value):
+    found, script = fetch_value(value)
 
     assert found is value
-    assert script.asked == []
+    assert script.requests == []
 
 
 def test_other_values_are_refused():
     with pytest.raises(TypeError, match="got str"):
-        fetched("https://x.org")
+        fetch_value("https://x.org")
 
 
-def test_what_the_transport_raises_is_passed_on():
+def test_error_of_the_transport_is_raised():
     with pytest.raises(ConnectionFailed):
-        fetched(PICTURE, ConnectionFailed("no line"))
+        fetch_value(PICTURE, ConnectionFailed("no line"))
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- refused ---------------------------------------------------------------------------------------------------------
 
 INSIDE = [
     "http://127.0.0.1/", "http://127.0.0.1:8080/", "http://169.254.169.254/latest/meta-data/", "http://10.0.0.1/",
@@ -243,7 +243,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("url", [url for url in (*INSIDE, *ODD) if url.startswith("http")])
-def test_such_an_address_is_not_asked(url):
+def test_private_address_is_not_requested(url):
     why, asked = refused(Image(url=url))
 
     assert asked == []
@@ -251,7 +251,7 @@ def test_such_an_address_is_not_asked(url):
 
 
 @pytest.mark.parametrize("url", [*INSIDE, *ODD])
-def test_nor_is_it_after_a_redirect(url):
+def test_private_address_is_not_requested_after_a_redirect(url):
     _, asked = refused(
         PICTURE, Answer(status=302, location="https://y.org/b"), Answer(status=307, location=url), Answer(PNG)
     )
@@ -264,58 +264,58 @@ def test_nor_is_it_after_a_redirect(url):
     st.sampled_from(("http://{}", "https://{}/a", "{}", "//{}", "http://127.0.0.1{}", "http://{}127.0.0.1/")),
 )
 def test_any_redirect_is_followed_or_refused(text, form):
-    """Whatever a server says, nothing but `FetchRefused` is raised, and only checked addresses are asked."""
+    """Any response of a server leads to a result or to `FetchRefused`, and only checked URLs are requested."""
     script = Script(Answer(status=302, location=form.format(text)), Answer(PNG))
     try:
         asyncio.run(fetch(PICTURE, script))
     except FetchRefused:
-        assert len(script.asked) == 1
+        assert len(script.requests) == 1
         return
-    assert script.asked[1].url.startswith(("http://", "https://"))
+    assert script.requests[1].url.startswith(("http://", "https://"))
     assert form != "http://127.0.0.1{}" or not text.startswith(("/", ":", "?", "#"))
 
 
 @pytest.mark.parametrize("hops", [0, 1, 5])
-def test_redirects_are_counted(hops, monkeypatch):
+def test_number_of_redirects_is_limited(hops, monkeypatch):
     monkeypatch.setattr("tenuto.client.fetch.HOPS", hops)
     moved = [Answer(status=302, location=f"https://x.org/{at}") for at in range(hops + 1)]
     why, asked = refused(PICTURE, *moved)
 
     assert f"more than {hops} redirects" in why
     assert len(asked) == hops + 1
-    assert fetched(PICTURE, *moved[:hops], Answer(PNG))[0].data
+    assert fetch_value(PICTURE, *moved[:hops], Answer(PNG))[0].data
 
 
-def test_a_redirect_to_nowhere_is_refused():
+def test_redirect_without_location_is_refused():
     assert "without a location" in refused(PICTURE, Answer(status=301))[0]
 
 
 @pytest.mark.parametrize("status", [204, 206, 304, 400, 404, 500])
-def test_an_answer_that_is_none_is_refused(status):
+def test_http_error_is_refused(status):
     assert str(status) in refused(PICTURE, Answer(PNG, status))[0]
 
 
-def test_what_is_too_large_is_cut_off(monkeypatch):
-    """By what is read, whatever the server announces; and not read at all where it announces too much."""
+def test_large_body_is_cut_off(monkeypatch):
+    """The client counts the bytes it reads; it reads nothing if Content-Length is too large."""
     limit = 1000
     monkeypatch.setattr("tenuto.client.fetch.LIMIT", limit)
     exact = PNG[:8] + bytes(limit - 8)
-    assert fetched(PICTURE, Answer(exact, content_length=str(limit)))[0].data
+    assert fetch_value(PICTURE, Answer(exact, content_length=str(limit)))[0].data
     endless, announced = Answer(exact + bytes(100_000), content_length="10"), Answer(exact, content_length="9" * 5000)
 
     assert "larger than 1000 bytes" in refused(PICTURE, endless)[0]
     assert endless.taken <= limit + 64
     assert "larger than 1000 bytes" in refused(PICTURE, announced)[0]
     assert announced.taken == 0
-    assert fetched(PICTURE, Answer(exact, content_length="odd"))[0].data
+    assert fetch_value(PICTURE, Answer(exact, content_length="odd"))[0].data
 
 
-def test_what_is_packed_is_refused():
+def test_compressed_body_is_refused():
     assert "compressed (gzip)" in refused(PICTURE, Answer(PNG, content_encoding="gzip"))[0]
 
 
 @pytest.mark.parametrize(
-    "block, body, content_type, told",
+    "block, body, content_type, reason",
     [
         (PICTURE, b"<html>", "image/png", "text/html, not an image"),
         (PICTURE, b"%PDF-1.7", "image/png", "application/pdf, not an image"),
@@ -328,17 +328,17 @@ def test_what_is_packed_is_refused():
         (Document(url=URL), b"\0\1", "application/x-own", "type application/x-own cannot be read"),
     ],
 )
-def test_what_does_not_fit_the_block_is_refused(block, body, content_type, told):
+def test_wrong_media_type_is_refused(block, body, content_type, reason):
     why, _ = refused(block, Answer(body, content_type=content_type))
 
-    assert told in why
+    assert reason in why
     assert why.startswith("https://x.org/a")
 
 
 # --- over the network -------------------------------------------------------------------------------------------------
 
 
-def test_the_network_is_guarded_and_closed(monkeypatch):
+def test_transport_for_fetching_is_guarded_and_closed(monkeypatch):
     guards, script = [], Script(Answer(PNG))
 
     def made(*, guard):
@@ -352,7 +352,7 @@ def test_the_network_is_guarded_and_closed(monkeypatch):
     assert script.closed
 
 
-def test_what_takes_too_long_is_given_up(monkeypatch):
+def test_slow_server_is_a_timeout(monkeypatch):
     class Silent(Script):
         async def send(self, request):
             await asyncio.Event().wait()

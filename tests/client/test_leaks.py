@@ -1,4 +1,4 @@
-"""Nothing is left behind by a thousand requests: no task, no descriptor, no memory."""
+"""A thousand requests leave no task, descriptor or memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from serving import CLOSE, RESET, Gate, Request, Server, chunk, replies, reply, stream_head, streamed
-from serving.asking import QUICK, ask, client, row
+from serving.client import QUICK, ask, client, row
 from tenuto import AsyncClient, Client
 from tenuto.errors import LLMError
 
@@ -46,52 +46,57 @@ def descriptors() -> int:
     return len(list(Path("/dev/fd").iterdir()))
 
 
-async def asked(ai: AsyncClient, name: str, *, stream: bool) -> None:
+async def send(ai: AsyncClient, name: str, *, stream: bool) -> None:
     with contextlib.suppress(LLMError):
         await ask(ai, stream=stream, extra_headers={"x-answer": name})
 
 
-async def left_early(ai: AsyncClient) -> None:
+async def leave_early(ai: AsyncClient) -> None:
     async with ai.stream("mine/m", "Hi", extra_headers={"x-answer": "stalled"}) as stream:
         async for _ in stream:
             break
 
 
-async def cancelled(ai: AsyncClient) -> None:
+async def cancel_stream(ai: AsyncClient) -> None:
     async with ai.stream("mine/m", "Hi", extra_headers={"x-answer": "stalled"}) as stream:
         async for _ in stream:
             await stream.cancel()
             break
 
 
-async def task_cancelled(ai: AsyncClient, server: Server) -> None:
-    task = asyncio.create_task(asked(ai, "silent", stream=False))
+async def cancel_task(ai: AsyncClient, server: Server) -> None:
+    task = asyncio.create_task(send(ai, "silent", stream=False))
     await server.asked()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
 
 
-async def timed_out(ai: AsyncClient) -> None:
+async def time_out(ai: AsyncClient) -> None:
     with contextlib.suppress(LLMError):
         await ai.chat("mine/m", "Hi", timeout=0.001, extra_headers={"x-answer": "silent"})
 
 
 def acts(ai: AsyncClient, server: Server) -> list[Callable[[], Awaitable[None]]]:
-    """One round: twenty requests of every kind."""
-    plain = [lambda s=s: asked(ai, "whole", stream=s) for s in (False, False, True)]
-    flow = [lambda s=s: asked(ai, "streamed", stream=s) for s in (True, True, True, False)]
+    """Send twenty requests of all kinds."""
+    plain = [lambda s=s: send(ai, "whole", stream=s) for s in (False, False, True)]
+    flow = [lambda s=s: send(ai, "streamed", stream=s) for s in (True, True, True, False)]
     broken = [
-        lambda n=n, s=s: asked(ai, n, stream=s)
+        lambda n=n, s=s: send(ai, n, stream=s)
         for n in ("refused", "cut", "reset", "error", "web page")
         for s in (False, True)
     ]
-    dropped = [lambda: left_early(ai), lambda: cancelled(ai), lambda: task_cancelled(ai, server), lambda: timed_out(ai)]
+    dropped = [
+        lambda: leave_early(ai),
+        lambda: cancel_stream(ai),
+        lambda: cancel_task(ai, server),
+        lambda: time_out(ai),
+    ]
     return [*plain, *flow, *broken[:9], *dropped]
 
 
-async def settled(server: Server) -> None:
-    """Wait until the server has seen the end of every line that was broken off."""
+async def wait_for_closed_connections(server: Server) -> None:
+    """Wait until the server has seen the end of every connection that the client closed."""
     for request in server.requests:
         if request.headers["x-answer"] in ENDLESS:
             await request.left()
@@ -99,18 +104,18 @@ async def settled(server: Server) -> None:
     await asyncio.sleep(0)
 
 
-def blocks() -> int:
+def count_blocks() -> int:
     gc.collect()
     return sys.getallocatedblocks()
 
 
-def traced() -> int:
+def traced_bytes() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
 
-def test_a_thousand_requests_leave_nothing_behind():
-    """Less than one object for each of the first 800; and of the rest, which are traced, 200 bytes each at most."""
+def test_thousand_requests_leave_nothing():
+    """At most one object for each of the first 800, and 200 traced bytes for each of the rest."""
 
     async def run() -> None:
         tasks_before, open_before = len(asyncio.all_tasks()), descriptors()
@@ -122,19 +127,19 @@ def test_a_thousand_requests_leave_nothing_behind():
                     for act in acts(ai, server):
                         await act()
                         count += 1
-                    await settled(server)
+                    await wait_for_closed_connections(server)
                 return count
 
             await rounds(4)
-            tasks, opened, held = len(asyncio.all_tasks()), descriptors(), blocks()
+            tasks, opened, held = len(asyncio.all_tasks()), descriptors(), count_blocks()
             count = await rounds(40)
-            assert blocks() - held < count == 800
+            assert count_blocks() - held < count == 800
             tracemalloc.start()
             try:
                 await rounds(2)
-                held = traced()
+                held = traced_bytes()
                 count = await rounds(10)
-                assert traced() - held < 200 * count == 200 * 200
+                assert traced_bytes() - held < 200 * count == 200 * 200
             finally:
                 tracemalloc.stop()
             assert len(asyncio.all_tasks()) == tasks
@@ -146,8 +151,8 @@ def test_a_thousand_requests_leave_nothing_behind():
     asyncio.run(run())
 
 
-def test_many_clients_leave_nothing_behind():
-    """Opened and closed, used or not, from both doors: no thread, no descriptor, no warning."""
+def test_many_clients_leave_nothing():
+    """Used or unused, asynchronous and synchronous: no thread, descriptor or warning."""
 
     def once(url: str) -> None:
         with Client(providers=[row(url)], middleware=[], timeout=QUICK) as ai:

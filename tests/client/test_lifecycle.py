@@ -1,4 +1,4 @@
-"""Ends and beginnings: closing in the middle, cancelling whoever reads, reading slowly, forking, leaving by force."""
+"""Closing a client during a call, cancellation, slow readers, forked processes, interrupts."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def row(server: Server) -> Provider:
     return Provider("mine", "openai-chat", server.url + "/v1")
 
 
-def begun(*words: str) -> bytes:
+def stream_start(*words: str) -> bytes:
     return stream_head() + b"".join(chunk(piece) for piece in frames(*words, done=False))
 
 
-# --- closing the client in the middle ---------------------------------------------------------------------------------
+# --- the client is closed during a call ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_closing_the_client_ends_the_calls_under_way(stream):
-    """At once, with an error, and nothing is asked again."""
+def test_closing_the_client_ends_running_calls(stream):
+    """They end at once with an error and are not retried."""
     gate = Gate()
-    with Server([begun("a"), gate] if stream else [gate], HELLO) as server:
+    with Server([stream_start("a"), gate] if stream else [gate], HELLO) as server:
 
         async def main() -> BaseException:
             ai = AsyncClient(providers=[row(server)])
@@ -80,9 +80,7 @@ def test_closing_the_client_ends_a_pause():
     asyncio.run(main())
 
 
-def test_a_reply_that_is_there_stays_there():
-    """Closing the client behind the last event takes nothing back."""
-
+def test_reply_stays_after_the_client_is_closed():
     async def main() -> str:
         transport = ScriptedTransport(ScriptedResponse.stream(*frames("a"), hang=True))
         ai = AsyncClient(providers=[ROW], transport=transport, middleware=[])
@@ -95,8 +93,8 @@ def test_a_reply_that_is_there_stays_there():
     assert "a" == asyncio.run(main())
 
 
-def test_a_stream_whose_client_is_closed_does_not_just_end():
-    """What looks like the end of a reply is the end of a reply."""
+def test_stream_of_a_closed_client_raises():
+    """A stream that ends without an error would look complete."""
     ai = Client(
         providers=[ROW],
         transport=ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True)),
@@ -110,7 +108,7 @@ def test_a_stream_whose_client_is_closed_does_not_just_end():
     stream.close()
 
 
-def test_a_thread_in_a_stream_hears_that_the_client_was_closed():
+def test_thread_in_a_stream_gets_the_error_of_closing():
     ai = Client(
         providers=[ROW],
         transport=ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True)),
@@ -166,11 +164,11 @@ def test_stream_closed_before_start_sends_no_request():
     assert [] == transport.requests
 
 
-# --- cancelling whoever reads -----------------------------------------------------------------------------------------
+# --- cancellation ----------------------------------------------------------------------------------------------------
 
 
-def test_cancelling_ends_the_task_that_reads_and_no_other():
-    """One task read the first event, another reads on: the other one sees the end."""
+def test_cancelling_ends_only_the_task_that_reads():
+    """One task reads the first event, another one continues and sees the end."""
 
     async def main() -> None:
         transport = ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True))
@@ -193,12 +191,12 @@ def test_cancelling_ends_the_task_that_reads_and_no_other():
             assert "a" == (await stream.cancel()).text
             await stream.close()
             assert await asyncio.wait_for(reader, 5)
-            await asyncio.sleep(0)  # nobody was cancelled here
+            await asyncio.sleep(0)  # this task was not cancelled
 
     asyncio.run(main())
 
 
-def test_a_task_that_was_cancelled_by_two_stays_cancelled():
+def test_task_that_is_cancelled_twice_stays_cancelled():
     async def main() -> None:
         transport = ScriptedTransport(ScriptedResponse.stream(*frames("a", done=False), hang=True))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
@@ -220,7 +218,7 @@ def test_a_task_that_was_cancelled_by_two_stays_cancelled():
     asyncio.run(main())
 
 
-def test_two_threads_over_one_stream_both_see_its_end():
+def test_two_threads_of_one_stream_see_its_end():
     with Client(
         providers=[ROW], transport=ScriptedTransport(ScriptedResponse.stream(*frames(*"abcdef"))), middleware=[]
     ) as ai:
@@ -235,12 +233,12 @@ def test_two_threads_over_one_stream_both_see_its_end():
         assert "abcdef" == stream.reply.text
 
 
-# --- reading slowly ---------------------------------------------------------------------------------------------------
+# --- slow readers ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("waits", [Timeouts(read=0.05), Timeouts(event=0.05)])
-def test_a_reader_that_takes_its_time_loses_nothing(waits):
-    """Silence is the server's: what the reader does between two events does not count."""
+def test_slow_reader_receives_everything(waits):
+    """The event timeout measures the server's silence, not the reader's pauses."""
 
     async def main() -> str:
         transport = ScriptedTransport(ScriptedResponse.stream(*frames(*"abc")))
@@ -254,10 +252,10 @@ def test_a_reader_that_takes_its_time_loses_nothing(waits):
     assert "abc" == asyncio.run(main())
 
 
-# --- the whole time ---------------------------------------------------------------------------------------------------
+# --- the total timeout -----------------------------------------------------------------------------------------------
 
 
-def test_the_whole_time_bounds_calls_that_have_no_events():
+def test_total_timeout_limits_operations_without_events():
     async def main() -> None:
         again = ScriptedResponse({}, 429, {"retry-after": "30"})
         async with AsyncClient(providers=[ROW], transport=ScriptedTransport(again, again), middleware=[retry()]) as ai:
@@ -268,7 +266,7 @@ def test_the_whole_time_bounds_calls_that_have_no_events():
     asyncio.run(main())
 
 
-def test_the_whole_time_bounds_repairs():
+def test_total_timeout_limits_output_repairs():
     async def main() -> None:
         async def slow(request, following):
             await asyncio.sleep(0.03)
@@ -284,7 +282,7 @@ def test_the_whole_time_bounds_repairs():
     asyncio.run(main())
 
 
-def test_a_key_that_does_not_come_is_not_waited_for():
+def test_slow_key_function_is_a_timeout():
     async def never() -> str:
         await asyncio.Event().wait()
         return ""
@@ -299,8 +297,8 @@ def test_a_key_that_does_not_come_is_not_waited_for():
     asyncio.run(main())
 
 
-def test_a_function_for_a_key_does_not_hold_up_the_loop():
-    """It may wait for the loop's own work: then it must run beside it."""
+def test_key_function_does_not_block_the_loop():
+    """It may wait for work of the loop, so it must run in a thread."""
 
     async def main() -> str:
         asked, given = threading.Event(), threading.Event()
@@ -322,12 +320,12 @@ def test_a_function_for_a_key_does_not_hold_up_the_loop():
     assert "hello" == asyncio.run(main())
 
 
-# --- the line ---------------------------------------------------------------------------------------------------------
+# --- connections -----------------------------------------------------------------------------------------------------
 
 
 def test_invalid_chunks_end_the_stream_at_once():
     gate = Gate()
-    with Server([begun("a"), gate, b"zz\r\nabc"]) as server:
+    with Server([stream_start("a"), gate, b"zz\r\nabc"]) as server:
 
         async def main() -> None:
             async with AsyncClient(providers=[row(server)], middleware=[]) as ai:
@@ -341,13 +339,13 @@ def test_invalid_chunks_end_the_stream_at_once():
         asyncio.run(asyncio.wait_for(main(), 10))
 
 
-def test_keys_in_headers_of_ones_own_are_covered_too(caplog, monkeypatch):
+def test_keys_in_custom_headers_are_hidden(caplog, monkeypatch):
     monkeypatch.setenv("TENUTO_DEBUG", "wire")
     canary = "sk-canary-0123456789"
-    said = {"error": {"message": f"bad key {canary}"}}
+    text = {"error": {"message": f"bad key {canary}"}}
 
     async def main() -> LLMError:
-        transport = ScriptedTransport(ScriptedResponse(said, 429, {"x-echo": canary}))
+        transport = ScriptedTransport(ScriptedResponse(text, 429, {"x-echo": canary}))
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
             with pytest.raises(RateLimited) as caught:
                 await ai.chat("mine/m", "Hi", extra_headers={"Ocp-Apim-Subscription-Key": canary})
@@ -359,7 +357,7 @@ def test_keys_in_headers_of_ones_own_are_covered_too(caplog, monkeypatch):
     assert canary not in f"{error} {error!r} {error.raw} {caplog.text}"
 
 
-# --- by force ---------------------------------------------------------------------------------------------------------
+# --- interrupts, forks, garbage collection ---------------------------------------------------------------------------
 
 
 def test_exit_in_middleware_reaches_the_caller():
@@ -375,9 +373,9 @@ def test_exit_in_middleware_reaches_the_caller():
         assert "hello" == ai.chat("mine/m", "Hi").text
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_leaves_its_parents_lines_alone():
-    """The child asks, closes and goes; the parent's line, which both share, still hears its answers."""
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_child_leaves_connections_of_its_parent():
+    """The child sends a request, closes its client and exits; the parent's connection still works."""
     with Server(HELLO) as server, Client(providers=[row(server)], middleware=[]) as ai:
         assert "hello" == ai.chat("mine/m", "Hi").text
         pid = os.fork()
@@ -393,8 +391,8 @@ def test_a_forked_child_leaves_its_parents_lines_alone():
         assert "hello" == ai.chat("mine/m", "Hi", timeout=10).text
 
 
-def test_a_client_that_is_forgotten_is_closed_on_its_own_loop():
-    """With a warning, and no complaint from any other thread."""
+def test_collected_client_is_closed_on_its_own_loop():
+    """With a warning, and without an error from another thread."""
     code = """
         import gc, json, sys, warnings
         sys.path.insert(0, {tests!r})
@@ -419,7 +417,7 @@ def test_a_client_that_is_forgotten_is_closed_on_its_own_loop():
     assert "Exception ignored" not in done.stderr
 
 
-# --- a second look ----------------------------------------------------------------------------------------------------
+# --- races and cancellation ------------------------------------------------------------------------------------------
 
 
 def test_concurrent_closes_leave_no_thread_waiting():
@@ -482,8 +480,8 @@ def test_total_timeout_limits_middleware_between_events():
     asyncio.run(main())
 
 
-def test_a_task_that_was_cancelled_before_may_still_ask():
-    """Whatever it makes of that: a deadline is a deadline."""
+def test_cancelled_task_may_send_a_request():
+    """The deadline works although the task has a pending cancellation."""
 
     async def main() -> None:
         transport = ScriptedTransport(ScriptedResponse({}, 429, {"retry-after": "30"}))
@@ -525,16 +523,16 @@ def test_collected_sync_stream_closes_its_connection():
         next(stream)
         del stream
         gc.collect()
-        ai.chat("mine/m", "Hi")  # a turn of the loop behind
+        ai.chat("mine/m", "Hi")  # one iteration of the loop later
         assert 0 == transport.open
 
 
 @pytest.mark.parametrize("end", [b"", chunk(b"data: [DONE]\n\n") + chunk(b"")])
 def test_bytes_before_a_lost_connection_are_read(end):
-    """A slow reader gets all of it, although the break is known first."""
+    """A slow reader gets all bytes, although the loss is known first."""
     gate = Gate()
     rest = b"".join(chunk(piece) for piece in frames("b", "c", done=bool(end))[: 3 if end else 2]) + end
-    with Server([begun("a"), gate, rest, CLOSE]) as server:
+    with Server([stream_start("a"), gate, rest, CLOSE]) as server:
 
         async def main() -> str:
             async with AsyncClient(providers=[row(server)], middleware=[]) as ai:
@@ -544,7 +542,7 @@ def test_bytes_before_a_lost_connection_are_read(end):
                         if isinstance(event, ContentDelta) and event.delta.text == "a":
                             gate.open()
                             await server.requests[0].left()
-                            await asyncio.sleep(0.05)  # until this side has heard of it, too
+                            await asyncio.sleep(0.05)  # until the client has noticed it, too
                 except IncompleteResponse as exc:
                     return exc.partial.text
                 return stream.reply.text
@@ -552,7 +550,7 @@ def test_bytes_before_a_lost_connection_are_read(end):
         assert "abc" == asyncio.run(asyncio.wait_for(main(), 10))
 
 
-def test_closing_the_client_ends_calls_that_have_no_events():
+def test_closing_the_client_ends_operations_without_events():
     async def main() -> None:
         transport = ScriptedTransport(ScriptedResponse({}, 429, {"retry-after": "50"}))
         ai = AsyncClient(providers=[ROW], transport=transport, middleware=[retry()])
@@ -585,10 +583,10 @@ def test_middleware_may_close_its_client():
     assert "a" == asyncio.run(main())
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_leaves_its_parents_stream_alone():
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_child_leaves_the_stream_of_its_parent():
     gate = Gate()
-    server = Server([begun("a"), gate, b"".join(map(chunk, frames("b"))) + chunk(b"")])
+    server = Server([stream_start("a"), gate, b"".join(map(chunk, frames("b"))) + chunk(b"")])
     with server, Client(providers=[row(server)], middleware=[]) as ai, ai.stream("mine/m", "Hi") as stream:
         next(stream)
         pid = os.fork()
@@ -629,7 +627,7 @@ def test_collected_client_is_stopped_if_warnings_are_errors(strict):
     assert "['MainThread']\n" == done.stdout
 
 
-def test_every_piece_of_a_secret_header_is_covered():
+def test_all_parts_of_a_secret_header_are_hidden():
     from tenuto.client.exchange import protect_headers
     from tenuto.client.http import HttpRequest
 
@@ -654,7 +652,7 @@ def test_key_function_without_more_keys_is_an_error():
 
 
 def test_response_after_deadline_leaves_no_cancellation():
-    """A transport that hears the cancelling and answers all the same: the task is as it was before."""
+    """A transport that ignores the cancellation and responds: the task is not cancelled afterwards."""
 
     class Deaf(ScriptedTransport):
         async def send(self, request):
@@ -671,7 +669,7 @@ def test_response_after_deadline_leaves_no_cancellation():
     assert asyncio.run(run()) == ("hello", 0)
 
 
-def test_a_layer_that_raises_at_once_leaves_no_call_behind():
+def test_middleware_that_raises_at_once_leaves_no_call():
     class Broken:
         def __call__(self, request, next):
             raise RuntimeError("no")

@@ -1,4 +1,4 @@
-"""What a client does if a request cannot carry everything: warn, raise or keep."""
+"""What a client does with losses: warn, raise or store them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def warnings_of(caplog):
     return caplog
 
 
-def made(*script: object, **options: object) -> Client:
+def make_client(*script: object, **options: object) -> Client:
     return Client(transport=ScriptedTransport(*script), keys={"anthropic": "k"}, providers=[ROW], **options)
 
 
 def test_request_with_losses_is_one_warning(caplog):
-    with made(CLAUDE) as ai:
+    with make_client(CLAUDE) as ai:
         reply = ai.chat(MODEL, "Hi", **LOSING)
 
     (record,) = caplog.records
@@ -50,14 +50,14 @@ def test_request_with_losses_is_one_warning(caplog):
 
 
 def test_request_without_losses_logs_nothing(caplog):
-    with made(CLAUDE) as ai:
+    with make_client(CLAUDE) as ai:
         ai.chat(MODEL, "Hi", temperature=1.0)
 
     assert caplog.records == []
 
 
 def test_every_request_with_losses_is_a_warning(caplog):
-    with made(CLAUDE, CLAUDE) as ai:
+    with make_client(CLAUDE, CLAUDE) as ai:
         ai.chat(MODEL, "Hi", seed=4)
         ai.stream(MODEL, "Hi", seed=4).drain()
 
@@ -65,7 +65,7 @@ def test_every_request_with_losses_is_a_warning(caplog):
 
 
 def test_retried_request_is_one_warning(caplog):
-    with made(ScriptedResponse({}, 529), CLAUDE, middleware=[retry(1, base=0.0)]) as ai:
+    with make_client(ScriptedResponse({}, 529), CLAUDE, middleware=[retry(1, base=0.0)]) as ai:
         ai.chat(MODEL, "Hi", seed=4)
 
     assert len([record for record in caplog.records if "seed" in record.getMessage()]) == 1
@@ -75,7 +75,7 @@ def test_losses_of_older_messages_are_one_warning(caplog):
     thought = Reasoning("hm", meta=AnthropicMeta("c2ln"))
     origin = Origin("anthropic", "anthropic-messages", "claude-sonnet-4-5")
     turns = [(UserMessage("Hi"), AssistantMessage((thought, Text("one")), "stop", origin=origin)) for _ in range(20)]
-    with made(chat("two")) as ai:
+    with make_client(chat("two")) as ai:
         reply = ai.chat("mine/m", [*(message for turn in turns for message in turn), UserMessage("And?")])
 
     (record,) = caplog.records
@@ -95,15 +95,15 @@ def test_losses_raise_before_anything_is_sent(caplog):
     assert caplog.records == []
 
 
-def test_losses_are_kept_without_warning(caplog):
-    with made(CLAUDE, on_loss="keep") as ai:
+def test_losses_can_be_stored_without_warning(caplog):
+    with make_client(CLAUDE, on_loss="keep") as ai:
         assert len(ai.chat(MODEL, "Hi", **LOSING).losses) == len(LOSING)
 
     assert caplog.records == []
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_unknown_word_for_losses_is_refused(kind):
+def test_unknown_value_for_losses_is_refused(kind):
     with pytest.raises(ValueError, match="on_loss: expected 'warn', 'raise', 'keep', got 'ignore'"):
         kind(on_loss="ignore")
 
@@ -120,7 +120,7 @@ def test_agent_warns_of_each_loss_once(tenuto_sim, caplog):
 
 def test_embedding_with_losses_is_one_warning(caplog):
     found = {"model": "m", "data": [{"index": 0, "embedding": [1.0]}], "usage": {}}
-    with made(found) as ai:
+    with make_client(found) as ai:
         reply = ai.embed({"model": "mine/m", "input": "Hi", "task": "query"})
 
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * bool(reply.losses)

@@ -1,4 +1,4 @@
-"""What is asked, however it was written."""
+"""Reading messages, dictionaries, tools and parameters."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def call(id="a", name="weather", arguments='{"city": "Oslo"}', **fields):
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}, **fields}
 
 
-def said(*blocks, **fields):
+def get_args(*blocks, **fields):
     return AssistantMessage(blocks, **fields)
 
 
-# --- what can be said -------------------------------------------------------------------------------------------------
+# --- kinds of messages -----------------------------------------------------------------------------------------------
 
 
-def test_a_string_is_a_users_message():
+def test_string_is_a_user_message():
     assert to_messages("Hi") == (UserMessage("Hi"),)
     assert to_messages(["Hi", "there"]) == (UserMessage("Hi"), UserMessage("there"))
 
 
-def test_values_pass_as_they_are():
+def test_message_values_are_used_as_they_are():
     look = user("Look:", Image(url="https://x.org/a.png"))
     results = ToolResults((ToolResult("a", "1"),))
 
@@ -73,8 +73,8 @@ def test_values_pass_as_they_are():
     assert to_messages(iter([look])) == (look,)
 
 
-def test_results_side_by_side_are_one_message():
-    asked = said(ToolUse("a", "f", "{}"), ToolUse("b", "g", "{}"))
+def test_consecutive_tool_results_are_one_message():
+    asked = get_args(ToolUse("a", "f", "{}"), ToolUse("b", "g", "{}"))
     loose = [
         asked,
         ToolResult("b", "2"),
@@ -93,7 +93,7 @@ def test_results_side_by_side_are_one_message():
 
 
 @pytest.mark.parametrize(
-    "odd, told",
+    "odd, reason",
     [
         (3, r"messages: .*got int"),
         (None, r"messages are missing"),
@@ -108,8 +108,8 @@ def test_results_side_by_side_are_one_message():
         ([ChatResponse("", "", "", ())], r"messages\[0\]: .*use its `message` or `transcript`"),
     ],
 )
-def test_what_is_no_message_is_refused(odd, told):
-    with pytest.raises(TypeError, match=told):
+def test_invalid_message_is_refused(odd, reason):
+    with pytest.raises(TypeError, match=reason):
         to_messages(odd)
 
 
@@ -117,18 +117,18 @@ def test_what_is_no_message_is_refused(odd, told):
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_instructions(role):
+def test_system_and_developer_messages_are_instructions(role):
     assert to_messages({"role": role, "content": "Be brief."}) == (SystemMessage("Be brief."),)
     parts = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
     assert to_messages({"role": role, "content": parts}) == (SystemMessage((Text("Be brief.", cache="1h"),)),)
 
 
-def test_a_user_with_a_name():
+def test_user_message_with_name():
     assert to_messages({"role": "user", "content": "Hi", "name": "ann"}) == (UserMessage("Hi", "ann"),)
     assert to_messages(MappingProxyType({"role": "user", "content": "Hi", "tool_calls": None})) == (UserMessage("Hi"),)
 
 
-def test_every_part_of_a_question():
+def test_all_parts_of_a_user_message_are_read():
     parts = [
         {"type": "text", "text": ""},
         {"type": "text", "text": "Look:", "cache_control": {"type": "ephemeral"}, "citations": None},
@@ -193,14 +193,14 @@ def test_image_part_has_a_cache_lifetime():
 
 @pytest.mark.parametrize("role", ["system", "user"])
 def test_unknown_key_of_a_text_part_is_an_error(role):
-    """It would go out to every provider, and be refused there."""
+    """Every provider would refuse it."""
     part = {"type": "text", "text": "a", "cahce": "5m"}
 
     with pytest.raises(TranscriptError) as raised:
         to_messages({"role": role, "content": [part]})
-    said = str(raised.value)
-    assert said.startswith("messages[0].content[0].cahce: ")
-    assert all(name in said for name in ("type", "text", "cache", "cache_control"))
+    get_args = str(raised.value)
+    assert get_args.startswith("messages[0].content[0].cahce: ")
+    assert all(name in get_args for name in ("type", "text", "cache", "cache_control"))
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_unreadable_cache_lifetime_is_an_error(hint):
         to_messages({"role": "user", "content": [{"type": "text", "text": "a", **hint}]})
 
 
-def test_a_tools_answer():
+def test_tool_message_is_a_result():
     asked = {"role": "assistant", "content": None, "tool_calls": [call()]}
     image = [{"type": "image_url", "image_url": {"url": "https://x.org"}}]
 
@@ -234,7 +234,7 @@ def test_a_tools_answer():
     assert answer(content=image) == ToolResult("a", (Image(url="https://x.org"),))
 
 
-def test_an_assistants_words_and_calls():
+def test_assistant_text_and_calls_are_read():
     args = '{"city":  "Oslo", "t": 1.10}'
     calls = [call("a", arguments=args, index=0), call("b", arguments="{oops", later=2), call("c", arguments={"x": 1})]
     calls += [
@@ -243,7 +243,7 @@ def test_an_assistants_words_and_calls():
     ]
 
     assert to_messages({"role": "assistant", "content": "Let me see.", "tool_calls": calls, "refusal": None}) == (
-        said(
+        get_args(
             Text("Let me see."),
             ToolUse("a", "weather", args),
             ToolUse("b", "weather", "{oops", args_error=jsonio.problem("{oops"), extra='{"later":2}'),
@@ -252,14 +252,14 @@ def test_an_assistants_words_and_calls():
             ToolUse("e", "g", "x", kind="custom"),
         ),
     )
-    assert to_messages({"role": "assistant", "content": "Hi"}) == (said(Text("Hi")),)
-    assert to_messages({"role": "assistant", "content": ""}) == (said(),)
+    assert to_messages({"role": "assistant", "content": "Hi"}) == (get_args(Text("Hi")),)
+    assert to_messages({"role": "assistant", "content": ""}) == (get_args(),)
     assert to_messages({"role": "assistant", "content": "", "tool_calls": [call(arguments="{}")]}) == (
-        said(ToolUse("a", "weather", "{}")),
+        get_args(ToolUse("a", "weather", "{}")),
     )
 
 
-def test_an_assistants_thoughts_speech_and_sources():
+def test_assistant_reasoning_audio_and_citations_are_read():
     details = [{"type": "reasoning.encrypted", "data": "tok", "id": "r1"}]
     source = {"type": "url_citation", "url_citation": {"url": "https://x.org", "title": "X"}}
     documents = [
@@ -284,21 +284,21 @@ def test_an_assistants_thoughts_speech_and_sources():
     ]
     read = to_messages(documents)
 
-    assert read[0] == said(Reasoning("hm", meta=ChatMeta(field="reasoning_content")), Text("Hi"))
+    assert read[0] == get_args(Reasoning("hm", meta=ChatMeta(field="reasoning_content")), Text("Hi"))
     assert read[1].blocks[0].meta.field == "reasoning"
     assert json.loads(read[1].blocks[0].meta.details) == details
-    assert read[2] == said(Audio(id="audio_1"))
-    assert read[3] == said(Refusal("No."))
+    assert read[2] == get_args(Audio(id="audio_1"))
+    assert read[3] == get_args(Refusal("No."))
     assert [type(block) for block in read[4].blocks] == [Text, ToolUse]
     assert isinstance(read[4].blocks[0].citations[0], UrlCitation)
     assert json.loads(read[4].extra) == {"annotations": [source], "later": 1, "name": "bob"}
-    assert read[5] == said(Text("a"), Refusal("b"), Text("c"))
-    assert read[6] == said(Reasoning("hm", meta=ChatMeta(field="content")))
-    assert read[7] == said(Reasoning("hm"))
+    assert read[5] == get_args(Text("a"), Refusal("b"), Text("c"))
+    assert read[6] == get_args(Reasoning("hm", meta=ChatMeta(field="content")))
+    assert read[7] == get_args(Reasoning("hm"))
 
 
-def test_the_older_form_of_calls():
-    """A function's answer has no id: its name leads to the call."""
+def test_older_form_of_calls_is_read():
+    """A result of a function has no id: its name determines the call."""
     documents = [
         "Weather?",
         {"role": "assistant", "content": None, "function_call": {"name": "weather", "arguments": "{}"}},
@@ -410,15 +410,15 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("document, told", BAD, ids=[told for _, told in BAD])
-def test_a_dictionary_that_cannot_be_read_says_where_and_why(document, told):
+@pytest.mark.parametrize("document, reason", BAD, ids=[told for _, told in BAD])
+def test_error_of_a_dictionary_names_position_and_reason(document, reason):
     with pytest.raises(TranscriptError) as raised:
         to_messages([document])
 
-    assert told in str(raised.value)
+    assert reason in str(raised.value)
 
 
-def test_a_field_that_could_not_be_sent_is_refused_at_once():
+def test_fields_that_cannot_be_sent_are_refused():
     deep = functools.reduce(lambda inner, _: [inner], range(300), [])
     endless: dict[str, object] = {}
     endless["again"] = endless
@@ -434,7 +434,7 @@ def test_a_field_that_could_not_be_sent_is_refused_at_once():
                 to_messages([document])
 
 
-def test_the_place_counts_messages_and_parts():
+def test_position_counts_messages_and_parts():
     documents = [
         "Hi",
         {"role": "assistant", "content": "Hi"},
@@ -491,8 +491,8 @@ _users = _objects({"name": words.filter(bool)}, role=st.just("user"), content=wo
 
 @settings(max_examples=25)
 @given(_assistants)
-def test_nothing_of_a_reply_is_lost(document):
-    """The message, written word for word, is the dictionary that was read."""
+def test_reply_dictionary_round_trips(document):
+    """The message without its reading has the text of the dictionary."""
     (message,) = to_messages([document])
 
     assert json.loads(jsonio.encode(verbatim(message)[0])) == document
@@ -500,8 +500,8 @@ def test_nothing_of_a_reply_is_lost(document):
 
 @settings(max_examples=25)
 @given(_users)
-def test_nothing_of_a_question_is_lost(document):
-    """Every value that stood in the dictionary stands in the message."""
+def test_message_dictionary_loses_nothing(document):
+    """Every value of the dictionary is in the message."""
     (message,) = to_messages([document])
 
     assert message.name == document.get("name", "")
@@ -545,8 +545,8 @@ _roles = st.sampled_from(("system", "user", "assistant", "tool", "function", "od
         max_size=3,
     )
 )
-def test_junk_is_read_or_refused(documents):
-    """Whatever stands there, there are messages or one of three errors."""
+def test_random_dictionary_is_read_or_refused(documents):
+    """The result is a list of messages or one of three errors."""
     try:
         found = to_messages(documents)
     except (TranscriptError, ValueError, TypeError):
@@ -554,13 +554,13 @@ def test_junk_is_read_or_refused(documents):
     assert all(isinstance(message, SystemMessage | UserMessage | AssistantMessage | ToolResults) for message in found)
 
 
-# --- there and back ---------------------------------------------------------------------------------------------------
+# --- round trips -----------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25)
 @given(assistant_messages_of() | assistant_messages_of(broken_words))
-def test_a_reply_as_a_dictionary_makes_the_same_reply(message):
-    """Tokens, origin, reasons and fields of later versions survive, also through somebody else's JSON."""
+def test_reply_as_a_dictionary_makes_the_same_reply(message):
+    """Tokens, origin, reasons and fields of later versions survive, also after another JSON library."""
     document = to_message(message)
 
     assert to_messages([document]) == (message,)
@@ -568,8 +568,8 @@ def test_a_reply_as_a_dictionary_makes_the_same_reply(message):
     assert document["role"] == "assistant"
 
 
-def test_a_reply_as_a_dictionary_shows_what_the_shape_can_say():
-    message = said(
+def test_reply_as_a_dictionary_has_the_standard_fields():
+    message = get_args(
         Reasoning("hm"),
         Text("Let "),
         Text("me see."),
@@ -590,12 +590,12 @@ def test_a_reply_as_a_dictionary_shows_what_the_shape_can_say():
         "reasoning", "text", "text", "tool_use", "tool_use", "refusal",
     ]  # fmt: skip
     assert "stored" not in document
-    assert to_message(said())["content"] is None
+    assert to_message(get_args())["content"] is None
 
 
-def test_what_plain_values_cannot_say_is_kept_as_text():
-    """`1.10` is 1.1 to whoever parses it, but not to us."""
-    later = said(Opaque("", '{"block_type":"later","n":1.10}'), unknown_fields='{"n":1.10}')
+def test_number_that_json_parsers_change_is_stored_as_text():
+    """JSON parsers read `1.10` as 1.1."""
+    later = get_args(Opaque("", '{"block_type":"later","n":1.10}'), unknown_fields='{"n":1.10}')
     document = to_message(later)
 
     assert to_messages([json.loads(json.dumps(document))]) == (later,)
@@ -603,13 +603,13 @@ def test_what_plain_values_cannot_say_is_kept_as_text():
         to_messages([{**document, "blocks": [{"block_type": "text", "text": "x"}]}])
 
 
-def test_blocks_and_the_words_beside_them_must_say_the_same():
-    document = to_message(said(Text("Hi"), ToolUse("a", "f", "{}")))
+def test_blocks_that_contradict_the_content_are_refused():
+    document = to_message(get_args(Text("Hi"), ToolUse("a", "f", "{}")))
 
     assert to_messages({"role": "assistant", "blocks": document["blocks"]}) == (
-        said(Text("Hi"), ToolUse("a", "f", "{}")),
+        get_args(Text("Hi"), ToolUse("a", "f", "{}")),
     )
-    assert to_messages({"role": "assistant", "blocks": [Text("Hi")]}) == (said(Text("Hi")),)
+    assert to_messages({"role": "assistant", "blocks": [Text("Hi")]}) == (get_args(Text("Hi")),)
     for name, value in (("content", "Ho"), ("tool_calls", [call()]), ("refusal", "No.")):
         with pytest.raises(TranscriptError, match=rf"messages\[0\]\.{name}: differs"):
             to_messages({**document, name: value})
@@ -618,11 +618,11 @@ def test_blocks_and_the_words_beside_them_must_say_the_same():
 # --- instructions and open calls --------------------------------------------------------------------------------------
 
 
-def test_instructions_take_the_first_place():
+def test_instructions_are_the_first_message():
     old, hi = SystemMessage("Old."), UserMessage("Hi")
 
-    def messages(given, system):
-        return build_request("some/model", given, {"system": system}).messages
+    def messages(messages_arg, system):
+        return build_request("some/model", messages_arg, {"system": system}).messages
 
     assert messages((hi,), "New.") == (SystemMessage("New."), hi)
     assert messages((old, hi, old), "New.") == (SystemMessage("New."), hi, old)
@@ -630,21 +630,21 @@ def test_instructions_take_the_first_place():
     assert messages((old, hi), None) == (old, hi)
 
 
-def test_calls_left_unanswered_are_named():
-    asked = said(ToolUse("a", "weather", "{}"), ToolUse("b", "clock", "{}"))
+def test_open_calls_are_named():
+    asked = get_args(ToolUse("a", "weather", "{}"), ToolUse("b", "clock", "{}"))
 
     with pytest.raises(TranscriptError, match=r"weather \(a\), clock \(b\)"):
         check_open_calls((asked,))
     with pytest.raises(TranscriptError, match=r"without a result: clock \(b\);"):
         check_open_calls((asked, ToolResults((ToolResult("a"),)), UserMessage("Hi")))
     check_open_calls((asked, ToolResults((ToolResult("b"),)), UserMessage("Hi"), ToolResults((ToolResult("a"),))))
-    check_open_calls((said(*asked.blocks, incomplete=True), UserMessage("Hi")))
-    check_open_calls((said(ToolUse("a", "f", "{}", extra='{"async":true}')), UserMessage("Hi")))
+    check_open_calls((get_args(*asked.blocks, incomplete=True), UserMessage("Hi")))
+    check_open_calls((get_args(ToolUse("a", "f", "{}", extra='{"async":true}')), UserMessage("Hi")))
 
 
 @settings(max_examples=25)
 @given(conversations())
-def test_whole_conversations_have_no_open_calls(transcript):
+def test_complete_conversation_has_no_open_calls(transcript):
     check_open_calls(transcript.messages)
 
 
@@ -653,7 +653,7 @@ def test_whole_conversations_have_no_open_calls(transcript):
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
-def test_tools_in_every_form():
+def test_tools_in_every_form_are_read():
     weather = ToolDefinition("weather", "The weather.", SCHEMA)
     search = ServerTool("web_search")
     nested = {"type": "function", "function": {"name": "a", "description": "A.", "parameters": SCHEMA, "strict": True}}
@@ -682,7 +682,7 @@ def test_tools_in_every_form():
 
 
 @pytest.mark.parametrize(
-    "tools, error, told",
+    "tools, error, reason",
     [
         ("weather", TypeError, "tools: expected a list of tools, got str"),
         ({"type": "function"}, TypeError, "tools: expected a list of tools, got dict"),
@@ -701,15 +701,15 @@ def test_tools_in_every_form():
         ([ToolDefinition("a"), {"type": "function", "name": "a"}], ValueError, "tools: duplicate names: 'a'"),
     ],
 )
-def test_what_is_no_tool_is_refused(tools, error, told):
-    with pytest.raises(error, match=told):
+def test_invalid_tool_is_refused(tools, error, reason):
+    with pytest.raises(error, match=reason):
         to_tools(tools)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_request():
+def test_request_is_built_from_arguments():
     request = build_request(
         "some/model",
         "Hi",
@@ -751,7 +751,7 @@ def test_a_request():
     assert build_request("some/model", "Hi", {"stop": "a"}).stop == "a"
 
 
-def test_a_transcript_stays_one():
+def test_transcript_is_used_as_it_is():
     transcript = Transcript((UserMessage("Hi"),), unknown_fields='{"later":1}')
 
     assert build_request("some/model", transcript, {}).messages == transcript
@@ -770,7 +770,7 @@ def test_a_transcript_stays_one():
         ({"type": "custom", "custom": {"name": "f"}}, NamedTool("f")),
     ],
 )
-def test_choices_of_tools(given_choice, choice):
+def test_tool_choices_are_read(given_choice, choice):
     assert build_request("m", "Hi", {"tool_choice": given_choice}).tool_choice == choice
 
 
@@ -784,12 +784,12 @@ def test_choices_of_tools(given_choice, choice):
         ({"type": "json_schema", "json_schema": {"schema": SCHEMA, "strict": True}}, JsonSchema(SCHEMA, strict=True)),
     ],
 )
-def test_formats_of_answers(given_format, format):
+def test_output_formats_are_read(given_format, format):
     assert build_request("m", "Hi", {"response_format": given_format}).response_format == format
 
 
 @pytest.mark.parametrize(
-    "parameters, error, told",
+    "parameters, error, reason",
     [
         ({"temprature": 1}, TypeError, "unknown parameter 'temprature': did you mean 'temperature'?"),
         ({"max_completion_tokens": 1}, TypeError, "did you mean 'max_tokens'?"),
@@ -822,21 +822,21 @@ def test_formats_of_answers(given_format, format):
         ({"system": ["x"]}, TypeError, "system: expected a string, got list"),
     ],
 )
-def test_parameters_that_do_not_fit(parameters, error, told):
+def test_invalid_parameter_is_refused(parameters, error, reason):
     with pytest.raises(error) as raised:
         build_request("some/model", "Hi", parameters)
 
-    assert told in str(raised.value)
+    assert reason in str(raised.value)
 
 
-def test_nothing_to_ask_is_refused():
+def test_empty_request_is_refused():
     with pytest.raises(TranscriptError, match="at least one message"):
         build_request("some/model", [], {})
     with pytest.raises(TypeError, match="model: expected provider/model"):
         build_request(None, "Hi", {})
 
 
-def test_a_request_as_one_dictionary():
+def test_request_is_read_from_one_dictionary():
     document = {
         "model": "some/model",
         "messages": [{"role": "user", "content": "Hi"}],
@@ -845,51 +845,51 @@ def test_a_request_as_one_dictionary():
         "max_tokens": 5,
     }
 
-    def checked(document):
+    def read_request(document):
         return build_checked_request(document, None, {}, str, stream=True)
 
-    assert checked(document) == ChatRequest(
+    assert read_request(document) == ChatRequest(
         model="some/model", messages=(UserMessage("Hi"),), stream=True, max_tokens=5
     )
     for name in ("model", "messages"):
         with pytest.raises(TypeError, match=f"the request has no {name}"):
-            checked({key: value for key, value in document.items() if key != name})
+            read_request({key: value for key, value in document.items() if key != name})
     with pytest.raises(ValueError, match="stream_options: only include_usage"):
-        checked({**document, "stream_options": {"x": 1}})
+        read_request({**document, "stream_options": {"x": 1}})
 
 
-def test_a_call_is_a_request_or_a_model_and_messages():
+def test_call_takes_a_request_or_a_model_with_messages():
     hi = ChatRequest(model="own/m", messages=(UserMessage("Hi"),), stream=True, max_tokens=5)
 
-    def checked(asked, messages=None, **parameters):
+    def read_request(asked, messages=None, **parameters):
         return build_checked_request(asked, messages, parameters, "own/{}".format, stream=True)
 
-    assert checked("m", "Hi", max_tokens=5) == hi
-    assert checked(msgspec.structs.replace(hi, model="m", stream=False)) == hi
-    assert checked({"model": "m", "messages": "Hi", "max_tokens": 5}) == hi
+    assert read_request("m", "Hi", max_tokens=5) == hi
+    assert read_request(msgspec.structs.replace(hi, model="m", stream=False)) == hi
+    assert read_request({"model": "m", "messages": "Hi", "max_tokens": 5}) == hi
     with pytest.raises(TypeError, match="messages are missing"):
-        checked("m")
+        read_request("m")
     with pytest.raises(TypeError, match="a complete request: put max_tokens into it"):
-        checked(hi, max_tokens=5)
+        read_request(hi, max_tokens=5)
     with pytest.raises(TypeError, match="a complete request: put messages into it"):
-        checked(hi, "Hi")
-    for asked, told in (
+        read_request(hi, "Hi")
+    for asked, reason in (
         ((3,), "got int"),
         ((3, "Hi"), r"the model is int: expected a string, provider/model"),
         ((None, "Hi"), r"the model is None: expected a string, provider/model"),
         ((None,), r"the model is None"),
         (("m", None), r"messages are missing"),
     ):
-        with pytest.raises(TypeError, match=told):
-            checked(*asked)
+        with pytest.raises(TypeError, match=reason):
+            read_request(*asked)
     with pytest.raises(TypeError, match="the model is None"):
-        checked(None, max_tokens=5)
+        read_request(None, max_tokens=5)
     for asked in (
-        ("m", [said(ToolUse("a", "f", "{}"))]),
-        (ChatRequest(model="m", messages=(said(ToolUse("a", "f", "{}")),)),),
+        ("m", [get_args(ToolUse("a", "f", "{}"))]),
+        (ChatRequest(model="m", messages=(get_args(ToolUse("a", "f", "{}")),)),),
     ):
         with pytest.raises(TranscriptError, match=r"f \(a\)"):
-            checked(*asked)
+            read_request(*asked)
 
 
 @pytest.mark.parametrize(
@@ -908,7 +908,7 @@ def test_stream_refuses_stream_false():
 
 
 @pytest.mark.parametrize(
-    "part, error, told",
+    "part, error, reason",
     [
         (Image("photo.png"), ValueError, "Image.from_path, from_bytes or from_url"),
         (Audio("./a.wav"), ValueError, "Audio.from_path"),
@@ -918,7 +918,7 @@ def test_stream_refuses_stream_false():
         (3, TypeError, "cannot hold int"),
     ],
 )
-def test_newest_message_refuses_what_is_no_content(part, error, told):
+def test_newest_message_refuses_what_is_no_content(part, error, reason):
     for make in (lambda: user("See", part), lambda: build_request("some/model", UserMessage((part,)), {})):
-        with pytest.raises(error, match=told):
+        with pytest.raises(error, match=reason):
             make()

@@ -1,4 +1,4 @@
-"""What one call used: each attempt once."""
+"""Usage of one call: each attempt is counted once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTED = {"id": "c1", "model": "m-1", "choices": [], "usage": chat()["usage"]}
 EARLY = [f"data: {json.dumps(COUNTED)}\n\n".encode(), *frames("hel", "lo")]
 
 
-def asked(*script, limit, stream=False):
+def metered_usage(*script, limit, stream=False):
     async def main():
         transport = ScriptedTransport(*script)
         async with AsyncClient(providers=[ROW], transport=transport, middleware=[limit]) as ai:
@@ -34,24 +34,24 @@ def asked(*script, limit, stream=False):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_one_question_is_counted_once(stream):
-    """Usage may stand in the body, and in the first frame of a stream."""
+def test_usage_of_one_request_is_counted_once(stream):
+    """A body has it once; a stream has it in the first frame, too."""
     purse = budget(tokens=100)
-    reply = asked(ScriptedResponse.stream(*EARLY) if stream else chat(), limit=purse, stream=stream)
+    reply = metered_usage(ScriptedResponse.stream(*EARLY) if stream else chat(), limit=purse, stream=stream)
 
     assert (reply.text, reply.usage.total_tokens) == ("hello", 5)
     assert (purse.tokens, purse.remaining_tokens, purse.unknown) == (5, 95, 0)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_one_question_is_charged_once(stream):
+def test_request_is_charged_once(stream):
     limit = rate_limit(tokens=100, clock=lambda: 0.0)
-    asked(ScriptedResponse.stream(*EARLY) if stream else chat(), limit=limit, stream=stream)
+    metered_usage(ScriptedResponse.stream(*EARLY) if stream else chat(), limit=limit, stream=stream)
 
     assert limit._tokens._level == 95
 
 
-def metered(*events):
+def meter_script(*events):
     async def run():
         async def play():
             for event in events:
@@ -64,10 +64,9 @@ def metered(*events):
     return attempts
 
 
-def test_only_a_second_start_breaks_an_attempt_off():
-    """Whatever tells its usage before it begins has not begun twice."""
-    assert metered(TOLD, START, TOLD) == [AttemptUsage(TOLD.usage)]
+def test_usage_before_the_start_is_not_a_second_attempt():
+    assert meter_script(TOLD, START, TOLD) == [AttemptUsage(TOLD.usage)]
 
 
-def test_an_attempt_that_was_broken_off_counts_for_itself():
-    assert metered(START, TOLD, START, TOLD) == [AttemptUsage(TOLD.usage), AttemptUsage(TOLD.usage)]
+def test_interrupted_attempt_is_counted_separately():
+    assert meter_script(START, TOLD, START, TOLD) == [AttemptUsage(TOLD.usage), AttemptUsage(TOLD.usage)]

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client.handlers import USAGE, Script, Time, played, question, reply, response, told
+from client.handlers import (
+    USAGE,
+    FakeClock,
+    Script,
+    make_request,
+    make_response,
+    read_events,
+    reply_events,
+    run_middleware,
+)
 from tenuto.core.blocks import Text
 from tenuto.core.events import ContentDelta, ContentStart, ErrorEvent, MessageDone, MessageStart, TextDelta, UsageUpdate
 from tenuto.core.messages import AssistantMessage, Usage
@@ -34,44 +43,44 @@ from tenuto.middleware import LogEntry, compose, fallback, logger, response_midd
 START = MessageStart("msg_1", "claude-sonnet-4-5")
 HI = ContentDelta(0, 0, TextDelta("Hi"))
 FAILURE = ErrorEvent("Overloaded", "{}")
-DONE = MessageDone(response())
+DONE = MessageDone(make_response())
 
 
-def test_it_is_a_module_of_its_own_and_cheap():
-    """Nothing heavy comes with the names; sqlite3 only with a cache in a file."""
+def test_import_of_middleware_is_cheap():
+    """No heavy library is imported; sqlite3 only for a cache in a file."""
     code = "import sys, tenuto.middleware as m; m.retry(), m.cache(), m.budget(1); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert set() == set(loaded) & {"aiohttp", "rich", "click", "sqlite3", "pydantic", "genai_prices", "httpx2"}
 
 
-# --- the specified shape ----------------------------------------------------------------------------------------------
+# --- middleware of responses -----------------------------------------------------------------------------------------
 
 
-def test_a_middleware_of_responses_sees_and_changes_both_ways():
+def test_response_middleware_changes_request_and_response():
     @response_middleware
     async def shouting(request, next):
-        found = await next(question(text="changed"))
+        found = await next(make_request(text="changed"))
         return ChatResponse(found.id, found.provider, found.model, (Choice(AssistantMessage((Text("HI"),))),))
 
-    handler = Script(reply())
-    found = played(shouting, question(stream=True), handler)
+    handler = Script(reply_events())
+    found = run_middleware(shouting, make_request(stream=True), handler)
 
     assert found.text == "HI"
     assert [event.delta for event in found if isinstance(event, ContentDelta)] == [TextDelta("HI")]
-    assert handler.asked == [question(text="changed")]
+    assert handler.requests == [make_request(text="changed")]
     assert handler.closed == 1
 
 
-def test_a_middleware_of_responses_need_not_ask():
+def test_response_middleware_may_answer_itself():
     @response_middleware
     async def canned(request, next):
-        return response("canned")
+        return make_response("canned")
 
-    assert played(canned, question(), Script([AssertionError()])).text == "canned"
+    assert run_middleware(canned, make_request(), Script([AssertionError()])).text == "canned"
 
 
-def test_a_middleware_of_responses_sees_errors():
+def test_response_middleware_sees_errors():
     @response_middleware
     async def patient(request, next):
         try:
@@ -79,11 +88,11 @@ def test_a_middleware_of_responses_sees_errors():
         except Unavailable:
             return await next(request)
 
-    assert played(patient, question(), Script([START, Unavailable("x")], reply("two"))).text == "two"
-    assert isinstance(played(patient, question(), Script([START])).error, IncompleteResponse)
+    assert run_middleware(patient, make_request(), Script([START, Unavailable("x")], reply_events("two"))).text == "two"
+    assert isinstance(run_middleware(patient, make_request(), Script([START])).error, IncompleteResponse)
 
 
-def test_the_first_is_the_outermost():
+def test_first_middleware_is_the_outermost():
     order = []
 
     def named(name):
@@ -95,7 +104,7 @@ def test_the_first_is_the_outermost():
         return middleware
 
     async def run():
-        return await told(compose([named("a"), named("b")], Script(reply()))(question()))
+        return await read_events(compose([named("a"), named("b")], Script(reply_events()))(make_request()))
 
     assert asyncio.run(run()).text == "Hi"
     assert order == ["a", "b"]
@@ -115,30 +124,30 @@ def limited(seconds):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_passing_error_is_tried_again(stream):
-    clock, handler = Time(), Script([Unavailable("x")], [ConnectionFailed("y")], reply())
+def test_retry_repeats_a_temporary_error(stream):
+    clock, handler = FakeClock(), Script([Unavailable("x")], [ConnectionFailed("y")], reply_events())
 
-    found = played(retrying(clock), question(stream=stream), handler)
+    found = run_middleware(retrying(clock), make_request(stream=stream), handler)
 
-    assert (found, found.error) == (reply(), None)
+    assert (found, found.error) == (reply_events(), None)
     assert (clock.slept, handler.closed) == ([1.0, 2.0], 3)
 
 
-def test_tries_are_counted_and_the_last_error_is_raised():
-    clock, errors = Time(), [Unavailable(str(n)) for n in range(4)]
+def test_retry_raises_the_last_error_after_all_attempts():
+    clock, errors = FakeClock(), [Unavailable(str(n)) for n in range(4)]
     handler = Script(*[[error] for error in errors])
 
-    found = played(retrying(clock), question(), handler)
+    found = run_middleware(retrying(clock), make_request(), handler)
 
     assert found.error is errors[3]
     assert found.error.__notes__ == ["gave up after 4 attempts"]
     assert not hasattr(errors[0], "__notes__")
-    assert (clock.slept, len(handler.asked)) == ([1.0, 2.0, 4.0], 4)
+    assert (clock.slept, len(handler.requests)) == ([1.0, 2.0, 4.0], 4)
 
 
-def test_no_tries_means_none():
+def test_retry_without_attempts_does_not_repeat():
     error = Unavailable("x")
-    found = played(retry(0), question(), Script([error]))
+    found = run_middleware(retry(0), make_request(), Script([error]))
 
     assert found.error is error
     assert not hasattr(error, "__notes__")
@@ -157,24 +166,26 @@ def test_no_tries_means_none():
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_waiting_does_not_help_is_raised_at_once(error):
-    clock, handler = Time(), Script([error])
+def test_retry_raises_a_permanent_error_at_once(error):
+    clock, handler = FakeClock(), Script([error])
 
-    assert played(retrying(clock), question(), handler).error is error
-    assert (len(handler.asked), clock.slept) == (1, [])
+    assert run_middleware(retrying(clock), make_request(), handler).error is error
+    assert (len(handler.requests), clock.slept) == (1, [])
 
 
-def test_an_unknown_exception_may_pass():
-    assert played(retrying(Time()), question(), Script([ValueError("bug")], reply())).text == "Hi"
+def test_retry_repeats_an_unknown_exception():
+    assert (
+        run_middleware(retrying(FakeClock()), make_request(), Script([ValueError("bug")], reply_events())).text == "Hi"
+    )
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()], ids=["cancelled", "interrupt"])
-def test_whoever_wants_out_is_let_out(error):
+def test_retry_raises_interrupts_at_once(error):
     handler = Script([error])
 
     with pytest.raises(type(error)):
-        played(retrying(Time()), question(), handler)
-    assert len(handler.asked) == 1
+        run_middleware(retrying(FakeClock()), make_request(), handler)
+    assert len(handler.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -188,98 +199,98 @@ def test_whoever_wants_out_is_let_out(error):
         ({"jitter": 0.0}, 1.0, [1.0, 2.0, 4.0]),
     ],
 )
-def test_pauses_grow(options, draw, delays):
-    clock = Time()
-    played(retrying(clock, draw=draw, **options), question(), Script([Unavailable("x")]))
+def test_retry_pauses_grow(options, draw, delays):
+    clock = FakeClock()
+    run_middleware(retrying(clock, draw=draw, **options), make_request(), Script([Unavailable("x")]))
 
     assert clock.slept == pytest.approx(delays)
 
 
-def test_pauses_stay_numbers_however_often_is_tried():
-    clock = Time()
-    played(retrying(clock, 1500, budget=1e9), question(), Script([Unavailable("x")]))
+def test_retry_pauses_stay_finite():
+    clock = FakeClock()
+    run_middleware(retrying(clock, 1500, budget=1e9), make_request(), Script([Unavailable("x")]))
 
     assert (len(clock.slept), clock.slept[-1]) == (1500, 60.0)
 
 
 @given(st.floats(0, 60), st.floats(0, 1, exclude_max=True))
-def test_what_the_provider_asks_for_is_waited(seconds, draw):
-    """Never less, and little more."""
-    clock = Time()
-    played(retrying(clock, 1, draw=draw), question(), Script([limited(seconds)], reply()))
+def test_retry_waits_as_long_as_the_provider_requests(seconds, draw):
+    """Never shorter, and not much longer."""
+    clock = FakeClock()
+    run_middleware(retrying(clock, 1, draw=draw), make_request(), Script([limited(seconds)], reply_events()))
 
     assert seconds <= sum(clock.slept) <= seconds + 0.1
 
 
-def test_a_provider_that_asks_for_too_long_is_not_waited_for():
-    clock, handler = Time(), Script([limited(61.0)])
-    found = played(retrying(clock), question(), handler)
+def test_retry_raises_if_the_requested_pause_is_too_long():
+    clock, handler = FakeClock(), Script([limited(61.0)])
+    found = run_middleware(retrying(clock), make_request(), handler)
 
-    assert (found.error.retry_after, clock.slept, len(handler.asked)) == (61.0, [], 1)
+    assert (found.error.retry_after, clock.slept, len(handler.requests)) == (61.0, [], 1)
 
 
-def test_the_waiting_in_one_call_has_a_budget():
-    clock, handler = Time(), Script([limited(50.0)])
-    found = played(retrying(clock, 9, draw=0.0, budget=120.0), question(), handler)
+def test_retry_limits_the_sum_of_its_pauses():
+    clock, handler = FakeClock(), Script([limited(50.0)])
+    found = run_middleware(retrying(clock, 9, draw=0.0, budget=120.0), make_request(), handler)
 
-    assert (clock.slept, len(handler.asked)) == ([50.0, 50.0], 3)
+    assert (clock.slept, len(handler.requests)) == ([50.0, 50.0], 3)
     assert found.error.__notes__ == ["gave up after 3 attempts"]
 
 
-def test_an_error_right_after_the_start_leaves_no_trace():
-    """An overloaded provider begins a stream with 200, and only then says so."""
+def test_retry_hides_the_start_of_a_failed_stream():
+    """An overloaded provider starts a stream with status 200 before it sends the error."""
     broken = [START, UsageUpdate(Usage(input_tokens=1)), FAILURE, Unavailable("overloaded")]
     whole = [MessageStart("msg_2", "m"), ContentStart(0, 0, Text("")), HI, DONE]
 
-    found = played(retrying(Time()), question(stream=True), Script(broken, whole))
+    found = run_middleware(retrying(FakeClock()), make_request(stream=True), Script(broken, whole))
 
     assert (found, found.error) == (whole, None)
 
 
-def test_what_was_held_back_is_told_if_nothing_follows():
+def test_retry_emits_held_events_if_no_attempt_succeeds():
     error = Unavailable("overloaded")
     broken = [START, FAILURE, error]
 
-    found = played(retrying(Time(), 0), question(stream=True), Script(broken))
+    found = run_middleware(retrying(FakeClock(), 0), make_request(stream=True), Script(broken))
 
     assert (found, found.error) == ([START, FAILURE], error)
 
 
-def test_events_that_only_announce_are_not_lost_at_a_quiet_end():
-    assert played(retry(), question(stream=True), Script([START])) == [START]
+def test_retry_emits_held_events_at_the_end():
+    assert run_middleware(retry(), make_request(stream=True), Script([START])) == [START]
 
 
 @pytest.mark.parametrize("seen", [ContentStart(0, 0, Text("")), HI], ids=["start", "delta"])
-def test_a_reply_that_was_seen_is_not_tried_again(seen):
+def test_retry_does_not_repeat_a_visible_reply(seen):
     error = ConnectionFailed("cut")
-    handler = Script([START, seen, FAILURE, error], reply())
+    handler = Script([START, seen, FAILURE, error], reply_events())
 
-    found = played(retrying(Time()), question(stream=True), handler)
+    found = run_middleware(retrying(FakeClock()), make_request(stream=True), handler)
 
     assert (found, found.error) == ([START, seen, FAILURE], error)
-    assert len(handler.asked) == 1
+    assert len(handler.requests) == 1
 
 
-def test_a_drained_call_is_tried_again_until_its_end():
-    """Its reader sees that it began anew, and nothing of the failure."""
+def test_retry_repeats_a_drained_call_until_its_end():
+    """The reader sees a second start, but not the error."""
     handler = Script([START, HI, FAILURE, ConnectionFailed("cut")], [START, HI, DONE])
 
-    assert played(retrying(Time()), question(), handler) == [START, HI, START, HI, DONE]
+    assert run_middleware(retrying(FakeClock()), make_request(), handler) == [START, HI, START, HI, DONE]
 
 
-def test_the_events_of_a_drained_call_are_not_held_back():
+def test_retry_does_not_hold_events_of_a_drained_call():
     handler = Script([START, FAILURE, Unavailable("x")], [START, DONE])
 
-    assert played(retrying(Time()), question(), handler) == [START, START, DONE]
+    assert run_middleware(retrying(FakeClock()), make_request(), handler) == [START, START, DONE]
 
 
-def test_the_events_before_the_first_pause_come_at_once():
-    """Nothing but the announcement is held back: each event passes before the next is there."""
+def test_retry_emits_events_at_once():
+    """Only the start is held: each later event is emitted before the next one arrives."""
 
     async def run():
         gone_on = asyncio.Event()
         handler = Script([START, HI, gone_on.wait, DONE])
-        async with aclosing(retry()(question(stream=True), handler)) as events:
+        async with aclosing(retry()(make_request(stream=True), handler)) as events:
             first = [await anext(events), await anext(events)]
             gone_on.set()
             return [*first, await anext(events)]
@@ -290,21 +301,21 @@ def test_the_events_before_the_first_pause_come_at_once():
 @pytest.mark.parametrize(
     "middleware", [retry(), fallback(["a/b"]), timeout(9), logger()], ids=["retry", "fallback", "timeout", "logger"]
 )
-def test_closing_the_outer_closes_the_inner(middleware):
+def test_closing_the_outer_iterator_closes_the_inner(middleware):
     handler = Script([START, HI, HI, DONE])
 
     async def run():
-        async with aclosing(middleware(question(stream=True), handler)) as events:
+        async with aclosing(middleware(make_request(stream=True), handler)) as events:
             await anext(events)
         assert handler.closed == 1
 
     asyncio.run(run())
 
 
-def test_an_iterator_need_not_be_a_generator():
+def test_handler_may_return_any_async_iterator():
     class Events:
         def __init__(self, request):
-            self._left = iter(reply())
+            self._left = iter(reply_events())
 
         def __aiter__(self):
             return self
@@ -315,20 +326,22 @@ def test_an_iterator_need_not_be_a_generator():
             except StopIteration:
                 raise StopAsyncIteration from None
 
-    found = played(retry(0), question(), Events)
+    found = run_middleware(retry(0), make_request(), Events)
 
-    assert (found, found.error) == (reply(), None)
+    assert (found, found.error) == (reply_events(), None)
 
 
-def test_a_retry_is_logged_without_foreign_words(caplog):
+def test_log_of_retry_has_no_text_of_the_provider(caplog):
     caplog.set_level(logging.INFO, "tenuto")
-    played(retrying(Time(), 2), question(), Script([RateLimited("key sk-canary", status=429)], reply()))
+    run_middleware(
+        retrying(FakeClock(), 2), make_request(), Script([RateLimited("key sk-canary", status=429)], reply_events())
+    )
 
     assert caplog.messages == ["retry in 1.0 s after RateLimited (429), 1 of 2"]
 
 
 @pytest.mark.parametrize("options", [{"times": -1}, {"base": -1.0}, {"jitter": 1.5}, {"budget": -1.0}])
-def test_a_retry_that_makes_no_sense_is_refused(options):
+def test_invalid_retry_is_refused(options):
     with pytest.raises(ValueError, match=r"negative|from 0 to 1"):
         retry(**options)
 
@@ -341,19 +354,19 @@ def test_a_retry_that_makes_no_sense_is_refused(options):
     [BadRequest("x"), Unavailable("x"), MissingKey("openai"), UnknownProvider("x"), UnsupportedModel("m", "x")],
     ids=lambda error: type(error).__name__,
 )
-def test_the_next_model_is_asked(error):
-    handler = Script([error], reply())
-    found = played(fallback(["b/two", "c/three"]), question("a/one"), handler)
+def test_fallback_uses_the_next_model(error):
+    handler = Script([error], reply_events())
+    found = run_middleware(fallback(["b/two", "c/three"]), make_request("a/one"), handler)
 
     assert (found.text, handler.models) == ("Hi", ["a/one", "b/two"])
 
 
-def test_nothing_but_the_model_changes():
-    handler = Script(reply())
-    asked = question("x/asked", temperature=0.5, stream=True)
-    played(fallback(["a/one"], asked_first=False), asked, handler)
+def test_fallback_changes_only_the_model():
+    handler = Script(reply_events())
+    asked = make_request("x/asked", temperature=0.5, stream=True)
+    run_middleware(fallback(["a/one"], asked_first=False), asked, handler)
 
-    assert handler.asked == [question("a/one", temperature=0.5, stream=True)]
+    assert handler.requests == [make_request("a/one", temperature=0.5, stream=True)]
 
 
 @pytest.mark.parametrize(
@@ -361,22 +374,22 @@ def test_nothing_but_the_model_changes():
 )
 def test_fallback_tries_model_of_request_first(listed, models):
     handler = Script([Unavailable("x")])
-    played(fallback(listed), question("x/asked"), handler)
+    run_middleware(fallback(listed), make_request("x/asked"), handler)
 
     assert handler.models == models
 
 
 def test_fallback_may_replace_model_of_request():
-    handler = Script([Unavailable("x")], reply())
-    played(fallback(["a/one", "b/two"], asked_first=False), question("x/asked"), handler)
+    handler = Script([Unavailable("x")], reply_events())
+    run_middleware(fallback(["a/one", "b/two"], asked_first=False), make_request("x/asked"), handler)
 
     assert handler.models == ["a/one", "b/two"]
 
 
-def test_the_last_error_is_raised_with_what_was_held_back():
+def test_fallback_raises_the_last_error_with_held_events():
     first, last = Unavailable("1"), BadRequest("2")
-    found = played(
-        fallback(["a/1", "b/2"]), question("a/1", stream=True), Script([START, FAILURE, first], [FAILURE, last])
+    found = run_middleware(
+        fallback(["a/1", "b/2"]), make_request("a/1", stream=True), Script([START, FAILURE, first], [FAILURE, last])
     )
 
     assert (found, found.error) == ([FAILURE], last)
@@ -385,48 +398,49 @@ def test_the_last_error_is_raised_with_what_was_held_back():
 @pytest.mark.parametrize(
     "error", [TranscriptError("x"), LimitReached("usd"), ValueError("bug")], ids=lambda error: type(error).__name__
 )
-def test_an_error_that_no_model_cures_is_raised_at_once(error):
-    handler = Script([error], reply())
+def test_fallback_raises_an_error_that_all_models_share(error):
+    handler = Script([error], reply_events())
 
-    assert played(fallback(["a/1", "b/2"]), question("a/1"), handler).error is error
+    assert run_middleware(fallback(["a/1", "b/2"]), make_request("a/1"), handler).error is error
     assert handler.models == ["a/1"]
 
 
-def test_a_cancelled_call_asks_nobody_else():
-    handler = Script([asyncio.CancelledError()], reply())
+def test_fallback_does_not_follow_a_cancellation():
+    handler = Script([asyncio.CancelledError()], reply_events())
 
     with pytest.raises(asyncio.CancelledError):
-        played(fallback(["a/1", "b/2"]), question("a/1"), handler)
+        run_middleware(fallback(["a/1", "b/2"]), make_request("a/1"), handler)
     assert handler.models == ["a/1"]
 
 
-def test_a_reply_that_was_seen_stays_with_its_model():
+def test_fallback_does_not_replace_a_visible_reply():
     error = ConnectionFailed("cut")
-    handler = Script([START, HI, error], reply())
+    handler = Script([START, HI, error], reply_events())
 
-    found = played(fallback(["a/1", "b/2"]), question("a/1", stream=True), handler)
+    found = run_middleware(fallback(["a/1", "b/2"]), make_request("a/1", stream=True), handler)
 
     assert (found, found.error, handler.models) == ([START, HI], error, ["a/1"])
 
 
-def test_the_second_call_begins_with_the_first_model():
-    """Nothing is remembered from one call to the next."""
-    handler = Script([Unavailable("x")], reply())
+def test_fallback_starts_each_call_with_the_first_model():
+    handler = Script([Unavailable("x")], reply_events())
     middleware = fallback(["a/1", "b/2"])
-    played(middleware, question("a/1"), handler)
-    played(middleware, question("a/1"), handler)
+    run_middleware(middleware, make_request("a/1"), handler)
+    run_middleware(middleware, make_request("a/1"), handler)
 
     assert handler.models == ["a/1", "b/2", "a/1"]
 
 
-def test_a_fallback_is_logged(caplog):
+def test_fallback_is_logged(caplog):
     caplog.set_level(logging.INFO, "tenuto")
-    played(fallback(["a/1", "b/2"]), question("a/1"), Script([Unavailable("key", status=529)], reply()))
+    run_middleware(
+        fallback(["a/1", "b/2"]), make_request("a/1"), Script([Unavailable("key", status=529)], reply_events())
+    )
 
     assert caplog.messages == ["a/1 failed with Unavailable (529); trying b/2"]
 
 
-def test_a_fallback_needs_models():
+def test_fallback_without_models_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         fallback([])
     with pytest.raises(TypeError, match=r"fallback\(\['a/b'\]\)"):
@@ -436,7 +450,7 @@ def test_a_fallback_needs_models():
 # --- timeout ----------------------------------------------------------------------------------------------------------
 
 
-def breath():
+def one_turn():
     return asyncio.sleep(0)
 
 
@@ -445,37 +459,37 @@ def never():
 
 
 @pytest.mark.parametrize("before", [[], [START, HI]], ids=["nothing", "a part"])
-def test_a_reply_that_does_not_come_in_time_is_an_error(before):
+def test_timeout_raises_if_no_event_arrives(before):
     handler = Script([*before, never, DONE])
-    found = played(timeout(1e-6), question("groq/m", stream=True), handler)
+    found = run_middleware(timeout(1e-6), make_request("groq/m", stream=True), handler)
 
     assert (type(found.error), found.error.provider, found.error.retryable) == (TimedOut, "groq", True)
     assert str(found.error) == "groq/m: no complete reply within 1e-06 s"
     assert (found, handler.closed) == (before, 1)
 
 
-def test_a_reply_in_time_passes_untouched():
-    assert played(timeout(60), question(), Script(reply())) == reply()
+def test_timeout_does_not_change_a_fast_reply():
+    assert run_middleware(timeout(60), make_request(), Script(reply_events())) == reply_events()
 
 
-def test_the_readers_own_time_does_not_count():
-    """However long a reader takes between two events, only the waiting is measured, and only it is broken off."""
+def test_timeout_does_not_count_the_readers_time():
+    """Only the wait for an event is measured and interrupted, not the time between two events."""
 
     async def run():
         loop = asyncio.get_running_loop()
         real, ahead = loop.time, [0.0]
         loop.time = lambda: real() + ahead[0]
         seen = []
-        async for event in timeout(60)(question(), Script([START, breath, HI, breath, DONE])):
+        async for event in timeout(60)(make_request(), Script([START, one_turn, HI, one_turn, DONE])):
             seen.append(event)
             ahead[0] += 100
-            await breath()
+            await one_turn()
         return seen
 
     assert asyncio.run(run()) == [START, HI, DONE]
 
 
-def test_the_waiting_adds_up():
+def test_timeout_adds_all_waits():
     async def run():
         loop = asyncio.get_running_loop()
         real, ahead = loop.time, [0.0]
@@ -485,19 +499,19 @@ def test_the_waiting_adds_up():
             ahead[0] += 25
             await asyncio.sleep(0)
 
-        return await told(timeout(60)(question(), Script([wait, START, wait, HI, wait, never, DONE])))
+        return await read_events(timeout(60)(make_request(), Script([wait, START, wait, HI, wait, never, DONE])))
 
     found = asyncio.run(run())
     assert (found, type(found.error)) == ([START, HI], TimedOut)
 
 
-def test_a_timeout_of_somebody_else_stays_what_it_is():
+def test_timeout_error_of_the_handler_is_unchanged():
     error = TimeoutError("a file server's")
 
-    assert played(timeout(60), question(), Script([error])).error is error
+    assert run_middleware(timeout(60), make_request(), Script([error])).error is error
 
 
-def test_a_cancelled_wait_is_cancelled():
+def test_timeout_passes_a_cancellation_on():
     async def run():
         waiting = asyncio.Event()
 
@@ -505,7 +519,7 @@ def test_a_cancelled_wait_is_cancelled():
             waiting.set()
             await never()
 
-        task = asyncio.create_task(told(timeout(60)(question(), Script([wait]))))
+        task = asyncio.create_task(read_events(timeout(60)(make_request(), Script([wait]))))
         await waiting.wait()
         task.cancel()
         await task
@@ -515,7 +529,7 @@ def test_a_cancelled_wait_is_cancelled():
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_timeout_is_above_zero(seconds):
+def test_timeout_must_be_positive(seconds):
     with pytest.raises(ValueError, match="above 0"):
         timeout(seconds)
 
@@ -524,47 +538,49 @@ def test_a_timeout_is_above_zero(seconds):
 
 
 def entries(handler, request=None, **options):
-    clock, found = Time(), []
-    played(logger(found.append, clock=clock), request or question(), handler(clock))
+    clock, found = FakeClock(), []
+    run_middleware(logger(found.append, clock=clock), request or make_request(), handler(clock))
     return found
 
 
 def after(seconds, *items):
-    """Play a script that takes its time."""
+    """Return a script that moves the clock before it ends."""
 
-    def made(clock):
+    def make_script(clock):
         return Script([lambda: clock.sleep(seconds), *items])
 
-    return made
+    return make_script
 
 
-def test_a_call_is_logged():
-    assert entries(after(1.5, *reply())) == [LogEntry("anthropic", "claude-sonnet-4-5", 1500.0, "ok", USAGE)]
+def test_logger_logs_a_call():
+    assert entries(after(1.5, *reply_events())) == [LogEntry("anthropic", "claude-sonnet-4-5", 1500.0, "ok", USAGE)]
 
 
-def test_an_error_is_logged_and_raised():
+def test_logger_logs_an_error_and_raises_it():
     error, found = BadRequest("no such thing"), []
 
-    assert played(logger(found.append, clock=Time()), question(), Script([START, error])).error is error
+    assert (
+        run_middleware(logger(found.append, clock=FakeClock()), make_request(), Script([START, error])).error is error
+    )
     assert found == [LogEntry("anthropic", "claude-sonnet-4-5", 0.0, "error", None, "no such thing")]
 
 
-def test_an_error_without_words_is_logged_by_its_name():
+def test_logger_uses_the_type_of_an_error_without_message():
     assert entries(after(0, KeyError()))[0].error == "KeyError"
 
 
 @pytest.mark.parametrize("model, names", [("bare", ("", "bare")), ("a/b/c", ("a", "b/c"))])
-def test_any_name_of_a_model_can_be_logged(model, names):
-    (entry,) = entries(after(0, *reply()), question(model))
+def test_logger_accepts_any_model_name(model, names):
+    (entry,) = entries(after(0, *reply_events()), make_request(model))
 
     assert (entry.provider, entry.model) == names
 
 
-def test_a_call_that_its_reader_leaves_is_logged_once():
+def test_logger_logs_an_abandoned_call_once():
     found = []
 
     async def run(count):
-        async with aclosing(logger(found.append)(question(stream=True), Script([START, HI, DONE]))) as events:
+        async with aclosing(logger(found.append)(make_request(stream=True), Script([START, HI, DONE]))) as events:
             for _ in range(count):
                 await anext(events)
 
@@ -574,21 +590,21 @@ def test_a_call_that_its_reader_leaves_is_logged_once():
     assert [(entry.status, entry.error) for entry in found] == [("error", "closed by the reader"), ("ok", None)]
 
 
-def test_a_cancelled_call_is_logged():
+def test_logger_logs_a_cancelled_call():
     found = []
 
     with pytest.raises(asyncio.CancelledError):
-        played(logger(found.append), question(), Script([asyncio.CancelledError()]))
+        run_middleware(logger(found.append), make_request(), Script([asyncio.CancelledError()]))
     assert [(entry.status, entry.error) for entry in found] == [("error", "cancelled")]
 
 
-def test_events_that_just_end_are_logged():
+def test_logger_logs_events_without_an_end():
     assert [(entry.status, entry.usage) for entry in entries(after(0, START))] == [("ok", None)]
 
 
-def test_the_default_is_a_line_of_json(caplog):
+def test_logger_writes_json_by_default(caplog):
     caplog.set_level(logging.INFO, "tenuto")
-    played(logger(clock=Time()), question(), Script(reply()))
+    run_middleware(logger(clock=FakeClock()), make_request(), Script(reply_events()))
     (line,) = caplog.messages
 
     assert json.loads(line) == {

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from client.handlers import Time, question
+from client.handlers import FakeClock, make_request
 from scripted import ROW, chat
 from tenuto import AsyncClient, Provider
 from tenuto.core.events import ContentDelta, TextDelta
@@ -87,7 +87,7 @@ def test_logger_logs_error_of_every_operation(operation):
 
 @EVERY_OPERATION
 def test_retry_repeats_every_operation(operation):
-    clock = Time()
+    clock = FakeClock()
     act, body = OPERATIONS[operation]
     middleware = [retry(2, sleep=clock.sleep, random=lambda: 1.0)]
 
@@ -99,7 +99,7 @@ def test_retry_repeats_every_operation(operation):
 
 @EVERY_OPERATION
 def test_last_error_of_retry_has_a_note(operation):
-    middleware = [retry(1, sleep=Time().sleep)]
+    middleware = [retry(1, sleep=FakeClock().sleep)]
     error, requests = run(
         OPERATIONS[operation][0], ScriptedResponse({}, 503), ScriptedResponse({}, 400), middleware=middleware
     )
@@ -144,7 +144,7 @@ def test_budget_in_usd_allows_free_operations(operation):
 
 @EVERY_OPERATION
 def test_rate_limit_counts_every_operation(operation):
-    clock = Time()
+    clock = FakeClock()
     limit = rate_limit(1, per=10.0, clock=clock, sleep=clock.sleep)
     act, body = OPERATIONS[operation]
     for _ in range(2):
@@ -190,7 +190,7 @@ def test_cached_embedding_is_not_used_for_other_texts():
 
 @pytest.mark.parametrize("operation", ["embed", "count_tokens", "models"])
 def test_chat_middleware_does_not_receive_other_operations(operation):
-    """A function that was written for chats is not called with another kind of request."""
+    """A function that was written for chats does not receive another kind of request."""
 
     async def chats_only(request, next):
         raise AssertionError(request)
@@ -265,7 +265,7 @@ def test_closing_the_outermost_closes_the_innermost():
             closed.append(True)
 
     async def main():
-        events = compose([logger(lambda entry: None), retry(2), timeout(9)], handler)(question(stream=True))
+        events = compose([logger(lambda entry: None), retry(2), timeout(9)], handler)(make_request(stream=True))
         first = await anext(events)
         await events.aclose()
         return first
@@ -277,7 +277,7 @@ def test_closing_the_outermost_closes_the_innermost():
 @EVERY_OPERATION
 @pytest.mark.parametrize(("end", "kind"), [("close", ConnectionFailed), ("deadline", TimedOut)])
 def test_error_of_a_stopped_call_names_its_provider(operation, end, kind):
-    """Stopped while a middleware waits, so that no HTTP exchange has a deadline of its own."""
+    """The exchange ends while a middleware waits, so that no HTTP exchange has its own deadline."""
 
     @handles("chat", "embed", "count_tokens", "models")
     async def wait(request, next):

@@ -190,7 +190,7 @@ def test_override_ends_after_an_error_and_in_any_order():
         pass
 
 
-def test_override_holds_in_all_threads(tenuto_sim):
+def test_override_applies_to_all_threads(tenuto_sim):
     tenuto_sim.script("Hello.")
     texts = []
 
@@ -207,7 +207,7 @@ def test_override_holds_in_all_threads(tenuto_sim):
     assert texts == ["Hello."] * 4
 
 
-def test_client_keeps_a_simulator_of_its_own(tenuto_sim):
+def test_client_keeps_its_own_simulator(tenuto_sim):
     with Simulator(script=["own"]) as own, Client(providers={"sim": {"base_url": own.base_url}}) as ai:
         assert ai.chat("sim/anthropic", "Hi").text == "own"
         assert ai.chat(CLAUDE, "Hi").text != "own"

@@ -20,19 +20,19 @@ USAGE = Usage(input_tokens=1000, output_tokens=100)
 
 @pytest.fixture
 def table(monkeypatch):
-    """Only the table: as if the extra were not installed."""
+    """Use the price table only, as if the extra were not installed."""
     monkeypatch.setitem(sys.modules, "genai_prices", None)
 
 
-def asked(usage, provider="anthropic", model="claude-opus-4-6", on=TODAY):
+def cost_of(usage, provider="anthropic", model="claude-opus-4-6", on=TODAY):
     return cost(usage, provider, model, on)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_buckets_have_their_own_prices(table):
-    """5 in, 25 out, 0.5 from the cache, 6.25 into it, per million; reasoning is output."""
+def test_kinds_of_tokens_have_separate_prices(table):
+    """Per million: 5 for input, 25 for output, 0.5 from the cache, 6.25 into it; reasoning is output."""
     usage = Usage(
         input_tokens=1000,
         cache_read_tokens=2000,
@@ -41,11 +41,11 @@ def test_buckets_have_their_own_prices(table):
         reasoning_tokens=300,
     )
 
-    assert asked(usage) == Decimal("0.005") + Decimal("0.001") + Decimal("0.0025") + Decimal("0.01")
+    assert cost_of(usage) == Decimal("0.005") + Decimal("0.001") + Decimal("0.0025") + Decimal("0.01")
 
 
-def test_the_day_decides(table):
-    before, after = (asked(USAGE, "google", "gemini-4-carbon", date(2026, *day)) for day in ((11, 30), (12, 1)))
+def test_price_depends_on_the_day(table):
+    before, after = (cost_of(USAGE, "google", "gemini-4-carbon", date(2026, *day)) for day in ((11, 30), (12, 1)))
 
     assert (before, after) == (Decimal("0.003"), Decimal("0.006"))
 
@@ -53,32 +53,32 @@ def test_the_day_decides(table):
 @pytest.mark.parametrize(
     "provider, model", [("anthropic", "claude-unheard-of"), ("mine", "claude-opus-4-6"), ("nobody", "x")]
 )
-def test_an_unknown_price_is_no_price(table, provider, model):
-    assert asked(USAGE, provider, model) is None
+def test_unknown_price_is_none(table, provider, model):
+    assert cost_of(USAGE, provider, model) is None
 
 
 @pytest.mark.parametrize("usage", [Usage(), Usage(input_tokens=5), Usage(output_tokens=5)])
 def test_unknown_usage_has_no_cost(table, usage):
-    assert asked(usage) is None
+    assert cost_of(usage) is None
 
 
-def test_a_bucket_without_a_price_leaves_the_cost_open(table):
-    """Moonshot v1 has no word for a cache."""
-    assert asked(USAGE, "moonshot", "moonshot-v1-8k") == Decimal("0.0004")
+def test_unpriced_kind_of_tokens_makes_the_cost_unknown(table):
+    """Moonshot v1 has no price for cached tokens."""
+    assert cost_of(USAGE, "moonshot", "moonshot-v1-8k") == Decimal("0.0004")
     for bucket in ("cache_read_tokens", "cache_write_tokens"):
-        assert asked(Usage(input_tokens=1, output_tokens=1, **{bucket: 1}), "moonshot", "moonshot-v1-8k") is None
-        assert asked(Usage(input_tokens=1, output_tokens=1, **{bucket: 0}), "moonshot", "moonshot-v1-8k") is not None
+        assert cost_of(Usage(input_tokens=1, output_tokens=1, **{bucket: 1}), "moonshot", "moonshot-v1-8k") is None
+        assert cost_of(Usage(input_tokens=1, output_tokens=1, **{bucket: 0}), "moonshot", "moonshot-v1-8k") is not None
 
 
-def test_long_prompts_may_cost_more_than_the_table_knows(table):
-    """The table holds the lowest tier. Cached tokens count towards the tier."""
+def test_long_prompt_above_the_first_tier_has_no_cost(table):
+    """The table has the price of the lowest tier. Cached tokens count towards the tier."""
     for usage in (
         Usage(input_tokens=FIRST_TIER, output_tokens=1),
         Usage(input_tokens=1, cache_read_tokens=FIRST_TIER - 1, output_tokens=1),
     ):
-        assert asked(usage, model="claude-sonnet-4-5") is None
-        assert asked(usage, model="claude-opus-4-6") is not None
-    assert asked(Usage(input_tokens=FIRST_TIER - 1, output_tokens=1), model="claude-sonnet-4-5") is not None
+        assert cost_of(usage, model="claude-sonnet-4-5") is None
+        assert cost_of(usage, model="claude-opus-4-6") is not None
+    assert cost_of(Usage(input_tokens=FIRST_TIER - 1, output_tokens=1), model="claude-sonnet-4-5") is not None
 
 
 @pytest.mark.parametrize(
@@ -89,26 +89,26 @@ def test_long_prompts_may_cost_more_than_the_table_knows(table):
         {"output_by_modality": {"TEXT": 5, "IMAGE": 5}},
     ],
 )
-def test_what_is_no_text_is_billed_apart(table, share):
-    assert asked(Usage(input_tokens=10, output_tokens=10, **share)) is None
+def test_audio_tokens_make_the_cost_unknown(table, share):
+    assert cost_of(Usage(input_tokens=10, output_tokens=10, **share)) is None
 
 
-def test_text_and_pictures_that_go_in_are_billed_as_input(table):
+def test_text_and_image_input_have_the_input_price(table):
     shares = {"input_by_modality": {"TEXT": 500, "IMAGE": 500}, "output_by_modality": {"TEXT": 100}}
 
-    assert asked(Usage(input_tokens=1000, output_tokens=100, audio_input_tokens=0, **shares)) == asked(USAGE)
+    assert cost_of(Usage(input_tokens=1000, output_tokens=100, audio_input_tokens=0, **shares)) == cost_of(USAGE)
 
 
-def test_ones_own_machine_costs_nothing(table):
-    """A cache, too, and whatever the model is called: that is known, so it is 0 and not None."""
+def test_local_server_costs_nothing(table):
+    """The cost is 0 and not None for any model, with or without a cache."""
     usage = Usage(input_tokens=10, cache_read_tokens=5, output_tokens=10)
 
-    assert asked(usage, "ollama", "whatever") == 0
+    assert cost_of(usage, "ollama", "whatever") == 0
 
 
 @given(usages, st.sampled_from([("anthropic", "claude-opus-4-6"), ("openai", "gpt-5.4"), ("nobody", "x")]))
-def test_a_cost_is_known_or_none(usage, whom):
-    """Nothing that was used is ever free by not being known."""
+def test_cost_is_known_or_none(usage, whom):
+    """Tokens without a known price are never free."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "genai_prices", None)
         found = cost(usage, *whom, TODAY)
@@ -121,7 +121,7 @@ def test_a_cost_is_known_or_none(usage, whom):
 
 @pytest.fixture
 def dear():
-    """A price list in which models cost a thousand times what they do; one has no price for a cache, one none at all."""
+    """A price list with prices that are 1,000 times higher; one model has no cache price, another one no price."""
     from genai_prices import types
     from genai_prices.data_snapshot import DataSnapshot, set_custom_snapshot
 
@@ -140,49 +140,49 @@ def dear():
     set_custom_snapshot(None)
 
 
-def test_the_extra_overrides_the_table_where_it_knows_the_model(dear):
-    assert asked(USAGE) == Decimal("7.5")
-    assert asked(USAGE, model="claude-opus-4-1") == Decimal("0.0225")
+def test_extra_overrides_the_table(dear):
+    assert cost_of(USAGE) == Decimal("7.5")
+    assert cost_of(USAGE, model="claude-opus-4-1") == Decimal("0.0225")
 
 
-def test_the_extra_is_told_whole_sums(dear):
-    """It counts what came from a cache as a part of the input, and reasoning as a part of the output."""
+def test_extra_receives_total_counts(dear):
+    """It counts cached tokens as a part of the input, and reasoning as a part of the output."""
     usage = Usage(input_tokens=1000, cache_read_tokens=2000, output_tokens=100, reasoning_tokens=300)
 
-    assert asked(usage, model="claude-opus-4-5") == 5 + 1 + 10
+    assert cost_of(usage, model="claude-opus-4-5") == 5 + 1 + 10
 
 
-def test_what_the_extra_has_no_price_for_is_left_to_the_table(dear):
-    """It would bill cached tokens as input, and a model without prices as free."""
-    assert asked(Usage(input_tokens=1000, cache_read_tokens=1000, output_tokens=0)) == Decimal("0.0055")
-    assert asked(Usage(input_tokens=1000, cache_write_tokens=1000, output_tokens=0)) == Decimal("0.01125")
-    assert asked(USAGE, model="claude-haiku-4-5") == Decimal("0.0015")
+def test_table_is_used_where_the_extra_has_no_price(dear):
+    """The extra would bill cached tokens as input, and a model without prices as free."""
+    assert cost_of(Usage(input_tokens=1000, cache_read_tokens=1000, output_tokens=0)) == Decimal("0.0055")
+    assert cost_of(Usage(input_tokens=1000, cache_write_tokens=1000, output_tokens=0)) == Decimal("0.01125")
+    assert cost_of(USAGE, model="claude-haiku-4-5") == Decimal("0.0015")
 
 
-def test_the_extra_is_asked_for_rows_only(dear):
-    """It looks for names that look alike: a server of one's own is not the vendor."""
-    assert asked(USAGE, "my-anthropic-proxy") is None
+def test_extra_is_used_only_for_provider_rows(dear):
+    """It matches similar names, but a custom server does not have the vendor's prices."""
+    assert cost_of(USAGE, "my-anthropic-proxy") is None
 
 
-def test_the_extra_knows_tiers():
-    low = asked(USAGE, model="claude-sonnet-4-5")
-    high = asked(Usage(input_tokens=300_000, output_tokens=0), model="claude-sonnet-4-5")
+def test_extra_knows_tiers():
+    low = cost_of(USAGE, model="claude-sonnet-4-5")
+    high = cost_of(Usage(input_tokens=300_000, output_tokens=0), model="claude-sonnet-4-5")
 
     assert low == Decimal("0.0045")
     assert high == Decimal("1.8")
 
 
-def test_the_extra_opens_no_connection(monkeypatch):
+def test_extra_opens_no_connection(monkeypatch):
     def refuse(*args):
         raise AssertionError("a connection")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
-    assert asked(USAGE) == Decimal("0.0075")
+    assert cost_of(USAGE) == Decimal("0.0075")
 
 
-def test_the_first_tier_of_the_table_is_not_before_ours():
-    """Where the extra knows at which prompt a tiered price of the table rises, it is not below `FIRST_TIER`."""
+def test_first_tier_of_the_extra_is_not_below_the_table():
+    """`FIRST_TIER` must not be above a tier that the extra has."""
     from genai_prices.data_snapshot import get_snapshot
     from genai_prices.types import TieredPrices
 

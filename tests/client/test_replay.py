@@ -44,7 +44,7 @@ from tenuto.errors import IncompleteResponse
 from tenuto.wire.assembler import GROWS
 
 
-def test_the_events_of_a_reply():
+def test_reply_becomes_events():
     cited = UrlCitation("u")
     blocks = (
         Reasoning("Hm.", meta=AnthropicMeta("sig")),
@@ -84,7 +84,7 @@ def test_the_events_of_a_reply():
         (Text(""), []),
     ],
 )
-def test_what_grows_is_told_in_one_piece(block, deltas):
+def test_content_becomes_one_delta(block, deltas):
     events = list(replay_events(ChatResponse("", "", "", (Choice(AssistantMessage((block,))),))))
 
     assert [event.delta for event in events if isinstance(event, ContentDelta)] == deltas
@@ -93,22 +93,22 @@ def test_what_grows_is_told_in_one_piece(block, deltas):
 
 @given(responses_of(broken_words))
 def test_folding_the_events_gives_the_reply(response):
-    """Blocks in order, choice by choice, each whole by its deltas and by its last event; the response comes last."""
+    """Blocks are in order per choice, and equal to their deltas and to their last event; the response is last."""
     events = list(replay_events(response))
     done = [event for event in events if isinstance(event, ContentDone)]
-    places = [(choice, index) for choice in response.choices for index in range(len(choice.content))]
+    parts = [(choice, index) for choice in response.choices for index in range(len(choice.content))]
 
     assert events[0] == MessageStart(response.id, response.model)
     assert events[-1] == MessageDone(response)
-    assert [event.part for event in done] == [choice.content[index] for choice, index in places]
-    assert [(event.choice_index, event.part_index) for event in done] == [(c.index, index) for c, index in places]
-    for _, group in groupby((e for e in events if hasattr(e, "part_index")), key=_Place()):
+    assert [event.part for event in done] == [choice.content[index] for choice, index in parts]
+    assert [(event.choice_index, event.part_index) for event in done] == [(c.index, index) for c, index in parts]
+    for _, group in groupby((e for e in events if hasattr(e, "part_index")), key=_PartIndex()):
         start, *deltas, end = group
-        assert _grown(start.part, deltas) == end.part
+        assert _fold(start.part, deltas) == end.part
 
 
-class _Place:
-    """Which part an event belongs to: a start begins a new one."""
+class _PartIndex:
+    """Return the part that an event belongs to: a start begins a new one."""
 
     def __init__(self):
         self.count = 0
@@ -118,8 +118,8 @@ class _Place:
         return self.count
 
 
-def _grown(block, deltas):
-    """Fold a part as a reader would; what a token's type is, only the finished block says."""
+def _fold(block, deltas):
+    """Fold a part as a reader would; only the finished block has the type of its token."""
     for event in deltas:
         match event.delta:
             case CitationDelta(citation=citation):
@@ -131,15 +131,15 @@ def _grown(block, deltas):
             case delta:
                 field = GROWS[type(block)]
                 block = msgspec.structs.replace(block, **{field: getattr(block, field) + getattr(delta, _only(delta))})
-    return _Alike(block)
+    return _EqualWithoutToken(block)
 
 
 def _only(delta):
     return delta.__struct_fields__[0]
 
 
-class _Alike:
-    """Equal to a block that differs by its token alone."""
+class _EqualWithoutToken:
+    """Equal to a block that differs only in its token."""
 
     def __init__(self, block):
         self._block = block
@@ -156,10 +156,10 @@ async def _stream(events):
 
 
 @given(responses)
-def test_draining_gives_the_response_back(response):
+def test_draining_returns_the_response(response):
     assert asyncio.run(collect_response(_stream(replay_events(response)))) == response
 
 
-def test_a_stream_without_an_end_is_incomplete():
+def test_stream_without_an_end_is_incomplete():
     with pytest.raises(IncompleteResponse, match=r"without message\.done"):
         asyncio.run(collect_response(_stream([MessageStart("id", "m")])))

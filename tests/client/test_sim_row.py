@@ -1,4 +1,4 @@
-"""The row `sim`: its styles are rows, its tokens are good at any address, and the client finds or starts it."""
+"""The row `sim`: it imitates the other rows, its tokens are valid at any URL, and the client finds or starts it."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def threads() -> int:
     return threading.active_count()
 
 
-# --- whose part it plays ----------------------------------------------------------------------------------------------
+# --- imitated rows ---------------------------------------------------------------------------------------------------
 
 
-def test_the_row_plays_every_style_and_no_other():
+def test_sim_imitates_every_dialect():
     assert set(STYLE_NAMES) == {provider.name for provider in all_providers()}
     assert len(set(STYLE_NAMES)) == len(STYLE_NAMES)
 
 
 @pytest.mark.parametrize("name", STYLE_NAMES)
-def test_a_bare_style_is_the_row_it_plays(name):
-    """Its dialect, switches, headers and embeddings; the simulator's own name, address and authentication."""
+def test_dialect_without_provider_is_the_imitated_row(name):
+    """Its dialect, switches, headers and embeddings; name, URL and authentication are those of the simulator."""
     target = catalog.resolve(f"sim/{name}")
     row, real = target.provider, catalog.provider_or_default(name, "openai-chat")
 
@@ -64,7 +64,7 @@ def test_a_bare_style_is_the_row_it_plays(name):
 
 
 @pytest.mark.parametrize(
-    "given, model, dialect, like",
+    "model_name, model, dialect, like",
     [
         ("anthropic/claude-opus-4-6", "anthropic/claude-opus-4-6", "anthropic-messages", "anthropic/claude-opus-4-6"),
         ("openai/gpt-5.2", "openai/gpt-5.2", "openai-responses", "openai/gpt-5.2"),
@@ -77,8 +77,8 @@ def test_a_bare_style_is_the_row_it_plays(name):
         ("vertex/claude-opus-4-6", "vertex/claude-opus-4-6", "anthropic-messages", "vertex/claude-opus-4-6"),
     ],
 )
-def test_a_model_has_the_traits_of_the_real_one(given, model, dialect, like):
-    target = catalog.resolve(f"sim/{given}")
+def test_model_has_the_traits_of_the_real_one(model_name, model, dialect, like):
+    target = catalog.resolve(f"sim/{model_name}")
 
     assert (target.provider.name, target.model, target.dialect) == ("sim", model, dialect)
     assert target.traits == catalog.resolve(like).traits
@@ -92,13 +92,13 @@ def test_unknown_provider_of_simulator_lists_the_known_ones(name):
     assert caught.value.model == f"sim/{name}"
 
 
-def test_other_names_of_a_row_are_those_of_its_style():
+def test_aliases_of_a_row_mean_its_dialect():
     for row in catalog.PROVIDERS.values():
         for alias in row.aliases if not row.retired else ():
             assert catalog.resolve(f"sim/{alias}").model == ("gemini" if row.name == "google" else row.name)
 
 
-def test_nothing_is_paid():
+def test_sim_costs_nothing():
     from datetime import date
 
     for model in ("anthropic", "anthropic/claude-opus-4-6", "chat"):
@@ -109,11 +109,11 @@ def test_nothing_is_paid():
 
 
 def account(model: str, **options) -> str:
-    door = Router(options.pop("keys", {}), options.pop("providers", ()), None)
-    return asyncio.run(door.endpoint(door.target(model), ())).account
+    router = Router(options.pop("keys", {}), options.pop("providers", ()), None)
+    return asyncio.run(router.endpoint(router.target(model), ())).account
 
 
-def test_an_account_does_not_depend_on_where_the_simulator_is(monkeypatch):
+def test_account_does_not_depend_on_the_url(monkeypatch):
     monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:1")
     here = account("sim/anthropic")
     monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:2/v1")
@@ -127,37 +127,37 @@ def test_an_account_does_not_depend_on_where_the_simulator_is(monkeypatch):
     assert len({here, *others}) == 4
 
 
-# --- where it is ------------------------------------------------------------------------------------------------------
+# --- the URL ---------------------------------------------------------------------------------------------------------
 
 
-def address(model: str, given: str = "") -> str:
-    door = Router({}, {"sim": {"base_url": given}} if given else (), None)
-    return asyncio.run(door.endpoint(door.target(model), ())).base_url
+def address(model: str, base_url: str = "") -> str:
+    router = Router({}, {"sim": {"base_url": base_url}} if base_url else (), None)
+    return asyncio.run(router.endpoint(router.target(model), ())).base_url
 
 
 @pytest.mark.parametrize(
     "written",
     ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1", "127.0.0.1:9", "127.0.0.1:9/v1beta/"],
 )
-def test_an_address_may_be_written_in_any_way(monkeypatch, written):
+def test_url_is_read_in_every_form(monkeypatch, written):
     assert address("sim/anthropic", written) == "http://127.0.0.1:9/v1"
     assert address("sim/gemini", written) == "http://127.0.0.1:9/v1beta"
     monkeypatch.setenv("TENUTO_SIM_URL", written)
     assert address("sim/chat") == "http://127.0.0.1:9/v1"
 
 
-def test_what_was_passed_goes_before_the_environment(monkeypatch):
-    """So a test that runs a simulator has every client ask it."""
+def test_url_argument_wins_over_the_environment(monkeypatch):
+    """So all clients of a test use the simulator that the test runs."""
     monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:7")
 
     assert address("sim/anthropic", "http://127.0.0.1:9") == "http://127.0.0.1:9/v1"
 
 
-def test_a_row_of_one_s_own_may_play_too():
+def test_custom_row_may_imitate():
     own = Provider("stage", "openai-chat", "http://127.0.0.1:9/v1", plays=("anthropic",))
-    door = Router({}, [own], None)
-    target = door.target("stage/anthropic/claude-opus-4-6")
-    way = asyncio.run(door.endpoint(target, ()))
+    router = Router({}, [own], None)
+    target = router.target("stage/anthropic/claude-opus-4-6")
+    way = asyncio.run(router.endpoint(target, ()))
 
     assert (target.provider.name, target.dialect, way.base_url) == ("stage", "anthropic-messages", own.base_url)
 
@@ -167,11 +167,11 @@ def test_custom_headers_are_sent():
         settings = {"base_url": sim.base_url, "headers": {"x-mine": "1"}}
         with Client(providers={"sim": settings}) as ai:
             assert ai.chat("sim/anthropic", "Hi").text == "Hello"
-    door = Router({}, {"sim": settings}, None)
-    assert door.target("sim/anthropic").provider.headers == {"anthropic-version": "2023-06-01", "x-mine": "1"}
+    router = Router({}, {"sim": settings}, None)
+    assert router.target("sim/anthropic").provider.headers == {"anthropic-version": "2023-06-01", "x-mine": "1"}
 
 
-def test_a_proxy_is_not_asked_for_what_is_here(monkeypatch):
+def test_proxy_is_not_used_for_a_local_simulator(monkeypatch):
     for name in ("http_proxy", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -181,11 +181,11 @@ def test_a_proxy_is_not_asked_for_what_is_here(monkeypatch):
             assert ai.chat("sim/anthropic", "Hi").text == "Hello"
 
 
-# --- one of the client's own ------------------------------------------------------------------------------------------
+# --- a simulator that the client starts ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("style", STYLE_NAMES)
-def test_no_key_and_no_server_are_needed(style):
+def test_sim_needs_no_key_and_no_server(style):
     before = threads()
     with Client(middleware=[]) as ai:
         reply = ai.chat(f"sim/{style}", "Hello")
@@ -197,14 +197,14 @@ def test_no_key_and_no_server_are_needed(style):
     assert threads() == before
 
 
-def test_an_error_is_the_simulator_s():
+def test_sim_errors_are_typed():
     with Client(middleware=[]) as ai, pytest.raises(LLMError) as caught:
         ai.chat("sim/anthropic/no-such-model", "Hi")
 
     assert caught.value.provider == "sim"
 
 
-def test_it_is_started_once_for_many_who_ask_at_once():
+def test_concurrent_requests_start_one_simulator():
     async def main():
         async with AsyncClient() as ai:
             await asyncio.gather(*(ai.chat("sim/anthropic", f"Hi {at}") for at in range(20)))
@@ -228,14 +228,14 @@ def test_client_can_continue_in_another_loop():
         return text
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # the first loop ended with lines open
+        warnings.simplefilter("ignore", ResourceWarning)  # the first loop ended with open connections
         first = asyncio.run(ask())
         assert asyncio.run(last()) == first
         gc.collect()
 
 
 def test_clients_in_two_loops_share_one_simulator():
-    """It runs in its own thread, so it does not matter which loop started it and which one stops it."""
+    """It runs in its own thread, so neither loop has to run longer than the other."""
     ai = AsyncClient(middleware=[], timeout=5)
     loops = [asyncio.new_event_loop(), asyncio.new_event_loop()]
 
@@ -259,7 +259,7 @@ def test_clients_in_two_loops_share_one_simulator():
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):
+def test_environment_configures_the_simulator(monkeypatch, tmp_path):
     script = tmp_path / "script.json"
     script.write_text('{"turns": [[{"do": "say", "text": "scripted"}]]}')
     monkeypatch.setenv("TENUTO_SIM_SCRIPT", str(script))
@@ -276,29 +276,29 @@ def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, held, said",
+    "name, value, message",
     [
         ("TENUTO_SIM_SCRIPT", "/nowhere.json", "TENUTO_SIM_SCRIPT: cannot load /nowhere.json: No such file"),
         ("TENUTO_SIM_PACE", "soon", "TENUTO_SIM_PACE: invalid pause 'soon'"),
     ],
 )
-def test_invalid_simulator_settings_are_an_error(monkeypatch, name, held, said):
-    monkeypatch.setenv(name, held)
-    with Client() as ai, pytest.raises(TenutoError, match=said):
+def test_invalid_simulator_settings_are_an_error(monkeypatch, name, value, message):
+    monkeypatch.setenv(name, value)
+    with Client() as ai, pytest.raises(TenutoError, match=message):
         ai.chat("sim/anthropic", "Hi")
 
 
-def test_tokens_survive_the_simulator_that_made_them():
-    """Another client has another one, at another port: it reads the tokens, and they are in scope."""
+def test_tokens_survive_their_simulator():
+    """Another client has another simulator at another port: it reads the tokens, and they are in scope."""
 
     @tool
     def weather(city: str) -> str:
         """Current weather."""
         return "rain"
 
-    def ask(said):
+    def ask(message):
         with Client(middleware=[]) as ai:
-            return ai.chat("sim/anthropic/claude-opus-4-6", said, tools=[weather], tool_choice="auto", effort="high")
+            return ai.chat("sim/anthropic/claude-opus-4-6", message, tools=[weather], tool_choice="auto", effort="high")
 
     first = ask("What is the weather in Oslo? Use the tool.")
     answers = [one.answer("rain") for one in first.tool_calls]
@@ -309,7 +309,7 @@ def test_tokens_survive_the_simulator_that_made_them():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_process_that_was_forked_off_has_its_own():
+def test_forked_process_has_its_own_simulator():
     code = """
 import os, sys
 from tenuto import Client
@@ -323,13 +323,14 @@ again = ai.chat("sim/chat", "Hi").text
 ai.close()
 sys.exit(os.waitstatus_to_exitcode(status) or int(again != first))
 """
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]  # 3.12 warns of threads and fork
+    # Python 3.12 warns about threads and fork
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
 
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_embeddings_counts_and_lists():
+def test_sim_serves_embeddings_counts_and_lists():
     with Client() as ai:
         vectors = ai.embed("sim/openai/text-embedding-3-small", ["hello", "world"], dimensions=8).embeddings
         assert [len(vector) for vector in vectors] == [8, 8]

@@ -1,4 +1,4 @@
-"""What a stream holds while it waits for more: neither the bytes that were read nor the events that were handed out."""
+"""A waiting stream holds neither bytes that were read nor events that were returned."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tenuto.errors import TenutoError
 WORDS = [f"word {at} " for at in range(600)]
 EVENTS = frames(*WORDS)
 SIZES = {"few events": 30, "more than is decoded at once": 250}
-"""How many events come with each read: 3 KB, or 25."""
+"""Events per read: 3 KB, or 25."""
 
 
-def others(things):
-    """How many references there are to these, besides the list in which they stand."""
-    free = [object() for _ in things]
-    return sum(map(sys.getrefcount, things)) - sum(map(sys.getrefcount, free))
+def count_references(values):
+    """Count the references to these values except those of the list."""
+    free = [object() for _ in values]
+    return sum(map(sys.getrefcount, values)) - sum(map(sys.getrefcount, free))
 
 
 class Answer:
-    """Whenever more is asked for, it looks who else holds the bytes and the events that came before."""
+    """Counts, at each read, the references to the earlier bytes and events."""
 
     status = 200
 
@@ -38,9 +38,9 @@ class Answer:
         self.events_held = []
 
     async def read(self):
-        earlier = self.seen[:-1]  # the last may be held by whoever iterates
-        self.bytes_held.append(others(self._read))
-        self.events_held.append(others(earlier) - len(earlier))
+        earlier = self.seen[:-1]  # the caller may hold the last one
+        self.bytes_held.append(count_references(self._read))
+        self.events_held.append(count_references(earlier) - len(earlier))
         self._read.append(self._left.pop() if self._left else b"")
         return self._read[-1]
 
@@ -49,7 +49,7 @@ class Answer:
 
 
 class Once:
-    """A transport that gives one answer."""
+    """A transport that returns one response."""
 
     def __init__(self, answer):
         self._answer = answer
@@ -61,12 +61,12 @@ class Once:
         return None
 
 
-async def plainly(request, next):
+async def no_middleware(request, next):
     async for event in next(request):
         yield event
 
 
-async def asked(answer, *middleware):
+async def read_stream(answer, *middleware):
     async with AsyncClient(providers=[ROW], transport=Once(answer), middleware=middleware) as ai:
         async with ai.stream("mine/m", "Hi") as stream:
             async for event in stream:
@@ -74,12 +74,12 @@ async def asked(answer, *middleware):
         return stream.reply
 
 
-@pytest.mark.parametrize("middleware", [(), (plainly,)], ids=["as it is", "with a layer that sees single events"])
+@pytest.mark.parametrize("middleware", [(), (no_middleware,)], ids=["as it is", "with a layer that sees single events"])
 @pytest.mark.parametrize("many", SIZES.values(), ids=SIZES)
 def test_waiting_stream_holds_no_earlier_bytes_or_events(many, middleware):
-    """With hundreds of streams at once, what each one holds is most of what a client takes up."""
+    """This is most of the memory of a client with hundreds of streams."""
     answer = Answer(many)
-    reply = asyncio.run(asked(answer, *middleware))
+    reply = asyncio.run(read_stream(answer, *middleware))
 
     assert reply.text == "".join(WORDS)
     assert [event.delta.text for event in answer.seen if type(event) is ContentDelta] == WORDS
@@ -87,8 +87,8 @@ def test_waiting_stream_holds_no_earlier_bytes_or_events(many, middleware):
     assert answer.events_held == [0] * len(answer.events_held)
 
 
-def test_the_reply_is_there_with_its_last_event_and_not_before():
-    """Also where the last events come all at once."""
+def test_reply_exists_with_the_last_event():
+    """Also if the last events arrive in one read."""
 
     async def run():
         there = []

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from scripted import ROW, frames
 from serving import Gate, Request, Server, chunk, replies, reply, stream_head, streamed
-from serving.asking import QUICK, row
+from serving.client import QUICK, row
 from tenuto import AsyncClient, Client
 from tenuto.core.events import ContentDelta, TextDelta
 from tenuto.testing import ScriptedResponse, ScriptedTransport
@@ -15,21 +15,21 @@ from tenuto.testing import ScriptedResponse, ScriptedTransport
 MANY = 200
 
 
-def question(number: int) -> str:
+def prompt(number: int) -> str:
     return f"Count to {number}, ☃."
 
 
-def expected(asked: str) -> str:
+def expected_answer(asked: str) -> str:
     return f"{asked} " * 20 + "Ü"
 
 
-def asked_for(request: Request) -> str:
-    """The question as it stands in a request, whatever its dialect."""
+def prompt_of(request: Request) -> str:
+    """Return the prompt of a request in any dialect."""
     body = request.json()
     if "contents" in body:
         return body["contents"][-1]["parts"][0]["text"]
-    said = (body.get("messages") or body.get("input"))[-1]["content"]
-    return said if isinstance(said, str) else said[0]["text"]
+    content = (body.get("messages") or body.get("input"))[-1]["content"]
+    return content if isinstance(content, str) else content[0]["text"]
 
 
 def dialect_of(request: Request) -> str:
@@ -40,13 +40,13 @@ def rows(url: str):
     return [row(f"{url}/{dialect}", dialect, name=dialect) for dialect in replies.DIALECTS]
 
 
-def test_200_streams_at_once_arrive_whole():
-    """All are open at the same time: none goes on before the last has begun."""
+def test_200_streams_at_once_are_complete():
+    """All are open at the same time: none continues before the last one has started."""
     gate = Gate()
 
     def answer(request: Request):
         dialect = dialect_of(request)
-        first, *rest = replies.events(dialect, expected(asked_for(request)))
+        first, *rest = replies.events(dialect, expected_answer(prompt_of(request)))
         yield stream_head() + chunk(first)
         yield gate
         for event in (*rest, b""):
@@ -59,7 +59,7 @@ def test_200_streams_at_once_arrive_whole():
             nonlocal begun
             model = f"{replies.DIALECTS[number % 4]}/m"
             text = ""
-            async with ai.stream(model, question(number)) as stream:
+            async with ai.stream(model, prompt(number)) as stream:
                 seen = 0
                 async for event in stream:
                     seen += 1
@@ -70,10 +70,10 @@ def test_200_streams_at_once_arrive_whole():
                     if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta):
                         text += event.delta.text
                 answer = stream.reply
-            assert answer.text == text == expected(question(number))
+            assert answer.text == text == expected_answer(prompt(number))
             assert answer.thinking == replies.THOUGHT
             assert answer.tool_calls[0].parse() == replies.ARGUMENTS
-            assert answer.transcript.messages[0].content == question(number)
+            assert answer.transcript.messages[0].content == prompt(number)
 
         async with Server(answer) as server:
             async with AsyncClient(providers=rows(server.url), middleware=[], timeout=QUICK) as ai:
@@ -84,20 +84,20 @@ def test_200_streams_at_once_arrive_whole():
 
 
 def test_threads_share_a_client():
-    """Streams and questions from several threads, through the door for code that does not await."""
+    """Streams and plain requests from several threads."""
 
     def answer(request: Request):
-        text = expected(asked_for(request))
+        text = expected_answer(prompt_of(request))
         if request.json().get("stream"):
             return streamed(replies.events("openai-chat", text))
         return reply(replies.body("openai-chat", text))
 
     def work(ai: Client, thread: int) -> None:
         for number in range(thread * 100, thread * 100 + 5):
-            assert ai.chat("mine/m", question(number)).text == expected(question(number))
-            with ai.stream("mine/m", question(number)) as stream:
-                assert "".join(stream.text_deltas()) == expected(question(number))
-                assert stream.reply.text == expected(question(number))
+            assert ai.chat("mine/m", prompt(number)).text == expected_answer(prompt(number))
+            with ai.stream("mine/m", prompt(number)) as stream:
+                assert "".join(stream.text_deltas()) == expected_answer(prompt(number))
+                assert stream.reply.text == expected_answer(prompt(number))
 
     with Server(answer) as server, Client(providers=[row(server.url)], middleware=[], timeout=QUICK) as ai:
         with ThreadPoolExecutor(8) as pool:
@@ -106,16 +106,16 @@ def test_threads_share_a_client():
         assert len(server.requests) == 80
 
 
-def one_piece(words, *more: bytes) -> ScriptedTransport:
-    """Answers with a whole stream in one read."""
-    return ScriptedTransport(ScriptedResponse.stream(b"".join((*frames(*words), *more))))
+def one_piece(texts, *more: bytes) -> ScriptedTransport:
+    """Respond with a complete stream in one read."""
+    return ScriptedTransport(ScriptedResponse.stream(b"".join((*frames(*texts), *more))))
 
 
 def test_first_events_of_a_large_chunk_arrive_first():
-    words = ["word "] * 4_000
+    texts = ["word "] * 4_000
 
     async def run() -> str:
-        async with AsyncClient(providers=[ROW], transport=one_piece(words)) as ai:
+        async with AsyncClient(providers=[ROW], transport=one_piece(texts)) as ai:
             stream = ai.stream("mine/m", "Hi")
             await anext(aiter(stream))
             return (await stream.cancel()).text
@@ -123,8 +123,8 @@ def test_first_events_of_a_large_chunk_arrive_first():
     assert len(asyncio.run(run())) < 4_000
 
 
-def test_what_follows_the_last_word_in_one_piece_is_seen():
-    """However far behind it stands."""
+def test_events_after_the_last_text_in_one_read_are_seen():
+    """At any distance."""
     behind = b": " + b"." * 100_000 + b"\n\ndata: {\n\n"
 
     async def run() -> list[str]:

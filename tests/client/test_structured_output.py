@@ -1,4 +1,4 @@
-"""Structured output: an answer as a value, asked for in the right way, checked, and repaired once."""
+"""Structured output: requested in the right way, checked, and repaired once."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ ASKED = ChatRequest(model="mine/model", messages=(UserMessage("Largest city of N
 
 
 class Script:
-    """A chat that answers what it is told to, and keeps what it was asked."""
+    """A chat with scripted replies that records its requests."""
 
     def __init__(self, *answers: str | AssistantMessage) -> None:
         self.answers = list(answers)
-        self.asked: list[ChatRequest] = []
+        self.requests: list[ChatRequest] = []
 
     async def __call__(self, request: ChatRequest) -> Reply:
-        self.asked.append(request)
-        answer = self.answers[len(self.asked) - 1]
-        message = said(answer) if isinstance(answer, str) else answer
-        usage = Usage(input_tokens=1, output_tokens=len(self.asked))
+        self.requests.append(request)
+        answer = self.answers[len(self.requests) - 1]
+        message = make_reply(answer) if isinstance(answer, str) else answer
+        usage = Usage(input_tokens=1, output_tokens=len(self.requests))
         response = ChatResponse("id", "mine", "model", (Choice(message),), usage)
         return Reply(response=response, transcript=Transcript((*request.transcript, message)), asked_at=1.79e9)
 
 
-def said(text: str, stop: StopReason = "stop") -> AssistantMessage:
+def make_reply(text: str, stop: StopReason = "stop") -> AssistantMessage:
     return AssistantMessage((Text(text),), stop)
 
 
@@ -89,7 +89,7 @@ def run(
     return asyncio.run(ask_structured(chat, request, kind, native=native, repairs=repairs))
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -104,82 +104,82 @@ def run(
         (Town | Capital, Town("Oslo", 717710)),
     ],
 )
-def test_the_answer_is_a_value_of_the_type(kind, expected, native):
+def test_answer_is_a_value_of_the_type(kind, expected, native):
     is_wrapped = native and isinstance(kind, UnionType)
     chat = Script(f'{{"value": {OSLO}}}' if is_wrapped else OSLO)
     found = run(chat, kind, native=native)
 
     assert found.data == expected
     assert found.response is found.reply.response
-    assert len(chat.asked) == 1
+    assert len(chat.requests) == 1
 
 
-def test_a_native_mode_is_told_the_schema():
+def test_native_mode_receives_the_schema():
     chat = Script(OSLO)
     run(chat, City)
 
-    assert chat.asked[0].response_format == JsonSchema(CLOSED, name="response", strict=True)
-    assert chat.asked[0].messages == ASKED.messages
+    assert chat.requests[0].response_format == JsonSchema(CLOSED, name="response", strict=True)
+    assert chat.requests[0].messages == ASKED.messages
 
 
-def test_a_schema_that_leaves_things_open_is_not_strict():
-    """A property that may be left out cannot be demanded, and the strictest modes demand all."""
+def test_schema_with_optional_properties_is_not_strict():
+    """The strictest modes require every property."""
     chat = Script(OSLO)
     run(chat, {**SCHEMA, "required": ["name"]})
 
-    assert chat.asked[0].response_format == JsonSchema({**CLOSED, "required": ["name"]}, strict=None)
+    assert chat.requests[0].response_format == JsonSchema({**CLOSED, "required": ["name"]}, strict=None)
 
 
-def test_without_a_native_mode_the_schema_is_prompted():
-    """The specification's words, in a message of its own before all others."""
+def test_schema_is_prompted_without_native_mode():
+    """The text of the specification is the first message."""
     system = SystemMessage("Be brief.")
     request = msgspec.structs.replace(ASKED, messages=Transcript((system, *ASKED.transcript)))
     chat = Script(OSLO)
     found = run(chat, City, request=request, native=False)
     prompt = SystemMessage(f"Respond ONLY with valid JSON matching this schema:\n{json.dumps(SCHEMA, indent=2)}")
 
-    assert chat.asked[0].messages == Transcript((prompt, system, *ASKED.transcript))
-    assert chat.asked[0].response_format is None
-    assert found.reply.transcript == Transcript((prompt, system, *ASKED.transcript, said(OSLO)))
+    assert chat.requests[0].messages == Transcript((prompt, system, *ASKED.transcript))
+    assert chat.requests[0].response_format is None
+    assert found.reply.transcript == Transcript((prompt, system, *ASKED.transcript, make_reply(OSLO)))
 
 
 @pytest.mark.parametrize(
     "kind", [Counted, {"type": "object"}, {"$ref": "#/$defs/n", "$defs": {"n": {"not": {"type": "null"}}}}]
 )
-def test_a_schema_without_a_narrow_form_is_prompted_as_well(kind):
+def test_schema_without_strict_form_is_prompted(kind):
     chat = Script('{"counts": {"a": 1}}')
     run(chat, kind)
 
-    assert chat.asked[0].response_format is None
-    assert str(chat.asked[0].transcript[0]).startswith(PROMPT)
+    assert chat.requests[0].response_format is None
+    assert str(chat.requests[0].transcript[0]).startswith(PROMPT)
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_the_prompt_of_an_earlier_question_gives_way(native):
-    """Going on from a structured answer to another does not leave two schemas in the conversation."""
+def test_schema_prompt_replaces_the_earlier_one(native):
+    """A conversation with two structured answers has one schema prompt."""
     first = run(Script(OSLO), City, native=False)
     request = msgspec.structs.replace(ASKED, messages=first.reply.transcript + "And its counts?")
     chat = Script(OSLO if native else '{"counts": {}}')
     run(chat, City if native else Counted, request=request, native=native)
-    prompts = [message for message in chat.asked[0].transcript if str(message).startswith(PROMPT)]
+    prompts = [message for message in chat.requests[0].transcript if str(message).startswith(PROMPT)]
 
     assert len(prompts) == (0 if native else 1)
     assert all("counts" in str(prompt) for prompt in prompts)
 
 
 @pytest.mark.parametrize("given", ["json_object", JsonSchema({}), None])
-def test_a_format_asked_for_beside_the_prompt(given):
-    """The JSON mode may stand beside the prompt; another schema may not."""
+def test_response_format_with_a_prompted_schema(given):
+    """JSON mode is allowed together with the prompt, another schema is not."""
     chat = Script(OSLO)
     run(chat, City, request=msgspec.structs.replace(ASKED, response_format=given), native=False)
 
-    assert chat.asked[0].response_format == (given if given == "json_object" else None)
+    assert chat.requests[0].response_format == (given if given == "json_object" else None)
 
 
-def test_an_answer_that_is_no_object_is_asked_for_inside_one():
+def test_answer_that_is_not_an_object_is_wrapped():
     chat = Script('{"value": ["Oslo", "Bergen"]}')
     found = run(chat, list[str])
-    form = chat.asked[0].response_format
+    form = chat.requests[0].response_format
 
     assert found.data == ["Oslo", "Bergen"]
     assert isinstance(form, JsonSchema)
@@ -188,17 +188,17 @@ def test_an_answer_that_is_no_object_is_asked_for_inside_one():
 
 
 @pytest.mark.parametrize("kind", [complex, list[object]])
-def test_a_type_without_a_schema_is_refused_before_anything_is_sent(kind):
+def test_type_without_schema_is_refused_before_sending(kind):
     chat = Script()
     with pytest.raises(TypeError, match=r"output type (complex|list) is not supported"):
         run(chat, kind)
 
-    assert chat.asked == []
+    assert chat.requests == []
 
 
 @given(kinds.flatmap(with_value), st.booleans(), st.sampled_from(["{}", "```json\n{}\n```", "\n {}\n"]))
-def test_a_value_of_any_type_arrives(drawn, native, around):
-    """Natively or prompted, fenced or not, and without a repair."""
+def test_values_of_all_types_are_read(drawn, native, around):
+    """Native or prompted, with or without a code fence, and without a repair."""
     kind, value = drawn
     text = jsonio.as_text(jsonio.encode(value))
 
@@ -213,15 +213,15 @@ def test_a_value_of_any_type_arrives(drawn, native, around):
     assert len(found.replies) == 1
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", [f"```json\n{OSLO}\n```", f"```\n{OSLO}```", f" \n```JSON  \r\n{OSLO}\r\n```\n"])
-def test_a_fence_around_the_whole_is_taken_off(text):
+def test_code_fence_around_the_answer_is_removed(text):
     assert run(Script(text), City).data == City("Oslo", 717710)
 
 
-def test_a_fence_inside_the_answer_stays():
+def test_code_fence_in_the_answer_stays():
     text = '{"name": "```", "population": 1}'
 
     assert run(Script(text), City).data == City("```", 1)
@@ -238,7 +238,7 @@ def test_a_fence_inside_the_answer_stays():
         f"```so this is it:\n{OSLO}\n```",
     ],
 )
-def test_prose_around_the_json_is_no_answer(text):
+def test_prose_around_the_json_is_an_error(text):
     with pytest.raises(SchemaMismatch, match="not JSON") as caught:
         run(Script(text), City, repairs=0)
 
@@ -246,42 +246,42 @@ def test_prose_around_the_json_is_no_answer(text):
 
 
 @pytest.mark.parametrize("last", [OSLO, f"```json\n{OSLO}\n```"])
-def test_what_is_said_before_a_search_is_not_the_answer(last):
+def test_text_before_a_search_is_not_the_answer(last):
     search = (ServerToolUse("s1", "web_search", "{}"), ServerToolResult("s1", "[]"))
     message = AssistantMessage((Text("Let me look."), *search, Text(last)), "stop")
 
     assert run(Script(message), City, repairs=0).data == City("Oslo", 717710)
 
 
-def test_an_answer_in_several_blocks_is_one():
+def test_answer_in_several_blocks_is_joined():
     message = AssistantMessage((Text(OSLO[:9]), Reasoning("Hm."), Text(OSLO[9:])), "stop")
 
     assert run(Script(message), City, repairs=0).data == City("Oslo", 717710)
 
 
-# --- repairing --------------------------------------------------------------------------------------------------------
+# --- repairs ---------------------------------------------------------------------------------------------------------
 
 WRONG = '{"name": "Oslo", "population": "many"}'
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_what_does_not_fit_is_sent_back_once(native):
+def test_invalid_answer_is_repaired_once(native):
     chat = Script(WRONG, OSLO)
     found = run(chat, City, native=native)
-    *before, answer, repair = chat.asked[1].transcript
+    *before, answer, repair = chat.requests[1].transcript
 
     assert found.data == City("Oslo", 717710)
-    assert tuple(before) == chat.asked[0].transcript
-    assert answer == said(WRONG)
+    assert tuple(before) == chat.requests[0].transcript
+    assert answer == make_reply(WRONG)
     assert '/population: expected integer, got string "many"' in str(repair)
-    assert ("schema" in str(repair)) == native  # the prompt has shown it already
-    assert chat.asked[1].response_format == chat.asked[0].response_format
-    assert found.reply.transcript == Transcript((*chat.asked[1].transcript, said(OSLO)))
+    assert ("schema" in str(repair)) == native  # the prompt has the schema already
+    assert chat.requests[1].response_format == chat.requests[0].response_format
+    assert found.reply.transcript == Transcript((*chat.requests[1].transcript, make_reply(OSLO)))
 
 
-def test_all_replies_are_counted():
+def test_usage_of_all_replies_is_added():
     origin = Origin("anthropic", "anthropic-messages", "claude-sonnet-4-5")
-    answers = [msgspec.structs.replace(said(text), origin=origin) for text in (WRONG, OSLO)]
+    answers = [msgspec.structs.replace(make_reply(text), origin=origin) for text in (WRONG, OSLO)]
     found = run(Script(*answers), City)
     costs = [reply.cost for reply in found.replies]
 
@@ -293,8 +293,8 @@ def test_all_replies_are_counted():
     assert found.cost
 
 
-def test_what_nobody_said_is_not_known():
-    """A price that is not known of each reply is not known of all."""
+def test_unknown_usage_or_cost_stays_unknown():
+    """A price that is unknown for one reply is unknown for all."""
     reply = run(Script(OSLO), City).reply
     free = msgspec.structs.replace(reply, asked_at=None, response=msgspec.structs.replace(reply.response, usage=None))
 
@@ -306,27 +306,27 @@ def test_what_nobody_said_is_not_known():
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 5000], ids=["large", "small", "long"])
 @pytest.mark.parametrize("kind", [City, Town, SCHEMA, list[int], list[float]])
-def test_a_number_that_nobody_can_hold_is_repaired(kind, number):
-    """It is JSON, and yet no value: the model is told, and the error is the usual one."""
+def test_number_out_of_range_is_repaired(kind, number):
+    """It is valid JSON, but Python cannot represent it."""
     text = f'{{"value": [{number}]}}' if kind in (list[int], list[float]) else OSLO.replace("717710", number)
     good = '{"value": [1]}' if kind in (list[int], list[float]) else OSLO
     chat = Script(text, good)
     run(chat, kind)
 
-    assert "could not be used" in str(chat.asked[1].transcript[-1])
+    assert "could not be used" in str(chat.requests[1].transcript[-1])
     with pytest.raises(SchemaMismatch, match="does not fit the schema") as caught:
         run(Script(text), kind, repairs=0)
     assert caught.value.text == text
 
 
 @pytest.mark.parametrize("repairs", [0, 1, 3])
-def test_in_the_end_it_is_an_error_with_the_text(repairs):
+def test_failed_repair_is_an_error_with_the_text(repairs):
     chat = Script(*[WRONG] * 4)
     with pytest.raises(SchemaMismatch, match=r"does not fit the schema.*/population: expected integer") as caught:
         run(chat, City, repairs=repairs)
 
     assert caught.value.text == WRONG
-    assert len(chat.asked) == repairs + 1
+    assert len(chat.requests) == repairs + 1
 
 
 @pytest.mark.parametrize(
@@ -344,23 +344,23 @@ def test_in_the_end_it_is_an_error_with_the_text(repairs):
         (bytes, '{"value": "?"}', "Invalid base64"),
     ],
 )
-def test_the_model_is_told_what_is_wrong(kind, text, problem):
+def test_repair_request_names_the_problems(kind, text, problem):
     chat = Script(text, "{}")
     with pytest.raises(SchemaMismatch, match="after 2 answers"):
         run(chat, kind)
 
-    assert problem in str(chat.asked[1].transcript[-1])
+    assert problem in str(chat.requests[1].transcript[-1])
 
 
-def test_what_is_quoted_is_bounded():
-    """A model may complain of each of thousands of items."""
+def test_repair_request_is_bounded():
+    """A list may have thousands of invalid items."""
     chat = Script(json.dumps({"value": ["x"] * 1000}), '{"value": [1]}')
     run(chat, pydantic.create_model("Numbers", value=(list[int], ...)))
 
-    assert len(str(chat.asked[1].transcript[-1])) < 6000
+    assert len(str(chat.requests[1].transcript[-1])) < 6000
 
 
-# --- where a repair would not help ------------------------------------------------------------------------------------
+# --- errors that a repair does not fix -------------------------------------------------------------------------------
 
 CALL = ToolUse("t1", "weather", "{}")
 
@@ -368,44 +368,44 @@ CALL = ToolUse("t1", "weather", "{}")
 @pytest.mark.parametrize(
     ("message", "why"),
     [
-        (said('{"name": "Os', "length"), "cut off at its length limit; raise max_tokens"),
-        (said("I cannot.", "content_filter"), "refused"),
+        (make_reply('{"name": "Os', "length"), "cut off at its length limit; raise max_tokens"),
+        (make_reply("I cannot.", "content_filter"), "refused"),
         (AssistantMessage((Refusal("No."),), "stop"), "refused"),
         (AssistantMessage((Text("Let me see."), CALL), "tool_calls"), "called weather instead"),
     ],
 )
-def test_an_answer_that_no_repair_can_help_is_an_error_at_once(message, why):
+def test_refused_or_cut_answer_is_not_repaired(message, why):
     chat = Script(message)
     with pytest.raises(SchemaMismatch, match=why) as caught:
         run(chat, City, repairs=5)
 
     assert caught.value.text
-    assert len(chat.asked) == 1
+    assert len(chat.requests) == 1
 
 
-def test_a_schema_that_makes_no_sense_is_told_at_once():
+def test_invalid_schema_is_an_error_at_once():
     chat = Script("{}")
     with pytest.raises(SchemaMismatch, match=r"no answer would.*invalid schema"):
         run(chat, {"$ref": "#/$defs/nowhere"}, repairs=5)
 
-    assert len(chat.asked) == 1
+    assert len(chat.requests) == 1
 
 
 @pytest.mark.parametrize("stop", ["length", "content_filter"])
-def test_an_answer_that_fits_is_taken_however_it_ended(stop):
-    assert run(Script(said(OSLO, stop)), City).data == City("Oslo", 717710)
+def test_valid_answer_is_accepted_for_any_stop_reason(stop):
+    assert run(Script(make_reply(OSLO, stop)), City).data == City("Oslo", 717710)
 
 
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
         (AssistantMessage((), "stop"), "Empty response for structured output"),
-        (said(" \n"), "Empty response for structured output"),
+        (make_reply(" \n"), "Empty response for structured output"),
         (AssistantMessage((), "length"), "Empty response for structured output: the answer was cut off"),
         (AssistantMessage((CALL,), "tool_calls"), "Empty response for structured output: the model called weather"),
     ],
 )
-def test_an_answer_without_text_is_the_providers_error(message, expected):
+def test_answer_without_text_is_an_error_of_the_provider(message, expected):
     with pytest.raises(LLMError) as caught:
         run(Script(message), City)
 

@@ -1,4 +1,4 @@
-"""The door for code that does not await: any thread, any loop, Ctrl-C, and nothing left behind."""
+"""The synchronous client: any thread, any loop, Ctrl-C, and no leaks."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tenuto.errors import ClosedError
 from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
-def made(*script, **options) -> Client:
+def make_client(*script, **options) -> Client:
     options.setdefault("middleware", [])
     return Client(providers=[ROW], transport=ScriptedTransport(*script), **options)
 
 
-def test_one_question_and_another():
+def test_requests_one_after_the_other():
     before = threading.active_count()
-    with made(chat("one"), chat("two")) as ai:
+    with make_client(chat("one"), chat("two")) as ai:
         reply = ai.chat("mine/m", "Hi")
         assert "one" == reply.text
         assert "two" == ai.chat("mine/m", reply.transcript + "And?").text
@@ -38,7 +38,7 @@ def test_one_question_and_another():
     assert before == threading.active_count()
 
 
-def test_a_client_that_asked_nothing_starts_no_thread():
+def test_unused_client_starts_no_thread():
     before = threading.active_count()
     ai = Client()
     assert before == threading.active_count()
@@ -48,8 +48,8 @@ def test_a_client_that_asked_nothing_starts_no_thread():
         ai.chat("groq/m", "Hi")
 
 
-def test_a_stream_in_a_for_loop():
-    with made(ScriptedResponse.stream(*frames("a", "b"))) as ai, ai.stream("mine/m", "Hi") as stream:
+def test_stream_in_a_for_loop():
+    with make_client(ScriptedResponse.stream(*frames("a", "b"))) as ai, ai.stream("mine/m", "Hi") as stream:
         events = list(stream)
         assert [] == list(stream)
         assert "ab" == stream.reply.text
@@ -58,14 +58,14 @@ def test_a_stream_in_a_for_loop():
     assert isinstance(events[-1], MessageDone)
 
 
-def test_the_text_alone_and_the_reply_alone():
-    with made(ScriptedResponse.stream(*frames("a", "b")), ScriptedResponse.stream(*frames("c"))) as ai:
+def test_stream_has_text_deltas_and_a_reply():
+    with make_client(ScriptedResponse.stream(*frames("a", "b")), ScriptedResponse.stream(*frames("c"))) as ai:
         with ai.stream("mine/m", "Hi") as stream:
             assert ["a", "b"] == list(stream.text_deltas())
         assert "c" == ai.stream("mine/m", "Hi").drain().text
 
 
-def test_leaving_a_stream_early_closes_the_line():
+def test_leaving_a_stream_closes_the_connection():
     transport = ScriptedTransport(ScriptedResponse.stream(*frames("a"), hang=True))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:
@@ -74,8 +74,11 @@ def test_leaving_a_stream_early_closes_the_line():
         assert 0 == transport.open
 
 
-def test_cancelling_from_another_thread_ends_the_loop():
-    with made(ScriptedResponse.stream(*frames("a", done=False), hang=True)) as ai, ai.stream("mine/m", "Hi") as stream:
+def test_stream_is_cancelled_by_another_thread():
+    with (
+        make_client(ScriptedResponse.stream(*frames("a", done=False), hang=True)) as ai,
+        ai.stream("mine/m", "Hi") as stream,
+    ):
         got = []
 
         def cancel():
@@ -91,8 +94,8 @@ def test_cancelling_from_another_thread_ends_the_loop():
     assert got[0].message.incomplete
 
 
-def test_errors_come_out_where_the_events_are_read():
-    with made(
+def test_errors_are_raised_where_events_are_read():
+    with make_client(
         ScriptedResponse({"error": {"message": "no"}}, 400), ScriptedResponse.stream(*frames("a", done=False))
     ) as ai:
         with ai.stream("mine/m", "Hi") as stream, pytest.raises(LLMError, match="no"):
@@ -106,11 +109,11 @@ def test_errors_come_out_where_the_events_are_read():
             _ = stream.reply
 
 
-def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
-    """A reader that does not keep up holds the line back, and loses nothing."""
+def test_stream_is_not_read_far_ahead(monkeypatch):
+    """A slow reader slows the connection down, and loses nothing."""
     monkeypatch.setattr(background_loop, "_MAX_AHEAD", 10)
     words = [f"{at} " for at in range(500)]
-    with made(ScriptedResponse.stream(*frames(*words))) as ai, ai.stream("mine/m", "Hi") as stream:
+    with make_client(ScriptedResponse.stream(*frames(*words))) as ai, ai.stream("mine/m", "Hi") as stream:
         next(stream)
         ahead = []
         for _ in stream:
@@ -129,18 +132,18 @@ def test_stream_with_a_full_queue_can_be_closed(monkeypatch):
         assert 0 == transport.open
 
 
-def test_several_threads_share_one_client():
+def test_threads_share_one_client():
     def answer(request):
         return ScriptedResponse(chat(request.headers["x-name"]))
 
-    with made(*[answer] * 40) as ai, ThreadPoolExecutor(8) as pool:
+    with make_client(*[answer] * 40) as ai, ThreadPoolExecutor(8) as pool:
         names = [f"n{at}" for at in range(40)]
         found = pool.map(lambda name: ai.chat("mine/m", "Hi", extra_headers={"x-name": name}).text, names)
         assert names == list(found)
 
 
-def test_threads_that_ask_first_at_once_share_one_loop():
-    """What a loop needs is loaded by the first question: if that is several at once, there is one loop all the same."""
+def test_first_requests_of_threads_share_one_loop():
+    """The first request imports what a loop needs; eight at once must start one loop."""
     code = """
 import threading
 from tenuto import Client, TenutoError
@@ -162,9 +165,9 @@ ai.close()
     assert "1\n" == done.stdout
 
 
-def test_it_works_inside_a_running_loop():
+def test_client_works_inside_a_running_loop():
     async def notebook() -> str:
-        with made(chat("inside")) as ai:
+        with make_client(chat("inside")) as ai:
             return ai.chat("mine/m", "Hi").text
 
     assert "inside" == asyncio.run(notebook())
@@ -176,7 +179,7 @@ def test_call_on_its_own_loop_is_an_error():
         async for event in following(request):
             yield event
 
-    with made(chat(), middleware=[middleware]) as ai, pytest.raises(RuntimeError, match="AsyncClient"):
+    with make_client(chat(), middleware=[middleware]) as ai, pytest.raises(RuntimeError, match="AsyncClient"):
         ai.chat("mine/m", "Hi")
 
 
@@ -190,7 +193,7 @@ def test_context_variables_reach_the_middleware():
             yield event
 
     name.set("caller")
-    with made(chat(), middleware=[middleware]) as ai:
+    with make_client(chat(), middleware=[middleware]) as ai:
         ai.chat("mine/m", "Hi")
 
     assert ["caller"] == seen
@@ -225,8 +228,8 @@ INTERRUPTED = """
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are sent differently there")
 @pytest.mark.parametrize("act", ['ai.chat("mine/m", "Hi")', 'list(ai.stream("mine/m", "Hi"))'])
-def test_an_interrupt_cancels_the_request(act):
-    """Ctrl-C while waiting: the request is cancelled, its line closed, nothing is written to stderr."""
+def test_interrupt_cancels_the_request(act):
+    """After Ctrl-C the request is cancelled, its connection closed, and nothing is printed."""
     code = textwrap.dedent(INTERRUPTED.format(act=act))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
@@ -241,8 +244,8 @@ def test_an_interrupt_cancels_the_request(act):
 
 
 @pytest.mark.parametrize("method", ["chat", "stream"])
-def test_an_interrupt_before_the_wait_cancels_the_request(monkeypatch, method):
-    """The request may be sent before the calling thread waits for it: an interrupt then must cancel it, too."""
+def test_interrupt_before_the_wait_cancels_the_request(monkeypatch, method):
+    """The request may be sent before the calling thread waits for it."""
     transport = ScriptedTransport(ScriptedResponse(hang=True))
     start = background_loop.Submitted.start
 
@@ -262,7 +265,7 @@ def test_an_interrupt_before_the_wait_cancels_the_request(monkeypatch, method):
         assert 0 == transport.open
 
 
-def test_forgetting_to_close_does_not_keep_the_program_alive():
+def test_unclosed_client_does_not_block_the_exit():
     code = """
         from tenuto import Client, Provider
         from tenuto.testing import ScriptedTransport
@@ -277,9 +280,9 @@ def test_forgetting_to_close_does_not_keep_the_program_alive():
     assert ("x\n", "", 0) == (done.stdout, done.stderr, done.returncode)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_process_gets_a_loop_of_its_own():
-    with made(chat("parent"), chat("child")) as ai:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_forked_process_has_its_own_loop():
+    with make_client(chat("parent"), chat("child")) as ai:
         assert "parent" == ai.chat("mine/m", "Hi").text
         reader, writer = os.pipe()
         pid = os.fork()

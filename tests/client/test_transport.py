@@ -1,4 +1,4 @@
-"""The network itself: proxies, names that lead where they must not, a client that outlives its loop."""
+"""The network: proxies, host names with private addresses, a client on several loops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def ask(url: str) -> str:
     return asyncio.run(main())
 
 
-def test_the_proxy_of_the_environment_is_used(monkeypatch):
+def test_proxy_of_the_environment_is_used(monkeypatch):
     with Server(HELLO) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
 
@@ -43,14 +43,14 @@ def test_the_proxy_of_the_environment_is_used(monkeypatch):
         assert "http://far.away.test/v1/chat/completions" == proxy.requests[0].path
 
 
-def test_a_proxy_may_be_written_without_its_scheme(monkeypatch):
+def test_proxy_may_have_no_scheme(monkeypatch):
     with Server(HELLO) as proxy:
         monkeypatch.setenv("all_proxy", proxy.url.removeprefix("http://"))
 
         assert "hello" == ask("http://far.away.test/v1")
 
 
-def test_some_hosts_need_no_proxy(monkeypatch):
+def test_no_proxy_hosts_are_connected_directly(monkeypatch):
     with Server(HELLO) as server, Server(HELLO) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
@@ -59,7 +59,7 @@ def test_some_hosts_need_no_proxy(monkeypatch):
         assert [] == proxy.requests
 
 
-def test_a_proxy_that_is_not_there_is_a_broken_line(monkeypatch):
+def test_missing_proxy_is_connection_failed(monkeypatch):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
 
     with pytest.raises(ConnectionFailed):
@@ -69,8 +69,8 @@ def test_a_proxy_that_is_not_there_is_a_broken_line(monkeypatch):
 @pytest.mark.parametrize(
     "host", ["localhost", "127.0.0.1", "２１３０７０６４３３", "１２７.0.0.1", "2130706433", "[::1]"]
 )
-def test_a_guarded_transport_goes_nowhere_private(host):
-    """By name or by number, in whichever spelling; and nothing reaches the server."""
+def test_guarded_transport_refuses_private_addresses(host):
+    """By name or by number in any notation; the server receives nothing."""
     with Server(reply(b"secret")) as server:
         port = server.url.rpartition(":")[2]
 
@@ -86,8 +86,8 @@ def test_a_guarded_transport_goes_nowhere_private(host):
         assert [] == server.requests
 
 
-def test_a_guarded_transport_uses_no_proxy(monkeypatch):
-    """A proxy looks names up by itself, so nothing could be checked."""
+def test_guarded_transport_uses_no_proxy(monkeypatch):
+    """A proxy resolves names itself, so the address could not be checked."""
     with Server(reply(b"secret")) as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
 
@@ -103,8 +103,8 @@ def test_a_guarded_transport_uses_no_proxy(monkeypatch):
         assert [] == proxy.requests
 
 
-def test_what_is_fetched_is_fetched_from_public_addresses_only(monkeypatch):
-    """The client's own way to fetch refuses the server next door, and takes it where the check lets it."""
+def test_client_fetches_from_public_addresses_only(monkeypatch):
+    """The client refuses a local server, unless the check allows it."""
     picture = bytes.fromhex("89504e470d0a1a0a") + b"rest"
     with Server(reply(picture, content_type="image/png")) as server:
 
@@ -120,8 +120,8 @@ def test_what_is_fetched_is_fetched_from_public_addresses_only(monkeypatch):
         assert "image/png" == asyncio.run(main(server.url + "/a.png")).mime
 
 
-def test_a_client_may_be_used_on_one_loop_after_another(caplog):
-    """Each loop has lines of its own; those of a loop that ended are not touched."""
+def test_client_may_be_used_on_several_loops(caplog):
+    """Each loop has its own connections; those of a loop that ended are not used."""
     with Server(HELLO) as server:
         ai = AsyncClient(providers={"mine": {"base_url": server.url}}, middleware=[])
 
@@ -133,14 +133,14 @@ def test_a_client_may_be_used_on_one_loop_after_another(caplog):
                 return await main()
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # the first loop ended with a line open
+            warnings.simplefilter("ignore", ResourceWarning)  # the first loop ended with an open connection
             assert ["hello", "hello"] == [asyncio.run(main()), asyncio.run(last())]
             gc.collect()
         assert [] == [record for record in caplog.records if record.name == "asyncio"]
 
 
 def test_reset_of_idle_connection_is_not_logged(caplog):
-    """Nothing is said of it, and the next request takes another line."""
+    """The next request opens another connection."""
     body = json.dumps(chat()).encode()
     later, reset = Gate(), Gate()
     with Server([HELLO[: -len(body)], later, body, reset, RESET], HELLO) as server:
@@ -154,7 +154,7 @@ def test_reset_of_idle_connection_is_not_logged(caplog):
                 await asyncio.wrap_future(reset.reached)
                 reset.open()
                 await server.requests[0].left()
-                while True:  # until this side has heard of it, too
+                while True:  # until the client has noticed it, too
                     try:
                         return [*said, (await ai.chat("mine/m", "Hi")).text]
                     except ConnectionFailed:
@@ -166,8 +166,8 @@ def test_reset_of_idle_connection_is_not_logged(caplog):
     assert [] == [record for record in caplog.records if record.name == "asyncio"]
 
 
-def test_a_large_question_goes_out_whole_and_without_a_word():
-    """The library below warns of large bodies, and a warning is an error to many a test suite."""
+def test_large_request_is_sent_without_warning():
+    """aiohttp warns about large bodies, and many test suites turn warnings into errors."""
     text = "x" * 3_000_000
 
     async def main(url: str) -> str:

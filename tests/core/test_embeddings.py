@@ -18,10 +18,10 @@ def test_input_is_one_text_or_several(input, texts):
     assert EmbedRequest(model="mine/m", input=input).texts == texts
 
 
-@pytest.mark.parametrize("input, place", [(["a", 7], r"input\[1\] is int"), ([["a"]], r"input\[0\] is list")])
-def test_input_item_of_wrong_type_is_refused(input, place):
+@pytest.mark.parametrize("input, index", [(["a", 7], r"input\[1\] is int"), ([["a"]], r"input\[0\] is list")])
+def test_input_item_of_wrong_type_is_refused(input, index):
     """The error has the index of the item."""
-    with pytest.raises(TypeError, match=place):
+    with pytest.raises(TypeError, match=index):
         _ = EmbedRequest(model="mine/m", input=input).texts
 
 

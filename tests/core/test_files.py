@@ -215,7 +215,7 @@ def test_office_file_gets_type_from_name(tmp_path):
     assert Document.from_bytes(b"PK\x03\x04\x14\x00").mime == "application/zip"
 
 
-# --- addresses --------------------------------------------------------------------------------------------------------
+# --- URLs ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -185,11 +185,11 @@ def messages_after(*payloads):
 
 def test_results_follow_the_order_of_calls():
     payloads = [QUESTION, RequestStarted("m"), TWO_CALLS, CallStarted("a", 0), CallStarted("b", 1)]
-    whole = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
+    expected = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
 
-    assert messages_after(*payloads, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER) == whole
-    assert messages_after(*payloads, CallFinished(RESULT_A, 0), CallFinished(RESULT_B, 1), ANSWER) == whole
-    assert messages_after(*payloads, CallFinished(RESULT_B, 1)) == [*whole[:2], ToolResults((RESULT_B,))]
+    assert messages_after(*payloads, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER) == expected
+    assert messages_after(*payloads, CallFinished(RESULT_A, 0), CallFinished(RESULT_B, 1), ANSWER) == expected
+    assert messages_after(*payloads, CallFinished(RESULT_B, 1)) == [*expected[:2], ToolResults((RESULT_B,))]
 
 
 def test_repeated_call_ids_are_separate_calls():

@@ -230,21 +230,21 @@ def test_null_is_written():
     assert jsonio.encode({"a": None, "b": Text("null")}) == b'{"a":null,"b":{"block_type":"text","text":"null"}}'
 
 
-@pytest.mark.parametrize("word", ["x", "\ud800"])
-def test_cycle_is_refused(word):
-    endless = [word]
+@pytest.mark.parametrize("message", ["x", "\ud800"])
+def test_cycle_is_refused(message):
+    endless = [message]
     endless.append(endless)
 
     with pytest.raises(JsonError, match="nested"):
         jsonio.encode(endless)
 
 
-@pytest.mark.parametrize("word", ["x", "\ud800"])
+@pytest.mark.parametrize("message", ["x", "\ud800"])
 @pytest.mark.parametrize("odd", [object(), {object(): 1}, 1j, 10**5000], ids=["object", "key", "complex", "digits"])
-def test_value_without_json_form_is_refused(odd, word):
+def test_value_without_json_form_is_refused(odd, message):
     """The reason is the cause of the `JsonError`."""
     with pytest.raises(JsonError) as caught:
-        jsonio.encode({"a": odd, "b": word})
+        jsonio.encode({"a": odd, "b": message})
 
     assert type(caught.value.__cause__) in (TypeError, ValueError)
     assert str(caught.value) == str(caught.value.__cause__)
@@ -292,7 +292,7 @@ def test_decode_as(text, label):
 
 
 @pytest.mark.parametrize(
-    "text,said",
+    "text,message",
     [
         ("{}", "missing required field `x`"),
         ('{"x":"1"}', "Expected `int`"),
@@ -301,6 +301,6 @@ def test_decode_as(text, label):
         ("{", "truncated"),
     ],
 )
-def test_decode_as_error_names_the_problem(text, said):
-    with pytest.raises(JsonError, match=said):
+def test_decode_as_error_names_the_problem(text, message):
+    with pytest.raises(JsonError, match=message):
         jsonio.decode_as(text, Point)

@@ -14,10 +14,10 @@ from tenuto.core.transcript import Transcript
 
 
 def test_messages_are_tuple_or_transcript():
-    said = (UserMessage("Hi"),)
+    messages = (UserMessage("Hi"),)
 
-    assert ChatRequest(model="a/b", messages=said).transcript == said
-    assert ChatRequest(model="a/b", messages=Transcript(said)).transcript == said
+    assert ChatRequest(model="a/b", messages=messages).transcript == messages
+    assert ChatRequest(model="a/b", messages=Transcript(messages)).transcript == messages
 
 
 @settings(max_examples=25)

@@ -102,8 +102,8 @@ def test_unknown_fields_round_trip(kind, data):
     strategy, dump, load, _ = KINDS[kind]
     document = json.loads(dump(data.draw(strategy)))
     places = list(_own_objects(document, kind))
-    place = data.draw(st.sampled_from(places))
-    place["later"] = data.draw(json_values)
+    target = data.draw(st.sampled_from(places))
+    target["later"] = data.draw(json_values)
     saved = json.loads(dump(load(json.dumps(document))))
 
     assert saved == document
@@ -132,7 +132,7 @@ def _own_objects(document, kind):
                 yield from _own_objects(item, lists[name])
 
 
-# --- the form ---------------------------------------------------------------------------------------------------------
+# --- the stored form -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_raw_json_can_be_loaded():
     assert load_block(Raw(b'{"block_type":"text","text":"Hi"}')) == Text("Hi")
 
 
-# --- what a later version wrote ---------------------------------------------------------------------------------------
+# --- values of a later version ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_unknown_fields_that_change_value_are_refused(value):
         dump_message(message)
 
 
-# --- other spellings --------------------------------------------------------------------------------------------------
+# --- other spellings -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_json_arguments_become_exact_text(name, args):
     )
 
 
-# --- what cannot be read ----------------------------------------------------------------------------------------------
+# --- unreadable values -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("load", [load_block, load_message, load_response])
@@ -474,7 +474,7 @@ def test_any_bytes_are_read_or_refused(data):
         assert isinstance(value, Value)
 
 
-# --- the tables -------------------------------------------------------------------------------------------------------
+# --- readers of fields -----------------------------------------------------------------------------------------------
 
 VALUES = [*get_args(Block), *get_args(Message), ToolResult, Origin, Usage, Loss, Choice, ChatResponse, Transcript]
 

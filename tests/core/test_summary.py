@@ -1,4 +1,4 @@
-"""The text that a model summarizes, and what is left out of it first."""
+"""The text that a model summarizes, and the order in which its parts are shortened."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def test_text_has_calls_and_reasoning():
     )
 
 
-def test_user_is_kept_longest():
+def test_user_messages_are_omitted_last():
     parts = ("u" * 4000, "r" * 4000, "t" * 4000, "n" * 4000)
     messages = (
         UserMessage(parts[0]),
         AssistantMessage((Reasoning(parts[3]), Text(parts[2]))),
         ToolResults((ToolResult("c1", parts[1]),)),
     )
-    kept = [
+    steps = [
         "".join(letter for letter in "urtn" if letter * 700 in conversation_text(messages, budget))
         for budget in (4100, 3300, 2300, 1300, 300)
     ]
 
-    assert kept == ["urtn", "urt", "ur", "u", ""]
+    assert steps == ["urtn", "urt", "ur", "u", ""]
 
 
 def test_oldest_is_shortened_first():
@@ -62,7 +62,7 @@ def test_text_fits_the_budget(texts, budget):
     assert len(conversation_text(messages, budget)) <= budget * 4 + 2 * (len(texts) + 1)
 
 
-def test_earlier_summary_is_kept_longest():
+def test_earlier_summary_is_omitted_last():
     messages = (UserMessage(f"{SUMMARY_HEADER}\n\n{'s' * 800}"), UserMessage("u" * 4000))
 
     assert "s" * 800 in conversation_text(messages, 300)

@@ -15,17 +15,19 @@ ASKS = AssistantMessage((ToolUse("a", "weather", "{}"), ToolUse("b", "time", "{}
 
 
 def test_transcript_append():
-    said = Transcript() + "Hi" + SystemMessage("Be brief.") + ASKS + ToolResult("a", "4 °C") + [ToolResult("b", "noon")]
+    transcript = (
+        Transcript() + "Hi" + SystemMessage("Be brief.") + ASKS + ToolResult("a", "4 °C") + [ToolResult("b", "noon")]
+    )
 
-    assert list(said) == [
+    assert list(transcript) == [
         UserMessage("Hi"),
         SystemMessage("Be brief."),
         ASKS,
         ToolResults((ToolResult("a", "4 °C"),)),
         ToolResults((ToolResult("b", "noon"),)),
     ]
-    assert len(said) == 5
-    assert said[0] == UserMessage("Hi")
+    assert len(transcript) == 5
+    assert transcript[0] == UserMessage("Hi")
 
 
 def test_append_makes_new_transcript():
@@ -36,10 +38,10 @@ def test_append_makes_new_transcript():
     assert after == Transcript((UserMessage("Hi"), UserMessage("Still there?")), unknown_fields='{"later":1}')
 
 
-@pytest.mark.parametrize("said", [[Text("Hi")], ["Hi"], [ToolResult("a"), "b"]])
-def test_append_refuses_other_values(said):
+@pytest.mark.parametrize("value", [[Text("Hi")], ["Hi"], [ToolResult("a"), "b"]])
+def test_append_refuses_other_values(value):
     with pytest.raises(TypeError, match="expected a string, a message, a ToolResult"):
-        Transcript() + said
+        Transcript() + value
 
 
 @settings(max_examples=25)
@@ -48,7 +50,7 @@ def test_json_round_trip(transcript):
     assert Transcript.from_json(transcript.to_json()) == transcript
 
 
-def test_json_keeps_fields_of_a_later_version():
+def test_json_preserves_fields_of_a_later_version():
     text = '{"messages":[{"role":"user","content":"Hi","mood":"calm"}],"topic":"weather"}'
 
     assert json.loads(Transcript.from_json(text).to_json()) == json.loads(text)
@@ -77,19 +79,19 @@ def test_transcripts_with_equal_content_are_equal(transcript):
 
 
 def test_open_calls_have_no_later_result():
-    said = Transcript() + "Hi" + ASKS
+    transcript = Transcript() + "Hi" + ASKS
 
-    assert [call.id for call in said.open_calls()] == ["a", "b"]
-    assert (said + ToolResult("a", "4 °C")).open_calls() == (ToolCallView("b", "time", "{}"),)
-    assert (said + ToolResults((ToolResult("b"), ToolResult("a")))).open_calls() == ()
+    assert [call.id for call in transcript.open_calls()] == ["a", "b"]
+    assert (transcript + ToolResult("a", "4 °C")).open_calls() == (ToolCallView("b", "time", "{}"),)
+    assert (transcript + ToolResults((ToolResult("b"), ToolResult("a")))).open_calls() == ()
 
 
 def test_result_answers_one_of_repeated_ids():
     """Some servers restart the numbers of calls in each reply."""
     again = AssistantMessage((ToolUse("a", "weather", '{"day":2}'),), "tool_calls")
-    said = Transcript() + "Hi" + ASKS + [ToolResult("a"), ToolResult("b")] + again
+    transcript = Transcript() + "Hi" + ASKS + [ToolResult("a"), ToolResult("b")] + again
 
-    assert said.open_calls() == (ToolCallView("a", "weather", '{"day":2}'),)
+    assert transcript.open_calls() == (ToolCallView("a", "weather", '{"day":2}'),)
 
 
 def test_one_result_does_not_answer_two_calls():
@@ -99,9 +101,9 @@ def test_one_result_does_not_answer_two_calls():
 
 
 def test_result_before_its_call_is_ignored():
-    said = Transcript() + ToolResult("a", "4 °C") + ASKS
+    transcript = Transcript() + ToolResult("a", "4 °C") + ASKS
 
-    assert [call.id for call in said.open_calls()] == ["a", "b"]
+    assert [call.id for call in transcript.open_calls()] == ["a", "b"]
 
 
 @settings(max_examples=25)
@@ -112,7 +114,7 @@ def test_valid_conversation_has_no_problems(conversation):
 
 
 @pytest.mark.parametrize(
-    "said,fault",
+    "transcript,fault",
     [
         (Transcript() + ASKS, "message 0: call 'a' is not answered"),
         (Transcript() + ASKS + "Hi", "message 0: call 'a' is not answered before message 1"),
@@ -121,5 +123,5 @@ def test_valid_conversation_has_no_problems(conversation):
         (Transcript() + AssistantMessage((ToolUse("a", "t", ""),) * 2), "message 0: call id 'a' occurs twice"),
     ],
 )
-def test_check_names_the_problem(said, fault):
-    assert fault in said.check()
+def test_check_names_the_problem(transcript, fault):
+    assert fault in transcript.check()

@@ -1,4 +1,4 @@
-"""From everybody to everybody, with tokens that were really signed: there, and back."""
+"""Handovers between all pairs of providers and back, with signed tokens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from handoff.facing import MODELS, STYLES, accepted, taken, target
-from handoff.issued import TURNS, answered, conversation, paused, reply
+from handoff.conversations import TURNS, continue_conversation, conversation, paused_conversation, reply
+from handoff.targets import MODELS, SIM_PROVIDERS, accept, accept_and_judge, target
 from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.sim.script import CallTool, Say, Think
@@ -15,9 +15,9 @@ from tenuto.wire.adapt import adapt
 from tenuto.wire.token_scope import issued_by
 from tenuto.wire.translate import LOSS_EFFECTS
 
-EVERYBODY = (*STYLES, *MODELS)
+EVERYBODY = (*SIM_PROVIDERS, *MODELS)
 HEADS = ("anthropic", "openai", "gemini", "chat", "openrouter")
-"""One for each form of token: what they said is handed to the real models, too."""
+"""One provider for each form of token: their conversations are handed over to the models, too."""
 HOLDERS = {
     "anthropic-messages": "messages",
     "openai-responses": "input",
@@ -26,123 +26,127 @@ HOLDERS = {
 }
 FIELDS = ("signature", "data", "encrypted_content", "thought_signature")
 SIGNED = {"ANT-THINK-02", "OAR-REAS-05", "OAR-REAS-03", "GEM-SIG-02", "GEM-SIG-01", "OAC-DS-01", "OAC-KIMI-01", "OAC-OR-04"}  # fmt: skip
-"""Rules that look at what is sent back."""
+"""Rules that check tokens."""
 
 
-def turns(messages):
-    """Yield each block of the assistant's, with its place."""
-    for at, message in enumerate(messages):
-        for place, block in enumerate(message.blocks if isinstance(message, AssistantMessage) else ()):
-            yield f"messages[{at}].blocks[{place}]", block, message
+def turns(transcript):
+    """Yield each block of the assistant with its location."""
+    for at, message in enumerate(transcript):
+        for location, block in enumerate(message.blocks if isinstance(message, AssistantMessage) else ()):
+            yield f"messages[{at}].blocks[{location}]", block, message
 
 
 def tokens(block) -> list[str]:
-    """The tokens that ride on a block."""
+    """Return the tokens of a block."""
     found = [value for name in FIELDS if (value := getattr(block.meta, name, None))]
     details = json.loads(getattr(block.meta, "details", "") or "[]")
     return found + [token for one in details for name in ("signature", "data") if (token := one.get(name))]
 
 
-@pytest.mark.parametrize("home", STYLES)
-def test_everybody_takes_it_and_the_books_balance(home):
-    """Each block is where it was, or a loss at its place says what became of it; so is each token."""
-    said = conversation(home)
-    for named in EVERYBODY if home in HEADS else STYLES:
+@pytest.mark.parametrize("home", SIM_PROVIDERS)
+def test_every_block_is_handed_over_or_a_loss(home):
+    """Each block and each token is in the adapted transcript, or a loss has its location."""
+    messages = conversation(home)
+    for named in EVERYBODY if home in HEADS else SIM_PROVIDERS:
         to = target(named)
-        wire = accepted(said, to)
-        adapted = adapt(said, to)
+        wire = accept(messages, to)
+        adapted = adapt(messages, to)
         body = wire.body.decode()
-        kept = {id(block) for _, block, _ in turns(adapted.messages)}
+        adapted_blocks = {id(block) for _, block, _ in turns(adapted.messages)}
         lost = {str(loss.location): loss.kind for loss in adapted.losses}
         stripped = {str(loss.location) for loss in adapted.losses if loss.kind == "foreign-token"}
-        for place, block, message in turns(said):
-            assert id(block) in kept or place in lost or _bare(block, adapted), (named, place, block)
+        for location, block, message in turns(messages):
+            assert id(block) in adapted_blocks or location in lost or _is_rebuilt(block, adapted), (
+                named,
+                location,
+                block,
+            )
             foreign = not issued_by(message.origin, to)
-            assert (place in stripped) is (foreign and block.meta is not None), (named, place)
-            assert not foreign or not any(token in body for token in tokens(block)), (named, place)
+            assert (location in stripped) is (foreign and block.meta is not None), (named, location)
+            assert not foreign or not any(token in body for token in tokens(block)), (named, location)
         assert {*lost.values()} <= LOSS_EFFECTS.keys()
         again = adapt(adapted.messages, to)
         assert again.messages is adapted.messages
         assert again.losses == ()
 
 
-def _bare(block, adapted) -> bool:
-    """Tell whether a block went on with nothing taken off but what says nothing: an empty list, an id of its own."""
+def _is_rebuilt(block, adapted) -> bool:
+    """Return whether an adapted block has the same content; its id and empty lists may differ."""
     texts = [new for _, new, _ in turns(adapted.messages) if type(new) is type(block)]
     names = ("text", "args", "data", "code", "output")
-    said = [(name, getattr(block, name)) for name in names if hasattr(block, name)]
-    return any([(name, getattr(new, name)) for name in names if hasattr(new, name)] == said for new in texts)
+    content = [(name, getattr(block, name)) for name in names if hasattr(block, name)]
+    return any([(name, getattr(new, name)) for name in names if hasattr(new, name)] == content for new in texts)
 
 
 @pytest.mark.parametrize("home", EVERYBODY)
-def test_its_own_conversation_passes_as_it_is(home):
-    """Nothing is foreign: the very same messages, and every token is in the body."""
-    said, to = conversation(home), target(home)
-    adapted = adapt(said, to)
-    body = accepted(said, to).body.decode()
+def test_own_conversation_is_sent_unchanged(home):
+    """Nothing is foreign: the messages are the same object, and every token is in the body."""
+    messages, to = conversation(home), target(home)
+    adapted = adapt(messages, to)
+    body = accept(messages, to).body.decode()
 
-    assert adapted.messages is said
+    assert adapted.messages is messages
     assert adapted.losses == ()
-    assert all(token in body for _, block, _ in turns(said) for token in tokens(block))
+    assert all(token in body for _, block, _ in turns(messages) for token in tokens(block))
 
 
 BOUND = ("anthropic/claude-opus-5-5", "anthropic/claude-sonnet-4-5", "openai/gpt-5.2", "gemini/gemini-3.5-flash")
-"""Models that look at more than a style does."""
+"""Models with stricter rules than their simulated provider."""
 BACK = (Think("Now I."), Say("Rain, says another."), CallTool("weather", {"city": "Oslo"}))
 
 
-@pytest.mark.parametrize("home", (*STYLES, *BOUND))
-def test_there_and_back_finds_everything_in_place(home):
-    """Up to the other's first turn, what goes out is byte for byte what went out before; it is accepted as its own."""
-    said, to = conversation(home), target(home)
-    before, verdict = taken(said, to)
-    held = HOLDERS[to.dialect]
-    opening = bytes(jsonio.members(before.body)[held])[:-1]
-    signed = [token for _, block, _ in turns(said) for token in tokens(block) if token in before.body.decode()]
+@pytest.mark.parametrize("home", (*SIM_PROVIDERS, *BOUND))
+def test_handover_and_return_restores_the_conversation(home):
+    """The body has the same bytes up to the other provider's first turn, and its own tokens are accepted."""
+    messages, to = conversation(home), target(home)
+    before, verdict = accept_and_judge(messages, to)
+    member = HOLDERS[to.dialect]
+    opening = bytes(jsonio.members(before.body)[member])[:-1]
+    signed = [token for _, block, _ in turns(messages) for token in tokens(block) if token in before.body.decode()]
     tried = {*verdict.exercised} & SIGNED
-    for named in STYLES:
+    for named in SIM_PROVIDERS:
         other = target(named)
-        if issued_by(said[1].origin, other):
+        if issued_by(messages[1].origin, other):
             continue
-        onward = answered(said, reply(said, other, BACK))
-        after, verdict = taken(onward, to)
-        assert bytes(jsonio.members(after.body)[held]).startswith(opening), named
+        onward = continue_conversation(messages, reply(messages, other, BACK))
+        after, verdict = accept_and_judge(onward, to)
+        assert bytes(jsonio.members(after.body)[member]).startswith(opening), named
         assert all(token in after.body.decode() for token in signed), named
         assert {*verdict.exercised} >= tried, named
 
 
-def test_rules_of_replay_are_put_to_the_test():
-    """The tokens above are really looked at: by each dialect, and by the chat providers that want them back."""
+def test_conversations_exercise_all_token_rules():
+    """In each dialect, and for the chat providers that require reasoning in later requests."""
     tried = set()
     for named in EVERYBODY:
-        tried |= {*taken(conversation(named), target(named))[1].exercised} & SIGNED
+        tried |= {*accept_and_judge(conversation(named), target(named))[1].exercised} & SIGNED
     assert tried == SIGNED
 
 
 @pytest.mark.parametrize("home", ["anthropic", "anthropic/claude-opus-4-6"])
-def test_a_paused_turn_is_handed_over(home):
-    """The one who paused it goes on with it; nobody else is asked to."""
+def test_paused_turn_is_handed_over(home):
+    """Only the provider that paused it continues the turn."""
     for named in EVERYBODY:
-        accepted(paused(home), target(named))
-        accepted((*paused(home), UserMessage("And now?")), target(named))
+        accept(paused_conversation(home), target(named))
+        accept((*paused_conversation(home), UserMessage("And now?")), target(named))
 
 
 @pytest.mark.parametrize("home", EVERYBODY)
-def test_any_one_block_may_be_left_out(home):
-    """Of one's own conversation, block by block: it is accepted, and the loss is in its place."""
-    said, to = conversation(home), target(home)
-    for at, message in enumerate(said):
-        for place in range(len(message.blocks) if isinstance(message, AssistantMessage) else 0):
-            wire = accepted(said, to, omit_blocks=((at, place),))
-            told = {str(loss.location) for loss in wire.losses if loss.kind in ("left-out", "stale-prefix")}
-            assert f"messages[{at}].blocks[{place}]" in told, (at, place)
+def test_any_block_of_own_conversation_can_be_omitted(home):
+    """The request is accepted, and the loss has the location of the block."""
+    messages, to = conversation(home), target(home)
+    for at, message in enumerate(messages):
+        for location in range(len(message.blocks) if isinstance(message, AssistantMessage) else 0):
+            wire = accept(messages, to, omit_blocks=((at, location),))
+            lost = {str(loss.location) for loss in wire.losses if loss.kind in ("left-out", "stale-prefix")}
+            assert f"messages[{at}].blocks[{location}]" in lost, (at, location)
 
 
-def test_a_conversation_through_all_hands():
-    """Each turn by another provider, with calls under way: everybody takes what all the others said."""
-    said = (UserMessage("What is the weather like in Oslo?"),)
-    for at, named in enumerate(STYLES):
-        said = answered(said, reply(said, target(named), TURNS[at % 2]))
-    assert sum(isinstance(message, ToolResults) for message in said) == len(STYLES)
+def test_conversation_with_all_providers_is_accepted_by_all():
+    """Each turn is from another provider, with open calls."""
+    messages = (UserMessage("What is the weather like in Oslo?"),)
+    for at, named in enumerate(SIM_PROVIDERS):
+        messages = continue_conversation(messages, reply(messages, target(named), TURNS[at % 2]))
+    assert sum(isinstance(message, ToolResults) for message in messages) == len(SIM_PROVIDERS)
     for named in EVERYBODY:
-        accepted(said, target(named))
+        accept(messages, target(named))

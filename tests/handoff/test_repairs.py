@@ -1,4 +1,4 @@
-"""What is broken in one way only, and the target that would refuse it."""
+"""Transcripts with a single problem that a target would refuse."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from handoff.facing import accepted, target
-from handoff.saying import PNG
+from handoff.targets import accept, target
+from handoff.transcript_strategies import PNG
 from tenuto.core.blocks import Audio, Document, GeminiMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 
@@ -20,7 +20,7 @@ SILENT = AssistantMessage((Text(""), Refusal("")), origin=AWAY)
 PICTURE = UserMessage((Image(data=PNG, mime="image/png"),))
 
 
-@pytest.mark.parametrize("named, said", [
+@pytest.mark.parametrize("named, messages", [
     ("anthropic", (ASK, SAID, UserMessage(" "))),
     ("anthropic", (ASK, SAID, UserMessage(""), SAID, ASK)),
     ("anthropic", (UserMessage((Audio(data="UklGRg==", mime="audio/wav"),)), SAID, ASK)),
@@ -45,26 +45,26 @@ PICTURE = UserMessage((Image(data=PNG, mime="image/png"),))
     ("deepseek", (ASK, CALLED, RAIN)),
     ("moonshot", (ASK, CALLED, RAIN)),
 ])  # fmt: skip
-def test_it_is_accepted_all_the_same(named, said):
-    accepted(said, target(named))
+def test_problem_is_repaired(named, messages):
+    accept(messages, target(named))
 
 
 @pytest.mark.parametrize("named", ["anthropic", "gemini", "chat"])
 @pytest.mark.parametrize(
     "nothing", [UserMessage(""), UserMessage((Text(""),)), UserMessage((Opaque("elsewhere", "{}"),))]
 )
-def test_a_turn_of_the_user_s_in_which_nothing_can_be_said_has_something_in_its_place(named, nothing):
-    """Two turns of the assistant's do not become one: a signed thought would not stand where it stood."""
+def test_empty_user_turn_gets_a_placeholder(named, nothing):
+    """The two assistant turns must not merge: a signed thinking block would move."""
     to = target(named)
-    body = json.loads(accepted((ASK, SAID, nothing, SAID, ASK), to).body)
-    said = body["contents" if named == "gemini" else "messages"]
+    body = json.loads(accept((ASK, SAID, nothing, SAID, ASK), to).body)
+    turns = body["contents" if named == "gemini" else "messages"]
 
-    assert [one["role"] for one in said][::2] == ["user"] * 3
-    assert "(empty message)" in json.dumps(said[2])
+    assert [one["role"] for one in turns][::2] == ["user"] * 3
+    assert "(empty message)" in json.dumps(turns[2])
 
 
-def test_the_empty_field_for_thoughts_that_another_did_not_leave():
-    """DeepSeek and Kimi want it beside calls, be it empty."""
+def test_empty_reasoning_field_is_sent_where_required():
+    """DeepSeek and Kimi require it next to calls, also if it is empty."""
     for named in ("deepseek", "deepseek/deepseek-v4-pro", "moonshot", "moonshot/kimi-k2.6"):
-        body = json.loads(accepted((ASK, CALLED, RAIN), target(named)).body)
+        body = json.loads(accept((ASK, CALLED, RAIN), target(named)).body)
         assert body["messages"][1]["reasoning_content"] == "", named

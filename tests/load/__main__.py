@@ -27,9 +27,9 @@ def main() -> int:
                 print(f"{name} {kind}: {options.runs} runs in {time.monotonic() - started:.0f} s: {found}")
             started = time.monotonic()
             path = f"{folder}/service.db" if name == "sqlite" else server.url("service")
-            told = service.run(path, options.conversations)
+            results = service.run(path, options.conversations)
             print(
-                f"{name} service: {options.conversations} conversations in {time.monotonic() - started:.0f} s: {told}"
+                f"{name} service: {options.conversations} conversations in {time.monotonic() - started:.0f} s: {results}"
             )
     return 0
 

@@ -21,7 +21,7 @@ TURNS = 4
 AT_ONCE = 20
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServiceResult(msgspec.Struct, frozen=True):
     """The results of the clients, and the state of the store."""
 
     requests: int
@@ -30,7 +30,7 @@ class Served(msgspec.Struct, frozen=True):
     """Sessions whose messages differ from those sent, each once and in order."""
 
 
-def run(store: str, conversations: int, *, seed: int = 21) -> Served:
+def run(store: str, conversations: int, *, seed: int = 21) -> ServiceResult:
     """Start the simulator and two workers, run the conversations and check the store."""
     fresh = multiprocessing.get_context("spawn")
     with Simulator() as sim:
@@ -57,10 +57,10 @@ async def _serve(store: str, base_url: str, ready: Connection) -> None:
     async with AsyncAgent("sim/anthropic", store=store, providers={"sim": {"base_url": base_url}}) as agent:
 
         async def say(request: web.Request) -> web.Response:
-            asked = await request.json()
+            parameters = await request.json()
             try:
-                session = agent.session(asked["id"]) if asked["new"] else await agent.resume(asked["id"])
-                reply = await session.send(asked["text"])
+                session = agent.session(parameters["id"]) if parameters["new"] else await agent.resume(parameters["id"])
+                reply = await session.send(parameters["text"])
             except Exception as exc:  # the client counts it
                 return web.json_response({"error": f"{type(exc).__name__}: {exc}"}, status=500)
             return web.json_response({"text": reply.text})
@@ -75,7 +75,7 @@ async def _serve(store: str, base_url: str, ready: Connection) -> None:
         await asyncio.Event().wait()
 
 
-async def _converse(store: str, ports: list[int], conversations: int, chance: random.Random) -> Served:
+async def _converse(store: str, ports: list[int], conversations: int, chance: random.Random) -> ServiceResult:
     errors: list[str] = []
     slots = asyncio.Semaphore(AT_ONCE)
 
@@ -97,4 +97,4 @@ async def _converse(store: str, ports: list[int], conversations: int, chance: ra
             if sent != [f"{id} turn {turn}" for turn in range(TURNS)] or len(session.transcript) != 2 * TURNS:
                 wrong.append(id)
         await agent.store.close()
-    return Served(conversations * TURNS, errors, wrong)
+    return ServiceResult(conversations * TURNS, errors, wrong)

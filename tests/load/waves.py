@@ -32,7 +32,7 @@ def async_waves(store: str, runs: int) -> Leaks:
 
 
 async def _async_waves(store: str, runs: int) -> Leaks:
-    await _play(store, 1)  # loads what is loaded once
+    await _play(store, 1)  # imports everything once
     before = _resources(len(asyncio.all_tasks()))
     leases = await _play(store, runs)
     return _leaks(before, _resources(len(asyncio.all_tasks())), leases)
@@ -90,10 +90,10 @@ def _options(sim: Simulator) -> dict:
 async def _leases(store: str) -> int:
     """Count the sessions that a process still holds."""
     async with open_store(store) as opened:
-        held, after = 0, ""
+        count, after = 0, ""
         while True:
             page = await opened.sessions(limit=500, after=after)
-            held += sum(1 for session in page.sessions if session.holder)
+            count += sum(1 for session in page.sessions if session.holder)
             after = page.next
             if not after:
-                return held
+                return count

@@ -13,7 +13,7 @@ from google import genai
 from google.genai import errors, types
 
 from serving import Request, Server, replies, reply, streamed
-from serving.asking import QUICK, row
+from serving.client import QUICK, row
 from tenuto import Client
 from tenuto.errors import BadRequest
 

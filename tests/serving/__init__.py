@@ -143,7 +143,7 @@ class Server:
         self._count = 0
         self._waiting: list[Future[Request]] = []
         self._tls = tls
-        self._open: set[_Line] = set()
+        self._open: set[_Connection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._listening: asyncio.Server | None = None
@@ -163,7 +163,7 @@ class Server:
         acts = answer(request) if callable(answer) else answer
         return iter((acts,) if isinstance(acts, bytes) else acts)
 
-    async def asked(self) -> Request:
+    async def next_request(self) -> Request:
         """Wait for the next request, which must not have been sent yet."""
         waiting: Future[Request] = Future()
         self._waiting.append(waiting)
@@ -187,7 +187,7 @@ class Server:
     async def __aenter__(self) -> Server:
         loop = asyncio.get_running_loop()
         self._listening = await loop.create_server(
-            lambda: _Line(self), "127.0.0.1", 0, ssl=self._tls, backlog=512, start_serving=True
+            lambda: _Connection(self), "127.0.0.1", 0, ssl=self._tls, backlog=512, start_serving=True
         )
         self.port = self._listening.sockets[0].getsockname()[1]
         return self
@@ -199,13 +199,13 @@ class Server:
         await asyncio.gather(*ends)
 
 
-class _Line(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One connection: read its requests in order and answer them."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.heard = bytearray()
-        self.asked: list[Request] = []
+        self.received = bytearray()
+        self.open_requests: list[Request] = []
         self.task: asyncio.Task[None] | None = None
         self.may_write = asyncio.Event()
         self.may_write.set()
@@ -219,7 +219,7 @@ class _Line(asyncio.Protocol):
         self.server._open.add(self)
 
     def data_received(self, data: bytes) -> None:
-        self.heard += data
+        self.received += data
         self._next()
 
     def pause_writing(self) -> None:
@@ -229,11 +229,11 @@ class _Line(asyncio.Protocol):
         self.may_write.set()
 
     def eof_received(self) -> bool:
-        self._told()
+        self._notify()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._told()
+        self._notify()
         if self.task is not None:
             self.task.cancel()
         self.server._open.discard(self)
@@ -247,14 +247,14 @@ class _Line(asyncio.Protocol):
         if self.task is not None:
             await asyncio.wait([self.task])
 
-    def _told(self) -> None:
-        for request in self.asked:
+    def _notify(self) -> None:
+        for request in self.open_requests:
             if not request.gone.done():
                 request.gone.set_result(None)
 
     def _next(self) -> None:
         while self.task is None and not self.transport.is_closing() and (request := self._read()):
-            self.asked = [*(old for old in self.asked if not old.gone.done()), request]
+            self.open_requests = [*(old for old in self.open_requests if not old.gone.done()), request]
             acts = self.server.answer(request)
             for act in acts:
                 if self.transport.is_closing():
@@ -265,11 +265,11 @@ class _Line(asyncio.Protocol):
                 self._do(act)
 
     def _read(self) -> Request | None:
-        if self.heard and not self.heard[:1].isalpha():
-            said = bytes(self.heard)
-            self.heard.clear()
-            return Request("", "", {}, said, self.number)
-        head, found, rest = bytes(self.heard).partition(b"\r\n\r\n")
+        if self.received and not self.received[:1].isalpha():
+            data = bytes(self.received)
+            self.received.clear()
+            return Request("", "", {}, data, self.number)
+        head, found, rest = bytes(self.received).partition(b"\r\n\r\n")
         if not found:
             return None
         first, *lines = head.decode("latin-1").split("\r\n")
@@ -279,7 +279,7 @@ class _Line(asyncio.Protocol):
         assert "transfer-encoding" not in headers, "a request in chunks is not expected"
         if len(rest) < length:
             return None
-        del self.heard[: len(head) + 4 + length]
+        del self.received[: len(head) + 4 + length]
         method, path, _ = first.split(" ", 2)
         return Request(method, path, headers, rest[:length], self.number)
 
@@ -329,16 +329,16 @@ def reply(body: bytes = b"", status: int = 200, **headers: str) -> bytes:
     """Return a response with a content length. Underscores in names of headers become hyphens; an empty value omits a
     header.
     """
-    held = {"content-type": "application/json", "content-length": str(len(body))}
-    held |= {name.replace("_", "-"): value for name, value in headers.items()}
-    return _head(status, {name: value for name, value in held.items() if value}) + body
+    all_headers = {"content-type": "application/json", "content-length": str(len(body))}
+    all_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
+    return _head(status, {name: value for name, value in all_headers.items() if value}) + body
 
 
 def stream_head(framing: str = "chunked", **headers: str) -> bytes:
     """Return the head of a stream with `chunked` encoding, or until the connection is closed (`close`)."""
-    held = {"content-type": "text/event-stream"}
-    held |= {"transfer-encoding": "chunked"} if framing == "chunked" else {"connection": "close"}
-    return _head(200, held | {name.replace("_", "-"): value for name, value in headers.items()})
+    all_headers = {"content-type": "text/event-stream"}
+    all_headers |= {"transfer-encoding": "chunked"} if framing == "chunked" else {"connection": "close"}
+    return _head(200, all_headers | {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 def chunk(data: bytes) -> bytes:

@@ -43,19 +43,19 @@ BASES: dict[Dialect, str] = {dialect: "/v1beta" if dialect == "gemini" else "/v1
 _ARGS = json.dumps(ARGUMENTS, ensure_ascii=False, separators=(",", ":"))
 
 
-def written(value: object) -> bytes:
+def to_json(value: object) -> bytes:
     """Encode JSON without spaces and with raw characters, so that a cut may divide one."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def plain(*events: object) -> list[bytes]:
+def unnamed_events(*events: object) -> list[bytes]:
     """Encode events without names."""
-    return [b"data: " + (event if isinstance(event, bytes) else written(event)) + b"\n\n" for event in events]
+    return [b"data: " + (event if isinstance(event, bytes) else to_json(event)) + b"\n\n" for event in events]
 
 
-def named(*events: dict[str, object]) -> list[bytes]:
+def named_events(*events: dict[str, object]) -> list[bytes]:
     """Encode events with their type as name."""
-    return [b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), written(event)) for event in events]
+    return [b"event: %b\ndata: %b\n\n" % (str(event["type"]).encode(), to_json(event)) for event in events]
 
 
 # --- anthropic-messages -----------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ _MESSAGE = {"id": "msg_1", "type": "message", "model": "m"}
 
 def anthropic_events(text: str = TEXT) -> list[bytes]:
     """Return the stream of the Messages dialect, event by event."""
-    return named(
+    return named_events(
         {
             "type": "message_start",
             "message": {**_MESSAGE, "content": [], "usage": {"input_tokens": INPUT_TOKENS}},
@@ -106,7 +106,7 @@ def anthropic_body(text: str = TEXT) -> bytes:
         {"type": "tool_use", "id": CALL_ID, "name": TOOL, "input": ARGUMENTS},
     ]
     usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS}
-    return written({**_MESSAGE, "content": content, "stop_reason": "tool_use", "usage": usage})
+    return to_json({**_MESSAGE, "content": content, "stop_reason": "tool_use", "usage": usage})
 
 
 # --- openai-responses -------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ _RESPONSES_USAGE = {
 }
 
 
-def _said(text: str) -> dict[str, object]:
+def _message_item(text: str) -> dict[str, object]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
     return {"id": "msg_1", "type": "message", "role": "assistant", "content": content}
 
@@ -137,11 +137,11 @@ def responses_events(text: str = TEXT) -> list[bytes]:
 
     The finished events of the message and the call are omitted: the last event contains both items.
     """
-    output = [_THOUGHT_ITEM, _said(text), _CALL_ITEM]
+    output = [_THOUGHT_ITEM, _message_item(text), _CALL_ITEM]
     events: list[dict[str, object]] = [
         {"type": "response.created", "response": {**_RESPONSE, "status": "in_progress", "output": []}},
         {"type": "response.output_item.done", "output_index": 0, "item": _THOUGHT_ITEM},
-        {"type": "response.output_item.added", "output_index": 1, "item": {**_said(text), "content": []}},
+        {"type": "response.output_item.added", "output_index": 1, "item": {**_message_item(text), "content": []}},
         {"type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": text},
         {"type": "response.output_item.added", "output_index": 2, "item": {**_CALL_ITEM, "arguments": ""}},
         *(
@@ -153,13 +153,13 @@ def responses_events(text: str = TEXT) -> list[bytes]:
             "response": {**_RESPONSE, "status": "completed", "output": output, "usage": _RESPONSES_USAGE},
         },
     ]
-    return plain(*events)
+    return unnamed_events(*events)
 
 
 def responses_body(text: str = TEXT) -> bytes:
     """Return the body of the Responses dialect."""
-    output = [_THOUGHT_ITEM, _said(text), _CALL_ITEM]
-    return written({**_RESPONSE, "status": "completed", "output": output, "usage": _RESPONSES_USAGE})
+    output = [_THOUGHT_ITEM, _message_item(text), _CALL_ITEM]
+    return to_json({**_RESPONSE, "status": "completed", "output": output, "usage": _RESPONSES_USAGE})
 
 
 # --- openai-chat ------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def _chunk(delta: dict[str, object], finish: str | None = None) -> dict[str, obj
 def chat_events(text: str = TEXT) -> list[bytes]:
     """Return the stream of the chat dialect, event by event."""
     call = {"index": 0, "id": CALL_ID, "type": "function", "function": {"name": TOOL, "arguments": _ARGS[:12]}}
-    return plain(
+    return unnamed_events(
         _chunk({"role": "assistant", "reasoning_content": THOUGHT}),
         _chunk({"content": text[:3]}),
         _chunk({"content": text[3:]}),
@@ -197,7 +197,7 @@ def chat_body(text: str = TEXT) -> bytes:
     call = {"id": CALL_ID, "type": "function", "function": {"name": TOOL, "arguments": _ARGS}}
     message = {"role": "assistant", "content": text, "reasoning_content": THOUGHT, "tool_calls": [call]}
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
-    return written({**_CHUNK, "object": "chat.completion", "choices": [choice], "usage": _CHAT_USAGE})
+    return to_json({**_CHUNK, "object": "chat.completion", "choices": [choice], "usage": _CHAT_USAGE})
 
 
 # --- gemini -----------------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ _GEMINI_CALL = {
 
 def gemini_events(text: str = TEXT) -> list[bytes]:
     """Return the stream of the Gemini dialect, event by event."""
-    return plain(
+    return unnamed_events(
         _parts({"text": THOUGHT, "thought": True}),
         _parts({"text": text[:3]}),
         _parts({"text": text[3:]}),
@@ -234,7 +234,7 @@ def gemini_events(text: str = TEXT) -> list[bytes]:
 def gemini_body(text: str = TEXT) -> bytes:
     """Return the body of the Gemini dialect."""
     parts = ({"text": THOUGHT, "thought": True}, {"text": text}, _GEMINI_CALL)
-    return written({**_parts(*parts, finishReason="STOP"), "usageMetadata": _GEMINI_USAGE})
+    return to_json({**_parts(*parts, finishReason="STOP"), "usageMetadata": _GEMINI_USAGE})
 
 
 # --- all four ---------------------------------------------------------------------------------------------------------

@@ -33,13 +33,13 @@ def self_signed(host: str = "127.0.0.1") -> tuple[ssl.SSLContext, str]:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    shown = certificate.public_bytes(serialization.Encoding.PEM)
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
     hidden = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "both.pem")
-        path.write_bytes(hidden + shown)
+        path.write_bytes(hidden + pem)
         context.load_cert_chain(path)
-    return context, shown.decode()
+    return context, pem.decode()

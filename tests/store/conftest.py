@@ -1,4 +1,4 @@
-"""The databases that the store's tests run on."""
+"""The databases of the store tests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from real_postgres import CannotStart, using
 
 NET = 240
-"""Seconds after which a test here is stuck. They start processes and servers and wait for disks, which takes a machine that
-has other work many times as long as one that has none: up to 45 s for what takes 11.
+"""The timeout of a test in seconds. These tests start processes and servers and wait for disks: 11 s on an idle
+machine, up to 45 s on a busy one.
 """
 
 
@@ -25,33 +25,33 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
-    """The Postgres that all workers of this run share. Nobody may stop it, or kill a part of it."""
+    """Yield the Postgres that all workers of this run share. Tests must not stop it or kill its processes."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    yield from _served(shared / "postgres")
+    yield from _file_of(shared / "postgres")
 
 
 @pytest.fixture(scope="session")
 def own_postgres(tmp_path_factory):
-    """A Postgres that only this worker uses, to be killed, stopped and started again. Leave it running."""
-    yield from _served(tmp_path_factory.getbasetemp() / "own-postgres")
+    """Yield a Postgres that only this worker uses. Tests may kill and stop it, and must start it again."""
+    yield from _file_of(tmp_path_factory.getbasetemp() / "own-postgres")
 
 
 @pytest.fixture
 def postgres_url(postgres):
-    """The address of an empty place in the shared Postgres: a schema that goes when the test ends."""
+    """Return the URL of an empty schema in the shared Postgres; it is dropped when the test ends."""
     yield from _fresh(postgres)
 
 
 @pytest.fixture
 def own_postgres_url(own_postgres):
-    """The same in this worker's own."""
+    """Return the URL of an empty schema in the Postgres of this worker."""
     yield from _fresh(own_postgres)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def engine(request, tmp_path):
-    """Makes an engine at one place, as often as it is called; each process has its own."""
+    """Return a function that makes engines for one database; each process needs its own."""
     if request.param == "sqlite":
         from tenuto.store.sqlite import SqliteEngine
 
@@ -62,9 +62,9 @@ def engine(request, tmp_path):
     return lambda: PostgresEngine(url)
 
 
-def _served(place):
+def _file_of(file):
     try:
-        with using(place) as server:
+        with using(file) as server:
             yield server
     except CannotStart as exc:
         pytest.fail(str(exc), pytrace=False)
@@ -82,6 +82,6 @@ def _fresh(server):
                 line.execute("SET client_min_messages = error")
                 line.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
                 return
-        except psycopg.OperationalError:  # the test killed a part of it, and it is about to start anew
+        except psycopg.OperationalError:  # the test killed a process of it, and the server is about to restart
             if time.monotonic() > until:
                 raise

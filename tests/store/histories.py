@@ -246,11 +246,11 @@ class Player:
         await self.both(self.store.gc(), self.model.gc)
         store = self.store
         sessions = {id: session for id, session in self.model.sessions.items() if session.exists}
-        shown = {one.id: one for one in (await store.sessions(archived=None, limit=1000)).sessions}
+        summary = {one.id: one for one in (await store.sessions(archived=None, limit=1000)).sessions}
         own = {(id, seq): one for id, session in sessions.items() for seq, one in session.own()}
-        assert {*shown} == {*sessions}
+        assert {*summary} == {*sessions}
         for id, session in sessions.items():
-            one, entries = shown[id], await store.read(id)
+            one, entries = summary[id], await store.read(id)
             assert same(entries, session.entries)
             assert [entry.seq for entry in await store.read(id, after=1, upto=4)] == [*range(1, one.head + 1)][1:4]
             assert (one.parent, one.forked_at, one.head) == (session.parent, session.forked_at, len(session.entries))
@@ -264,9 +264,9 @@ class Player:
             listed = (await store.sessions(archived=None, order=order, limit=1000)).sessions
             newest = sorted(roots, key=lambda root: root[0][at].time_ms, reverse=True)
             assert [one.id for one in listed if not one.parent] == [id for _, id in newest]
-        for words in ("rain", "umbrella", "drizzle", "rain what"):
-            hits = {(hit.session, hit.seq) for hit in await store.search(words, limit=1000)}
-            assert hits == {key for key, one in own.items() if {*words.split()} <= {*tokenize(text_of(one.payload))}}
+        for query in ("rain", "umbrella", "drizzle", "rain what"):
+            hits = {(hit.session, hit.seq) for hit in await store.search(query, limit=1000)}
+            assert hits == {key for key, one in own.items() if {*query.split()} <= {*tokenize(text_of(one.payload))}}
         assert all(
             isinstance(sessions[one.session].entries[one.seq - 1].payload, CallFinished) for one in await store.verify()
         )
@@ -277,9 +277,9 @@ class Player:
 
 
 async def play(_: StoreTests, store: Store, *, history: list[Step]) -> None:
-    for shown in (await store.sessions(archived=None, limit=1000)).sessions:
-        if not shown.parent:
-            await store.delete(shown.id, children=True)
+    for summary in (await store.sessions(archived=None, limit=1000)).sessions:
+        if not summary.parent:
+            await store.delete(summary.id, children=True)
     await store.gc()
     player = Player(store)
     for step in (*PROLOGUE, *history):

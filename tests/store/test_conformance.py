@@ -1,4 +1,4 @@
-"""Every store keeps the same promises: the public suite, over memory, SQLite and Postgres."""
+"""The public store suite, with memory, SQLite and Postgres."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TestMemory(StoreConformance, RandomHistoryTests):
     timed = True
 
     @pytest.fixture(autouse=True)
-    def _place(self):
+    def _prepare(self):
         self.memory = Memory()
 
     async def open(self):
@@ -45,8 +45,8 @@ class TestSqlite(StoreConformance, RandomHistoryTests):
     timed = True
 
     @pytest.fixture(autouse=True)
-    def _place(self):
-        with tempfile.TemporaryDirectory(prefix="tenuto-", dir=_quick()) as folder:
+    def _prepare(self):
+        with tempfile.TemporaryDirectory(prefix="tenuto-", dir=_fast_directory()) as folder:
             self.path = Path(folder, "sessions.db")
             yield
 
@@ -69,17 +69,17 @@ class TestSqlite(StoreConformance, RandomHistoryTests):
                 line.execute(change, (DAMAGED, session, seq))
 
 
-def _quick():
-    """A folder that need not wait for a disk, if there is one with room: what is lost with the power is tested elsewhere."""
+def _fast_directory():
+    """Return a directory in memory if there is room: these tests do not check power failures."""
     quick = Path("/dev/shm")
     return quick if quick.is_dir() and os.access(quick, os.W_OK) and shutil.disk_usage(quick).free > 2**30 else None
 
 
 class TestPostgres(StoreConformance, RandomHistoryTests):
-    timed = True  # left to itself, it goes by the server's clock, which a test cannot move
+    timed = True  # without a clock argument, it uses the server's clock, which a test cannot move
 
     @pytest.fixture(autouse=True)
-    def _place(self, emptied, tmp_path):
+    def _prepare(self, emptied, tmp_path):
         self.url = emptied()
         self.elsewhere = tmp_path / "elsewhere"
 
@@ -106,7 +106,7 @@ class TestPostgres(StoreConformance, RandomHistoryTests):
 
 @pytest.fixture(scope="module")
 def emptied(postgres):
-    """Tables for all the tests, emptied for each: to make them takes longer than most tests do."""
+    """Yield a schema with tables that are emptied for each test: creating them takes longer than most tests."""
     from tenuto.store.postgres import PostgresEngine
 
     url = postgres.url(f"suite_{uuid.uuid4().hex}")
@@ -122,9 +122,9 @@ def emptied(postgres):
         yield empty
 
 
-def test_the_suite_is_for_everybody(tested):
-    """A store of one's own is tested by a class of a few lines, with nothing but pytest: what it breaks is shown."""
-    done = tested(
+def test_suite_tests_custom_stores(run_pytest):
+    """A custom store is tested by a class of a few lines, with pytest only, and its violations are shown."""
+    done = run_pytest(
         """
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import StoreConformance
@@ -153,8 +153,8 @@ class TestBad(StoreConformance):
 
 
 @pytest.fixture
-def tested(tmp_path):
-    """Run a file of tests in a process of its own; return what pytest printed."""
+def run_pytest(tmp_path):
+    """Run a file of tests in its own process; return the output of pytest."""
     import subprocess
     import sys
 

@@ -1,4 +1,4 @@
-"""A damaged SQLite file can give a value of any type, whatever the column says. `verify` reports it and goes on."""
+"""A damaged SQLite file can contain a value of any type in any column; `verify` reports it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS = {
     "entries": {"number": ["seq", "at", "fence", "version"], "text": ["id", "kind", "digest"], "bytes": ["body"]},
 }
 WRONG = {"number": ("'damaged'", "x'00ff'", "17.5"), "text": ("x'00ff'",), "bytes": ("'damaged'", "17.5")}
-"""Values that SQLite keeps as they are in a column of that type."""
+"""Values that SQLite stores unchanged in a column of that type."""
 CASES = [
     (table, column, value)
     for table, types in COLUMNS.items()
@@ -46,17 +46,17 @@ CASES = [
 ]
 
 
-def run(path, story):
+def run(path, action):
     async def play():
         async with SqlStore(SqliteEngine(path)) as store:
-            return await story(store)
+            return await action(store)
 
     return asyncio.run(play())
 
 
 @pytest.fixture
 def path(tmp_path):
-    """A file with a session of two entries, and its fork."""
+    """Return a file with a session of two entries, and its fork."""
 
     async def write(store):
         lease = await store.lease("parent")
@@ -73,7 +73,7 @@ def path(tmp_path):
 
 
 def damage(path, table, column, value):
-    """Change a value in the first row of a table, past all checks of the store."""
+    """Change a value in the first row of a table, without the checks of the store."""
     with contextlib.closing(sqlite3.connect(path)) as database, database:
         database.execute(f"UPDATE {table} SET {column} = {value} WHERE rowid = (SELECT min(rowid) FROM {table})")
 

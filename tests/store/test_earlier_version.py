@@ -83,14 +83,14 @@ def old_schema(postgres_url):
 def command(tmp_path):
     """Runs the command on a store, in a directory with an export of this version."""
 
-    async def exported() -> bytes:
+    async def export() -> bytes:
         async with open_store(None) as store:
             await store.append(
                 await store.lease("new"), [make_draft(MessageAdded(UserMessage("Hi")), id="e1", time_ms=1)]
             )
             return b"".join([line async for line in export_session(store, "new")])
 
-    (tmp_path / "new.jsonl").write_bytes(asyncio.run(exported()))
+    (tmp_path / "new.jsonl").write_bytes(asyncio.run(export()))
     home = {"TENUTO_HOME": str(tmp_path / "home"), "COLUMNS": "1000", "PATH": os.environ["PATH"]}
 
     def run(store, *arguments):
@@ -135,7 +135,7 @@ def test_command_refuses_an_export_as_its_store(command, old_export, arguments):
     assert f"'{old_export}': the export {EARLIER.format(1, EXPORT_FORMAT)}: use that version" in done.stderr
 
 
-def test_export_of_this_version_is_no_store(command, tmp_path):
+def test_export_of_this_version_is_not_a_store(command, tmp_path):
     done = command(tmp_path / "new.jsonl", "sessions")
 
     assert (done.returncode, done.stdout) == (SESSION_EXIT, "")

@@ -1,7 +1,7 @@
-"""The faults a store has to stand, by their numbers in the table of faults; and those that need a system to make them.
+"""The tests for each row of the fault table, and faults that need the system.
 
-Real disks that are full, read-only or fail, processes that are killed inside a commit, memory that ends. What needs root or
-`strace` says so if it cannot be done, and names the test that shows the same without.
+Real disks that are full, read-only or fail, processes that are killed during a commit, exhausted memory. Tests that
+need root or `strace` are skipped without it, and name a test that shows the same.
 """
 
 from __future__ import annotations
@@ -35,58 +35,58 @@ STORES = ("TestMemory", "TestSqlite", "TestPostgres")
 
 
 def suite(*names):
-    """Name tests of the public suite, which is run over every store."""
+    """Return the names of tests of the public suite, for each store."""
     return tuple(f"test_conformance.py::{store}::{name}" for name in names for store in STORES)
 
 
 ROWS = {
-    2: (  # killed inside of a commit
-        "test_faults.py::test_a_kill_inside_of_a_commit",
-        "test_power.py::test_power_that_goes_at_any_moment",
+    2: (  # killed during a commit
+        "test_faults.py::test_kill_during_a_commit_loses_nothing",
+        "test_power.py::test_power_failure_at_any_moment_loses_nothing",
     ),
-    3: (  # power
-        "test_power.py::test_power_that_goes_at_any_moment",
-        "test_power.py::test_power_that_goes_while_a_store_is_made",
-        "test_power.py::test_with_less_than_full_something_would_be_lost",
-        "test_power.py::test_without_sync_something_would_be_damaged",
+    3: (  # power failure
+        "test_power.py::test_power_failure_at_any_moment_loses_nothing",
+        "test_power.py::test_power_failure_during_creation_leaves_a_store_or_none",
+        "test_power.py::test_power_failure_without_full_sync_loses_entries",
+        "test_power.py::test_power_failure_without_sync_damages_the_file",
     ),
-    4: (  # no room, a quota
-        "test_faults.py::test_a_disk_without_room",
-        "test_faults.py::test_a_quota_that_is_used_up",
-        "test_power.py::test_a_disk_that_fails_at_any_moment",
-        "test_sqlite.py::test_a_full_disk",
+    4: (  # disk full, quota
+        "test_faults.py::test_full_disk_is_reported",
+        "test_faults.py::test_exhausted_quota_is_reported",
+        "test_power.py::test_disk_errors_at_any_moment_lose_nothing",
+        "test_sqlite.py::test_full_disk_writes_nothing",
     ),
-    5: (  # a sync that fails
-        "test_faults.py::test_a_sync_that_fails",
-        "test_power.py::test_a_disk_that_fails_at_any_moment",
-        "test_worker.py::test_a_commit_that_fails_fails_all_who_shared_it",
+    5: (  # failed sync
+        "test_faults.py::test_failed_sync_is_reported",
+        "test_power.py::test_disk_errors_at_any_moment_lose_nothing",
+        "test_worker.py::test_failed_commit_fails_all_its_jobs",
     ),
-    6: (  # nothing can be written
-        "test_faults.py::test_a_disk_that_can_only_be_read",
-        "test_sqlite.py::test_a_read_only_place_can_be_read",
-        "test_sqlite.py::test_a_read_only_place_with_a_log_says_what_to_do",
-        "test_sqlite.py::test_a_place_that_cannot_be_made_says_so",
+    6: (  # read-only
+        "test_faults.py::test_read_only_disk_can_be_read",
+        "test_sqlite.py::test_read_only_store_can_be_read",
+        "test_sqlite.py::test_read_only_store_with_a_log_is_an_error",
+        "test_sqlite.py::test_store_that_cannot_be_created_is_an_error",
     ),
-    7: (  # damaged, empty, somebody else's
-        "test_sqlite.py::test_what_is_not_ours_is_left_alone",
-        "test_sqlite.py::test_a_truncated_file_is_never_taken_for_a_whole_one",
-        "test_sqlite.py::test_a_flipped_bit_is_told_or_does_no_harm",
-        "test_sqlite.py::test_a_log_of_garbage_is_passed_over",
-        "test_postgres_opening.py::test_tables_of_somebody_else",
+    7: (  # damaged, empty or foreign files
+        "test_sqlite.py::test_other_files_stay_unchanged",
+        "test_sqlite.py::test_truncated_file_is_detected",
+        "test_sqlite.py::test_flipped_bit_is_detected_or_harmless",
+        "test_sqlite.py::test_invalid_log_is_ignored",
+        "test_postgres_opening.py::test_tables_of_another_application_are_refused",
         *suite("test_damaged_entries_are_found"),
     ),
-    8: (  # two at once, and those who come back
-        "test_race.py::test_four_who_race_and_are_stopped",
-        "test_locks.py::test_a_live_holder_refuses_others_and_is_named",
-        "test_locks.py::test_taking_over_tells_the_loser",
+    8: (  # concurrent and returning holders
+        "test_stopped_processes.py::test_stopped_processes_cannot_write_after_their_lease",
+        "test_locks.py::test_living_holder_refuses_others_and_is_named",
+        "test_locks.py::test_takeover_ends_the_lease_of_the_loser",
         "test_locks.py::test_stopped_holder_keeps_its_session_until_it_is_taken",
-        "test_locks.py::test_four_who_race_for_one_session",
+        "test_locks.py::test_four_processes_race_for_one_session",
         "test_postgres_faults.py::test_four_processes_race_for_a_session",
         *suite("test_takeover_replaces_the_holder"),
     ),
     15: (  # delivered twice
-        "test_postgres_faults.py::test_a_line_that_is_cut_during_the_commit_of_an_append",
-        "test_postgres_faults.py::test_the_server_is_killed_and_started_while_many_write",
+        "test_postgres_faults.py::test_connection_cut_at_the_commit_of_an_append",
+        "test_postgres_faults.py::test_server_killed_and_restarted_during_writes",
         *suite(
             "test_append_sent_again_is_stored_once",
             "test_append_at_an_old_head_is_refused",
@@ -94,45 +94,45 @@ ROWS = {
         ),
     ),
     16: (  # large values
-        "test_faults.py::test_memory_that_ends",
+        "test_faults.py::test_append_without_memory_is_an_error",
         *suite("test_very_large_value", "test_bodies_around_the_size_of_a_blob"),
     ),
     17: suite("test_values_are_stored_byte_for_byte"),  # NUL, unpaired surrogates, bytes that are not UTF-8
-    18: (  # JSON that bursts
-        "test_faults.py::test_json_that_bursts_is_refused_before_it_is_written",
+    18: (  # large JSON
+        "test_faults.py::test_very_deep_json_is_refused_before_writing",
         *suite("test_values_are_stored_byte_for_byte"),
     ),
-    21: (  # ids that lead elsewhere
-        "test_faults.py::test_no_id_leads_out_of_its_folder",
-        "test_locks.py::test_the_files_of_locks",
-        "test_transfer.py::test_what_is_no_id_is_refused",
+    21: (  # ids with paths
+        "test_faults.py::test_ids_cannot_leave_the_directory",
+        "test_locks.py::test_lock_files",
+        "test_transfer.py::test_invalid_id_is_refused",
         *suite("test_invalid_ids_are_refused"),
     ),
-    27: (  # Postgres goes
-        "test_postgres_faults.py::test_backends_that_are_ended_while_many_write_and_read",
-        "test_postgres_faults.py::test_the_server_is_killed_and_started_while_many_write",
-        "test_postgres_faults.py::test_a_server_that_stays_away",
-        "test_postgres.py::test_nothing_outlives_a_transaction",
+    27: (  # Postgres stops
+        "test_postgres_faults.py::test_backends_terminated_during_reads_and_writes",
+        "test_postgres_faults.py::test_server_killed_and_restarted_during_writes",
+        "test_postgres_faults.py::test_server_that_stays_away_is_an_error",
+        "test_postgres.py::test_transaction_leaves_no_locks_or_settings",
     ),
-    29: (  # versions that differ
-        "test_sqlite.py::test_what_is_not_ours_is_left_alone",
+    29: (  # other versions
+        "test_sqlite.py::test_other_files_stay_unchanged",
         "test_session_rows.py::test_store_of_another_version_is_refused",
-        "test_postgres_opening.py::test_a_newer_schema",
+        "test_postgres_opening.py::test_newer_schema_is_refused",
         *suite("test_entries_of_a_later_version_are_stored"),
     ),
     30: (  # forks and threads
         "test_faults.py::test_threads_share_a_store",
-        "test_worker.py::test_a_fork_of_the_process_opens_everything_anew",
-        "test_worker.py::test_a_store_outlives_event_loops",
-        "test_locks.py::test_a_child_that_lives_on_does_not_keep_the_lock",
-        "test_postgres.py::test_a_forked_child_leaves_the_line_to_its_parent",
+        "test_worker.py::test_forked_process_opens_its_own_connections",
+        "test_worker.py::test_store_works_on_several_event_loops",
+        "test_locks.py::test_child_process_does_not_keep_the_lock_of_a_holder",
+        "test_postgres.py::test_forked_child_leaves_the_connection_of_its_parent",
     ),
 }
-"""Which tests show that a store stands a fault."""
+"""The tests for each row of the fault table."""
 
 
 def names_in(file):
-    """Return the names of the tests in a file; those of the suite that a class takes over included."""
+    """Return the names of the tests in a file, with those that a class inherits from the suite."""
     found = set()
     for node in ast.parse((Path(__file__).parent / file).read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -150,7 +150,7 @@ def test_every_fault_has_its_tests():
     assert [id for id in named if id not in there] == []
 
 
-# --- what they share --------------------------------------------------------------------------------------------------
+# --- helpers ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -160,72 +160,72 @@ def path(tmp_path):
 
 @pytest.fixture
 def small(tmp_path):
-    """A disk of its own, of one megabyte."""
-    place = tmp_path / "disk"
-    place.mkdir()
+    """Yield a separate disk of one megabyte."""
+    mount_point = tmp_path / "disk"
+    mount_point.mkdir()
     made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", mount_point], capture_output=True, text=True, check=False
     )
     if made.returncode:
         pytest.skip(f"needs root, to mount a disk: {made.stderr.strip()}; `test_power` shows it without")
-    yield place
-    subprocess.run(["umount", place], check=True)
+    yield mount_point
+    subprocess.run(["umount", mount_point], check=True)
 
 
-def remount(place, how):
-    subprocess.run(["mount", "-o", f"remount,{how}", place], check=True)
+def remount(mount_point, how):
+    subprocess.run(["mount", "-o", f"remount,{how}", mount_point], check=True)
 
 
-def run(path, story):
-    async def told():
+def run(path, action):
+    async def error_text():
         async with SqlStore(SqliteEngine(path)) as store:
-            return await story(store)
+            return await action(store)
 
-    return asyncio.run(told())
+    return asyncio.run(error_text())
 
 
-def aside(story):
-    """Do something in a process of its own; return what it says."""
+def run_in_child(action):
+    """Run a function in its own process; return its result or error as text."""
     here, there = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a child of a process with threads does only this
         child = os.fork()
     if not child:
-        said = "something else went wrong"
+        output = "something else went wrong"
         try:
-            said = str(story())
+            output = str(action())
         except Exception as error:
-            said = repr(error)
+            output = repr(error)
             raise
         finally:
-            os.write(there, said.encode())
+            os.write(there, output.encode())
             os._exit(0)
     os.close(there)
-    said = b"".join(iter(lambda: os.read(here, 4096), b"")).decode()
+    output = b"".join(iter(lambda: os.read(here, 4096), b"")).decode()
     os.close(here)
     os.waitpid(child, 0)
-    return said
+    return output
 
 
-async def fill(store, lease, kept, says):
-    """Append until that fails; return the lease, and what could not be written."""
-    told = ""
-    while not told:
-        one = draft(question(f"{len(kept)} " + "word " * 4000))
+async def fill(store, lease, stored, message):
+    """Append until it fails; return the lease and the entry that failed."""
+    error_text = ""
+    while not error_text:
+        one = draft(question(f"{len(stored)} " + "word " * 4000))
         try:
             lease = await store.append(lease, [one])
-            kept.append(one)
+            stored.append(one)
         except StoreError as error:
-            told = str(error)
-    assert says in told
+            error_text = str(error)
+    assert message in error_text
     return lease, one
 
 
-async def goes_on(store, lease, kept, one):
-    """All that was acknowledged is there; what failed is written now; the store is whole."""
-    assert same(await store.read("s"), kept)
+async def continue_after_fault(store, lease, stored, one):
+    """Check that all acknowledged entries exist and that the failed one can be appended."""
+    assert same(await store.read("s"), stored)
     lease = await store.append(lease, [one])
-    assert same(await store.read("s"), [*kept, one])
+    assert same(await store.read("s"), [*stored, one])
     assert await store.verify() == []
     return "went on"
 
@@ -233,63 +233,63 @@ async def goes_on(store, lease, kept, one):
 # --- disks ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_disk_without_room(small):
-    """Said so; what is there can be read; and with room, the same store goes on under the same lease."""
-    kept = []
+def test_full_disk_is_reported(small):
+    """The error names the cause, the store is readable, and works with the same lease when there is room."""
+    stored = []
 
-    async def tell(store):
-        lease, one = await fill(store, await store.lease("s"), kept, "the disk is full")
-        assert same(await store.read("s"), kept)
+    async def check(store):
+        lease, one = await fill(store, await store.lease("s"), stored, "the disk is full")
+        assert same(await store.read("s"), stored)
         with pytest.raises(StoreError, match="the disk is full"):
             await store.append(lease, [one])
         remount(small, "size=8m")
-        return await goes_on(store, lease, kept, one)
+        return await continue_after_fault(store, lease, stored, one)
 
-    assert run(small / "sessions.db", tell) == "went on"
-    assert len(kept) > 5
-    assert len(run(small / "sessions.db", lambda store: store.read("s"))) == len(kept) + 1
+    assert run(small / "sessions.db", check) == "went on"
+    assert len(stored) > 5
+    assert len(run(small / "sessions.db", lambda store: store.read("s"))) == len(stored) + 1
 
 
-def test_a_quota_that_is_used_up(path):
-    """A file may not grow any more: SQLite calls that an error of the disk, and the store says that it may be a quota."""
+def test_exhausted_quota_is_reported(path):
+    """SQLite reports a disk error for a file that may not grow; the store mentions the quota."""
 
-    async def tell(store):
-        kept = []
+    async def check(store):
+        stored = []
         lease = await store.lease("s")
         _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, most))
-        lease, one = await fill(store, lease, kept, "quota")
-        assert kept
-        assert same(await store.read("s"), kept)
+        lease, one = await fill(store, lease, stored, "quota")
+        assert stored
+        assert same(await store.read("s"), stored)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        return await goes_on(store, lease, kept, one)
+        return await continue_after_fault(store, lease, stored, one)
 
-    assert aside(lambda: run(path, tell)) == "went on"
+    assert run_in_child(lambda: run(path, check)) == "went on"
     assert run(path, lambda store: store.verify()) == []
 
 
-def test_a_disk_that_can_only_be_read(small):
-    """It is read, searched and exported; whoever wants to write is told so; nothing is changed."""
+def test_read_only_disk_can_be_read(small):
+    """Reading, searching and exporting work; writing is a clear error; nothing changes."""
     path = small / "sessions.db"
     drafts = run(path, lambda store: write(store, "s", question("umbrella")))
     remount(small, "ro")
     before = {file.name: file.read_bytes() for file in small.iterdir() if file.is_file()}
 
-    async def tell(store):
+    async def check(store):
         assert same(await store.read("s"), drafts)
         assert [hit.seq for hit in await store.search("umbrella")] == [1]
         assert await store.verify() == []
-        for story in (store.lease, store.delete, lambda name: store.rename(name, "mine"), lambda _: store.gc()):
+        for action in (store.lease, store.delete, lambda name: store.rename(name, "mine"), lambda _: store.gc()):
             with pytest.raises(StoreError, match="written"):
-                await story("s")
+                await action("s")
 
-    run(path, tell)
+    run(path, check)
     with pytest.raises(StoreError, match="Read-only"):
         run(small / "another.db", lambda store: store.lease("s"))
     assert {file.name: file.read_bytes() for file in small.iterdir() if file.is_file()} == before
 
 
-# --- inside of a commit -----------------------------------------------------------------------------------------------
+# --- during a commit -------------------------------------------------------------------------------------------------
 
 WRITER = """
     import asyncio, sys
@@ -315,8 +315,8 @@ WRITER = """
 """
 
 
-def traced(path, inject, times=12):
-    """Write in a process for which a call of the system goes wrong; return what it printed and how it ended."""
+def run_traced(path, inject, times=12):
+    """Write in a process in which a system call fails; return its output and how it ended."""
     strace = shutil.which("strace")
     if strace is None:
         pytest.skip("needs strace; `test_power` shows the same without")
@@ -336,13 +336,13 @@ def traced(path, inject, times=12):
     return done
 
 
-def test_a_kill_inside_of_a_commit(tmp_path):
-    """At a write, or at a sync: what was acknowledged is there, and at most the one entry that was not."""
+def test_kill_during_a_commit_loses_nothing(tmp_path):
+    """A kill at a write or a sync: all acknowledged entries exist, and at most the one that was not acknowledged."""
 
     def killed(call, when):
         path = tmp_path / f"{call}-{when}.db"
         run(path, lambda store: store.stats())
-        done = traced(path, f"{call}:signal=SIGKILL:when={when}")
+        done = run_traced(path, f"{call}:signal=SIGKILL:when={when}")
         heads = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("head")]
         return path, done, max(heads, default=0)
 
@@ -365,13 +365,13 @@ def test_a_kill_inside_of_a_commit(tmp_path):
         faults, found = run(path, look)
         assert faults == []
         assert head <= found <= head + 1, path
-    assert len({head for *_, head in ended}) > 2  # here and there
+    assert len({head for *_, head in ended}) > 2  # some positions
 
 
-def test_a_sync_that_fails(path):
-    """It is told, not taken for written; the same sent again is there once."""
+def test_failed_sync_is_reported(path):
+    """The entries do not count as written; sending them again stores them once."""
     run(path, lambda store: store.stats())
-    done = traced(path, "fdatasync:error=EIO:when=4..5", times=6)
+    done = run_traced(path, "fdatasync:error=EIO:when=4..5", times=6)
     lines = done.stdout.splitlines()
     entries = run(path, lambda store: store.read("s"))
 
@@ -381,37 +381,37 @@ def test_a_sync_that_fails(path):
     assert run(path, lambda store: store.verify()) == []
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+# --- values ----------------------------------------------------------------------------------------------------------
 
 
-def taken():
-    """Return how many bytes of addresses this process has."""
+def address_space():
+    """Return the size of this process's address space in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def test_memory_that_ends(path):
-    """Who appends too much is told; the store, the lease and everybody else go on."""
+def test_append_without_memory_is_an_error(path):
+    """Only the caller that appends too much gets the error; the store and the lease stay usable."""
     large, small = draft(question("x" * 120_000_000)), draft(question())
 
-    async def tell(store):
+    async def check(store):
         lease = await store.append(await store.lease("s"), [small])
         await store.read("s")
         _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (taken() + 100_000_000, most))
+        resource.setrlimit(resource.RLIMIT_AS, (address_space() + 100_000_000, most))
         with pytest.raises((MemoryError, StoreError)):
             await store.append(lease, [large])
         assert (await store.append(await store.lease("t"), [small])).head == 1
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         return (await store.append(lease, [large])).head
 
-    assert aside(lambda: run(path, tell)) == "2"
+    assert run_in_child(lambda: run(path, check)) == "2"
 
 
 BOMB = "[" * 100_000 + "]" * 100_000
 
 
-def test_json_that_bursts_is_refused_before_it_is_written(path):
-    """As an entry it is refused when it is made; as the text that a model wrote it is text, and kept."""
+def test_very_deep_json_is_refused_before_writing(path):
+    """As a payload it is refused when the entry is made; as text of a model it is stored as text."""
     for raw in (
         f'{{"entry":"x","deep":{BOMB}}}',
         '{"entry":"x","n":NaN}',
@@ -427,18 +427,18 @@ def test_json_that_bursts_is_refused_before_it_is_written(path):
     assert same(run(path, lambda store: store.read("s")), drafts)
 
 
-def test_no_id_leads_out_of_its_folder(path):
-    """Not one that is asked for, either: it is just not there. No file is made for it."""
+def test_ids_cannot_leave_the_directory(path):
+    """Reading such an id is "not found", and no file is created."""
     odd = ("../s", "/etc/passwd", "a/b", "a\0b", "-rf", "s" * 300, "s\n", "", ".", "s\ud800", "é", "~")
     run(path, lambda store: write(store, "s"))
     before = sorted(each.name for each in path.parent.rglob("*"))
 
-    async def tell(store):
+    async def check(store):
         for id in odd:
-            for story in (store.lease(id), store.fork("s", id=id or "../x")):
+            for action in (store.lease(id), store.fork("s", id=id or "../x")):
                 with pytest.raises(ValueError, match="id"):
-                    await story
-            for story in (
+                    await action
+            for action in (
                 store.read(id),
                 store.session(id),
                 store.rename(id, "n"),
@@ -446,9 +446,9 @@ def test_no_id_leads_out_of_its_folder(path):
                 store.delete(id),
             ):
                 with pytest.raises(SessionNotFound):
-                    await story
+                    await action
 
-    run(path, tell)
+    run(path, check)
     assert sorted(each.name for each in path.parent.rglob("*")) == before
 
 
@@ -456,11 +456,11 @@ def test_no_id_leads_out_of_its_folder(path):
 
 
 def test_threads_share_a_store(path):
-    """Each with an event loop of its own, all at once."""
+    """Each thread has its own event loop; all run at the same time."""
     store = SqlStore(SqliteEngine(path))
     heads, start = {}, threading.Barrier(4)
 
-    async def tell(name):
+    async def check(name):
         lease = await store.lease(name)
         for _ in range(10):
             lease = await store.append(lease, [draft(question(name))])
@@ -469,7 +469,7 @@ def test_threads_share_a_store(path):
 
     def thread(name):
         start.wait()
-        asyncio.run(tell(name))
+        asyncio.run(check(name))
 
     threads = [threading.Thread(target=thread, args=(name,)) for name in "abcd"]
     for each in threads:

@@ -1,4 +1,4 @@
-"""What is not indexed yet: found by whoever searches, made up for by whoever closes, and remembered within bounds."""
+"""Entries that are not indexed yet: found by a search, indexed when the store is closed, and limited in memory."""
 
 from __future__ import annotations
 
@@ -19,60 +19,60 @@ MOST = 3
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    """Few sessions are remembered, and nothing rests long enough to be indexed meanwhile."""
+    """Few sessions are remembered as unindexed, and the idle time for indexing is never reached."""
     monkeypatch.setattr(search, "_KNOWN", MOST)
     monkeypatch.setattr(search, "_QUIET", 1e9)
 
 
-def told(story):
-    """A test that is a story on a file of its own."""
+def with_file(action):
+    """Run a coroutine function on its own file as a test."""
 
-    @functools.wraps(story)
+    @functools.wraps(action)
     def test(tmp_path):
-        asyncio.run(story(tmp_path / "sessions.db"))
+        asyncio.run(action(tmp_path / "sessions.db"))
 
-    del test.__wrapped__  # else pytest asks for the story's arguments
+    del test.__wrapped__  # otherwise pytest requests its arguments as fixtures
     return test
 
 
-async def filled(store):
+async def fill(store):
     for at in range(MANY):
         await write(store, f"s{at}", question(f"heron {at}"))
 
 
-def left(path):
-    """How many sessions are behind, by the file itself."""
+def count_unindexed(path):
+    """Return the number of sessions with unindexed entries in the file."""
     db = sqlite3.connect(path)
     [[count]] = db.execute("SELECT count(*) FROM sessions WHERE indexed < head")
     db.close()
     return count
 
 
-@told
-async def test_only_so_many_sessions_are_remembered_as_being_behind(path):
+@with_file
+async def test_number_of_remembered_sessions_is_limited(path):
     async with SqlStore(SqliteEngine(path)) as store:
-        await filled(store)
+        await fill(store)
         assert len(store._state().index.pending) == MOST
-        assert left(path) == MANY
+        assert count_unindexed(path) == MANY
 
 
-@told
-async def test_those_that_are_not_remembered_are_found_by_a_search(path):
+@with_file
+async def test_forgotten_sessions_are_found_by_a_search(path):
     async with SqlStore(SqliteEngine(path)) as store:
-        await filled(store)
+        await fill(store)
         assert {hit.session for hit in await store.search("heron")} == {f"s{at}" for at in range(MANY)}
         assert not store._state().index.pending
 
 
-@told
-async def test_those_that_are_not_remembered_are_indexed_when_the_store_is_closed(path):
+@with_file
+async def test_forgotten_sessions_are_indexed_at_close(path):
     async with SqlStore(SqliteEngine(path)) as store:
-        await filled(store)
-    assert left(path) == 0
+        await fill(store)
+    assert count_unindexed(path) == 0
 
 
-@told
-async def test_a_session_that_is_deleted_is_not_remembered(path):
+@with_file
+async def test_deleted_session_is_forgotten(path):
     async with SqlStore(SqliteEngine(path)) as store:
         lease = await store.lease("s0")
         lease = await store.append(lease, [draft(question("heron"))])
@@ -82,21 +82,21 @@ async def test_a_session_that_is_deleted_is_not_remembered(path):
         assert not store._state().index.pending
 
 
-def test_a_store_that_is_closed_indexes_many_pieces_in_one_transaction(tmp_path, monkeypatch):
+def test_closing_store_indexes_many_parts_in_one_transaction(tmp_path, monkeypatch):
     monkeypatch.setattr(search, "_PIECE", 1)
     monkeypatch.setattr(search, "_KNOWN", MANY)
-    said = []
+    statements = []
 
     def connect(*args, **options):
         db = sqlite3.connect(*args, **options)
-        db.set_trace_callback(said.append)
+        db.set_trace_callback(statements.append)
         return db
 
-    async def story():
+    async def action():
         async with SqlStore(SqliteEngine(tmp_path / "sessions.db", connect)) as store:
-            await filled(store)
-            said.clear()
+            await fill(store)
+            statements.clear()
 
-    asyncio.run(story())
-    assert said.count("BEGIN IMMEDIATE") == 1
-    assert left(tmp_path / "sessions.db") == 0
+    asyncio.run(action())
+    assert statements.count("BEGIN IMMEDIATE") == 1
+    assert count_unindexed(tmp_path / "sessions.db") == 0

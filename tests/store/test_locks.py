@@ -1,4 +1,4 @@
-"""Who holds a session: the living are left alone, the dead are replaced at once, and losers are told."""
+"""Leases and locks: a living holder keeps its session, a dead one is replaced at once, a loser gets an error."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ HOLDER = """
 
 
 class Holder:
-    """Another process that holds the session `s`, and does what it is told."""
+    """Another process that holds the session `s` and executes commands."""
 
     def __init__(self, path, ttl=60_000):
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
@@ -75,16 +75,16 @@ class Holder:
         self.pid = self.process.pid
         self.fence = int(self.process.stdout.readline())
 
-    def tell(self, word):
-        print(word, file=self.process.stdin, flush=True)
+    def send(self, command):
+        print(command, file=self.process.stdin, flush=True)
         return self.process.stdout.readline().strip()
 
     def stop(self):
-        """Have it stop itself, and wait until it did."""
+        """Let it stop itself, and wait until it has stopped."""
         print("stop", file=self.process.stdin, flush=True)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED)
 
-    def go_on(self):
+    def continue_(self):
         os.kill(self.pid, signal.SIGCONT)
         assert self.process.stdout.readline() == "goes on\n"
 
@@ -111,36 +111,36 @@ def holders(path):
         yield begin
 
 
-def run(path, story, **how):
-    async def told():
+def run(path, action, **how):
+    async def caught():
         async with SqlStore(SqliteEngine(path), **how) as store:
-            return await story(store)
+            return await action(store)
 
-    return asyncio.run(told())
+    return asyncio.run(caught())
 
 
-def test_a_live_holder_refuses_others_and_is_named(path, holders):
+def test_living_holder_refuses_others_and_is_named(path, holders):
     holder = holders()
 
     async def ask(store):
-        with pytest.raises(SessionInUse) as told:
+        with pytest.raises(SessionInUse) as caught:
             await store.lease("s")
         with pytest.raises(SessionInUse):
             await store.delete("s")
-        return told.value, (await store.session("s")).holder
+        return caught.value, (await store.session("s")).holder
 
-    error, shown = run(path, ask)
+    error, summary = run(path, ask)
 
     assert (error.session, error.pid, error.host) == ("s", holder.pid, socket.gethostname())
     assert str(holder.pid) in str(error)
     assert socket.gethostname() in str(error)
     assert "takeover=True" in str(error)
-    assert shown == f"{holder.pid}@{socket.gethostname()}"
-    assert holder.tell("second") == "2"
+    assert summary == f"{holder.pid}@{socket.gethostname()}"
+    assert holder.send("second") == "2"
 
 
-def test_a_killed_holder_is_replaced_at_once(path, holders):
-    """Its lease has a minute to go: only the lock says that it is dead."""
+def test_killed_holder_is_replaced_at_once(path, holders):
+    """Its lease ends in a minute: only the lock shows that it is dead."""
     holder = holders()
     holder.kill()
 
@@ -154,20 +154,20 @@ def test_a_killed_holder_is_replaced_at_once(path, holders):
     assert (lease.fence, lease.head, after.head) == (holder.fence + 1, 1, 2)
 
 
-def test_who_cannot_see_the_lock_waits_for_the_time(path, holders):
-    """A holder in another folder of locks (another machine) cannot be told dead."""
+def test_lease_time_counts_if_the_lock_is_not_visible(path, holders):
+    """A holder with another lock directory, as on another machine, cannot be checked."""
     holders().kill()
-    place = path.with_name(path.name + ".locks") / "place"
-    place.write_text("another machine")
+    marker = path.with_name(path.name + ".locks") / "place"
+    marker.write_text("another machine")
 
     with pytest.raises(SessionInUse):
         run(path, lambda store: store.lease("s"))
 
 
-def test_a_child_that_lives_on_does_not_keep_the_lock(path, holders):
-    """A tool that was forked off has the lock's file open, too; its parent's death counts all the same."""
+def test_child_process_does_not_keep_the_lock_of_a_holder(path, holders):
+    """A forked tool has the lock file open, too, but must not keep the lock of its dead parent."""
     holder = holders()
-    child = int(holder.tell("fork"))
+    child = int(holder.send("fork"))
     holder.process.kill()
     holder.process.wait()
     try:
@@ -177,13 +177,13 @@ def test_a_child_that_lives_on_does_not_keep_the_lock(path, holders):
         os.kill(child, signal.SIGKILL)
 
 
-def test_taking_over_tells_the_loser(path, holders):
+def test_takeover_ends_the_lease_of_the_loser(path, holders):
     holder = holders()
 
     async def take(store):
         lease = await store.lease("s", takeover=True)
-        assert holder.tell("zombie") == "LeaseLost"
-        assert holder.tell("zombie") == "LeaseLost"
+        assert holder.send("zombie") == "LeaseLost"
+        assert holder.send("zombie") == "LeaseLost"
         return await store.append(lease, [draft(question(), id="mine")])
 
     run(path, take)
@@ -210,8 +210,8 @@ def test_killed_holder_is_listed_as_interrupted_at_once(path, holders):
     assert run(path, statuses) == {("interrupted", False)}
 
 
-def test_who_took_over_is_not_mistaken_for_dead(path, holders):
-    """The loser had the lock, and lets go of it when it is told: a free lock is then no sign of the taker's death."""
+def test_holder_after_takeover_is_not_considered_dead(path, holders):
+    """The loser releases its lock when it gets the error: a free lock does not mean that the new holder is dead."""
     holder = holders()
 
     async def take(store):
@@ -219,23 +219,25 @@ def test_who_took_over_is_not_mistaken_for_dead(path, holders):
             lease = await store.lease("s", takeover=True)
             with pytest.raises(SessionInUse):
                 await third.lease("s")
-            assert holder.tell("zombie") == "LeaseLost"
-            with pytest.raises(SessionInUse) as told:
+            assert holder.send("zombie") == "LeaseLost"
+            with pytest.raises(SessionInUse) as caught:
                 await third.lease("s")
-            assert told.value.pid == os.getpid()
-            lease = await store.renew(lease)  # takes the lock, now that it can be had
+            assert caught.value.pid == os.getpid()
+            lease = await store.renew(lease)  # acquires the lock, which is free now
             with pytest.raises(SessionInUse):
                 await third.lease("s")
-            [[place]] = await store._read(lambda driver: driver.rows("SELECT lock_dir_id FROM sessions WHERE id = 's'"))
-            return lease, place
+            [[lock_dir]] = await store._read(
+                lambda driver: driver.rows("SELECT lock_dir_id FROM sessions WHERE id = 's'")
+            )
+            return lease, lock_dir
 
-    _, place = run(path, take)
+    _, lock_dir = run(path, take)
 
-    assert place == SqliteEngine(path).locks.directory_id() != ""
+    assert lock_dir == SqliteEngine(path).locks.directory_id() != ""
 
 
 def test_stopped_holder_keeps_its_session_until_it_is_taken(path, holders):
-    """Its lock is held, so it is alive, however long ago its lease ended."""
+    """Its lock is held, so it is alive, even if its lease ended long ago."""
     holder = holders(ttl=20)
     holder.stop()
 
@@ -249,10 +251,10 @@ def test_stopped_holder_keeps_its_session_until_it_is_taken(path, holders):
     try:
         after = run(path, take, ttl_ms=20)
     finally:
-        holder.go_on()
+        holder.continue_()
 
     assert after.fence > holder.fence
-    assert holder.tell("zombie") == "LeaseLost"
+    assert holder.send("zombie") == "LeaseLost"
     assert [entry.id for entry in run(path, lambda store: store.read("s"))] == ["first", "mine"]
 
 
@@ -288,8 +290,8 @@ RACER = """
 """
 
 
-def test_four_who_race_for_one_session(path):
-    """Whoever was told that an entry is there finds it where it was told; the numbers have no gap."""
+def test_four_processes_race_for_one_session(path):
+    """Every acknowledged entry is at its acknowledged position, and the numbers have no gaps."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", textwrap.dedent(RACER), str(path)]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
@@ -298,25 +300,25 @@ def test_four_who_race_for_one_session(path):
         racer.stdout.readline()
     for racer in racers:
         print(file=racer.stdin, flush=True)
-    told = [racer.communicate(timeout=200)[0].split("\n") for racer in racers]
+    outputs = [racer.communicate(timeout=200)[0].split("\n") for racer in racers]
     entries = run(path, lambda store: store.read("s"))
 
     assert [racer.returncode for racer in racers] == [0] * 4
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-    assert sorted(line for lines in told for line in lines[1:-1]) == sorted(f"{e.seq} {e.id}" for e in entries)
+    assert sorted(line for lines in outputs for line in lines[1:-1]) == sorted(f"{e.seq} {e.id}" for e in entries)
     assert [entry.fence for entry in entries] == sorted(entry.fence for entry in entries)
     assert run(path, lambda store: store.verify()) == []
-    assert sum(int(lines[0]) for lines in told) > 0  # some were fenced off
+    assert sum(int(lines[0]) for lines in outputs) > 0  # some lost their lease
 
 
-# --- the files --------------------------------------------------------------------------------------------------------
+# --- lock files ------------------------------------------------------------------------------------------------------
 
 
-def test_the_files_of_locks(tmp_path):
-    """Named by a digest, whatever the id is; for their owner; saying who holds; and gone when they are free."""
+def test_lock_files(tmp_path):
+    """The name is a digest of any id; the file is private, names the holder and is removed at the release."""
     folder = tmp_path / "locks"
     locks = Locks(folder)
-    held = locks.acquire("../../etc/passwd\0")
+    lock = locks.acquire("../../etc/passwd\0")
     [file] = folder.iterdir()
 
     assert len(file.name) == 64
@@ -325,16 +327,16 @@ def test_the_files_of_locks(tmp_path):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert locks.acquire("../../etc/passwd\0") is None
     other = locks.acquire("another")
-    held.remove()
-    held.remove()
+    lock.remove()
+    lock.remove()
     other.remove()
     assert list(folder.iterdir()) == []
     assert Locks(folder).directory_id(create=True) == locks.directory_id() != ""
     assert Locks(tmp_path / "others").directory_id(create=True) != locks.directory_id()
 
 
-def test_nothing_is_left_of_a_lease_that_was_released(path):
-    async def tell(store):
+def test_released_lease_leaves_no_files(path):
+    async def send(store):
         lease = await store.lease("s")
         during = {file.name for file in path.with_name(path.name + ".locks").iterdir()}
         await store.release(lease)
@@ -343,23 +345,23 @@ def test_nothing_is_left_of_a_lease_that_was_released(path):
             await store.append(lease, [draft(question())])
         return during
 
-    assert len(run(path, tell)) == 2
+    assert len(run(path, send)) == 2
     assert {file.name for file in path.with_name(path.name + ".locks").iterdir()} == {"place"}
 
 
-def test_only_one_has_a_lock_however_many_ask(tmp_path):
-    """Also if its file goes while somebody has it open already, and makes another."""
+def test_lock_is_exclusive_for_many_threads(tmp_path):
+    """Also if its file is removed and created again while another thread has it open."""
     locks, inside, wrong = Locks(tmp_path), [], []
 
     def ask():
         for _ in range(400):
-            held = locks.acquire("s")
-            if held is not None:
+            lock = locks.acquire("s")
+            if lock is not None:
                 inside.append(1)
-                time.sleep(0.0001)  # so that others run
+                time.sleep(0.0001)  # lets other threads run
                 wrong.extend(inside[1:])
                 inside.pop()
-                held.remove()
+                lock.remove()
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:

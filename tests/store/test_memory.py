@@ -1,4 +1,4 @@
-"""What is the memory store's own, and the pure parts that every store shares: ids, texts, checks."""
+"""The memory store, and the parts that all stores share: ids, texts, checks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def draft(act, id):
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def test_two_memories_have_nothing_in_common():
+def test_two_memory_stores_are_independent():
     async def play():
         async with MemoryStore() as one, MemoryStore() as other:
             await one.append(await one.lease("s"), [draft(RunEnded("completed"), "e1")])
@@ -54,7 +54,7 @@ def test_two_memories_have_nothing_in_common():
     asyncio.run(play())
 
 
-def test_the_clock_the_ids_and_the_holder_are_those_given():
+def test_clock_ids_and_holder_can_be_passed():
     async def play():
         memory, numbers = Memory(), itertools.count(1)
         store = MemoryStore(memory, now=lambda: 5000, new_id=lambda: f"id{next(numbers)}", ttl_ms=10, host="h", pid=7)
@@ -64,10 +64,10 @@ def test_the_clock_the_ids_and_the_holder_are_those_given():
         assert lease.until == 5010
         assert [await store.fork("s"), await store.fork("s")] == ["id1", "id2"]
         assert (await store.session("s")).holder == "7@h"
-        with pytest.raises(SessionInUse, match="process 7 on h") as told:
+        with pytest.raises(SessionInUse, match="process 7 on h") as caught:
             await MemoryStore(memory, now=lambda: 5009).lease("s")
-        assert (told.value.session, told.value.pid, told.value.host) == ("s", 7, "h")
-        assert "takeover=True" in str(told.value)
+        assert (caught.value.session, caught.value.pid, caught.value.host) == ("s", 7, "h")
+        assert "takeover=True" in str(caught.value)
 
     asyncio.run(play())
 
@@ -99,21 +99,21 @@ def test_memory_store_starts_no_thread():
 
 
 @given(st.lists(st.integers(0, 2**48 - 1), min_size=2, max_size=6, unique=True))
-def test_ids_sort_by_the_time_they_were_made(times):
+def test_ids_sort_by_time(times):
     ids = {time: new_id(time) for time in times}
 
     assert sorted(ids.values()) == [ids[time] for time in sorted(times)]
     assert all(len(check_id(id)) == 26 for id in ids.values())
 
 
-def test_no_two_ids_are_the_same_and_no_clock_breaks_them():
+def test_ids_are_unique_for_any_clock():
     assert len({new_id(5) for _ in range(1000)}) == 1000
     assert new_id(-1)[:10] == new_id(0)[:10] == "0" * 10
     assert len(new_id(2**60)) == 26
 
 
 @given(st.text(max_size=5) | st.text(string.ascii_letters + string.digits + "-_", max_size=70))
-def test_an_id_is_an_id_in_full(text):
+def test_whole_id_is_accepted(text):
     letters = string.ascii_letters + string.digits
     good = 0 < len(text) <= 64 and text[0] in letters and all(sign in f"{letters}-_" for sign in text)
     if good:
@@ -123,13 +123,13 @@ def test_an_id_is_an_id_in_full(text):
             check_id(text)
 
 
-def test_an_id_ends_where_its_line_ends():
+def test_id_with_a_line_break_is_refused():
     for text in ("abc\n", "\nabc", "a\x00", "../etc/passwd", "٣", "a" * 65):
         with pytest.raises(InvalidSessionId, match="is not a session id"):
             check_id(text)
 
 
-def test_names():
+def test_session_names_are_checked():
     for name in ("", "a", "雨", "x" * 200, "a b"):
         assert check_name(name) == name
     for name in ("x" * 201, " ", "a ", "\t", "a\x1bb", "a\x9bb", "\udc80", "a\u2029b"):
@@ -137,7 +137,7 @@ def test_names():
             check_name(name)
 
 
-def test_what_was_typed():
+def test_id_prefixes_are_matched():
     assert [places_back(text) for text in ("last", "~0", "~12", "Last", "~", "~-1", "~1x", "~1\n", "")] == [
         0, 0, 12, None, None, None, None, None, None,
     ]  # fmt: skip
@@ -171,23 +171,23 @@ def test_what_was_typed():
         (UnknownPayload("x", '{"entry":"x","said":"what?"}'), ""),
     ],
 )
-def test_what_is_looked_into(act, text):
+def test_searched_text_of_entries(act, text):
     assert text_of(act) == text
 
 
 @given(messages_of(broken_words))
-def test_every_text_can_be_written_anywhere(message):
+def test_any_text_can_be_indexed(message):
     text = text_of(MessageAdded(message))
 
     text.encode()
     assert "\0" not in text
 
 
-def test_only_the_beginning_of_a_long_text_is_looked_into():
+def test_only_the_start_of_a_long_text_is_indexed():
     assert len(text_of(MessageAdded(UserMessage("x" * 10 * LONGEST)))) == LONGEST
 
 
-def test_words_and_what_stands_around_them():
+def test_snippets_show_words_in_context():
     assert tokenize("The RAIN, in Spain; straße 42!") == ["the", "rain", "in", "spain", "strasse", "42"]
     text = "so " * 100 + "the\nneedle\tis here" + " and" * 100
     assert "the needle is here" in snippet_of(text, ["needle"])
@@ -211,12 +211,12 @@ def faults(head, found):
     return list(find_entry_problems(head, found))
 
 
-def test_a_good_session_has_no_faults():
+def test_intact_session_has_no_faults():
     assert faults(7, entries(*turn())) == []
     assert faults(0, []) == []
 
 
-def test_each_kind_of_damage_is_told():
+def test_each_kind_of_damage_is_reported():
     good = entries(*turn())
     change = msgspec.structs.replace
     text = good[2].body.replace(b'"a"', b'"z"')
@@ -242,7 +242,7 @@ def test_each_kind_of_damage_is_told():
         assert all(what.startswith(start) for (_, what), (_, start) in zip(found, expected, strict=True)), found
 
 
-def test_a_body_that_is_no_act_is_told():
+def test_body_that_is_not_an_entry_is_reported():
     body = b"no JSON"
     strange = Entry(1, "e1", 1, 1, "x", body, sha256_hex(body), UnknownPayload("x", ""))
 
@@ -251,7 +251,7 @@ def test_a_body_that_is_no_act_is_told():
 
 @pytest.mark.parametrize("stray", [ToolResult("a"), ToolResult("b")])
 @pytest.mark.parametrize("ordinal", [-1, 0, 1, 2])
-def test_a_result_answers_the_call_in_its_place(stray, ordinal):
+def test_result_must_match_its_call(stray, ordinal):
     calls = ReplyReceived(AssistantMessage((ToolUse("a", "t", ""), ToolUse("b", "t", ""))))
     fits = (stray.tool_use_id, ordinal) in (("a", 0), ("b", 1))
 

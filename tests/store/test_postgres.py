@@ -1,4 +1,4 @@
-"""Postgres as a driver of the store: values, transactions, and what happens when the line or the server goes."""
+"""The Postgres driver of the store: values, transactions, lost connections and servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cut_line import CutLine
+from postgres_proxy import CommitProxy
 from tenuto.errors import StoreError
 from tenuto.store.driver import CommitUnknown, ConnectionLost, tokenize
 from tenuto.store.postgres import PostgresEngine, numbered, readable, vector_of, written
@@ -56,9 +56,9 @@ def backend_of(driver):
 
 
 def waiting_at(server, backend, event):
-    """Return once the server says that this backend waits for `event`."""
-    with psycopg.connect(server.url(), autocommit=True) as line:
-        while not line.execute(
+    """Wait until the server reports that this backend waits for `event`."""
+    with psycopg.connect(server.url(), autocommit=True) as proxy:
+        while not proxy.execute(
             "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = %s", (backend, event)
         ).fetchone():
             pass
@@ -68,7 +68,7 @@ def waiting_at(server, backend, event):
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_any_text_is_written_as_one_that_postgres_takes(one, other):
+def test_any_text_is_escaped_for_postgres(one, other):
     first, second = written([one, other])
 
     assert "\0" not in first
@@ -77,8 +77,8 @@ def test_any_text_is_written_as_one_that_postgres_takes(one, other):
     assert (first == second) is (one == other)
 
 
-def test_values_come_back_as_they_were(driver):
-    """NUL, half characters, the escape itself, signs that mean something in a statement, numbers at their limits."""
+def test_values_round_trip(driver):
+    """NUL, half characters, the escape itself, special characters of statements, extreme numbers."""
     texts = [
         "",
         "\0",
@@ -107,13 +107,13 @@ def test_values_come_back_as_they_were(driver):
         driver.rows("SELECT ?", (2**63,))
 
 
-def test_numbers_are_as_wide_as_they_need(driver):
+def test_numbers_have_the_necessary_width(driver):
     driver.begin(write=False)
 
     assert driver.rows("SELECT ? + 10 * ?", (30_000, 2**31)) == [(30_000 + 10 * 2**31,)]
 
 
-def test_large_values(driver):
+def test_large_values_round_trip(driver):
     data = os.urandom(1 << 20) * 20
     driver.begin(write=True)
     driver.change("INSERT INTO probe (n, data) VALUES (1, ?)", (data,))
@@ -124,11 +124,11 @@ def test_large_values(driver):
     assert driver.size() > len(data)
 
 
-def test_statements_are_numbered():
+def test_statement_parameters_are_numbered():
     assert numbered("SELECT '?', ? WHERE a = '%' AND b = ?") == b"SELECT '?', $1 WHERE a = '%' AND b = $2"
 
 
-def test_counts_what_it_changed(driver):
+def test_changed_rows_are_counted(driver):
     driver.begin(write=True)
     put(driver, 1, 2, 3)
     driver.insert("INSERT INTO probe (n) VALUES (?)", [])
@@ -137,8 +137,8 @@ def test_counts_what_it_changed(driver):
     assert driver.change("CREATE INDEX probe_text ON probe (text)") == 0
 
 
-def test_clock_is_the_servers(engine, driver):
-    """As it was when the transaction had its turn: who waited for long does not act by what was true before."""
+def test_clock_is_that_of_the_server(engine, driver):
+    """The time at which the transaction got its turn, because a waiting transaction may have an old start time."""
     other = engine.open(write=True)
     driver.begin(write=True)
     waiter = threading.Thread(target=other.begin, kwargs={"write": True})
@@ -156,8 +156,7 @@ def test_clock_is_the_servers(engine, driver):
 # --- transactions -----------------------------------------------------------------------------------------------------
 
 
-def test_marks(driver):
-    """What failed is undone alone."""
+def test_savepoint_undoes_only_its_own_changes(driver):
     driver.begin(write=True)
     for number in range(0, 200, 2):
         driver.savepoint()
@@ -176,7 +175,7 @@ def test_marks(driver):
     assert numbers_in(driver) == [*range(0, 200, 2), 1001]
 
 
-def test_a_mark_replaces_the_one_before_it(driver):
+def test_savepoint_replaces_the_one_before(driver):
     for _ in range(2):
         driver.begin(write=True)
         driver.savepoint()
@@ -187,8 +186,8 @@ def test_a_mark_replaces_the_one_before_it(driver):
         driver.rollback()
 
 
-def test_a_commit_of_what_failed_is_no_commit(driver):
-    """The server answers such a COMMIT with ROLLBACK, and without an error."""
+def test_commit_of_a_failed_transaction_is_an_error(driver):
+    """The server answers this COMMIT with ROLLBACK and no error."""
     driver.begin(write=True)
     put(driver, 1)
     with pytest.raises(StoreError):
@@ -199,8 +198,8 @@ def test_a_commit_of_what_failed_is_no_commit(driver):
     assert numbers_in(driver) == []
 
 
-def test_one_writer_at_a_time(engine, driver, postgres_url):
-    """The second waits, and says so when it has waited for long enough; readers see the state before."""
+def test_one_transaction_writes_at_a_time(engine, driver, postgres_url):
+    """The second one waits, with an error after the timeout; readers see the state before."""
     other = engine.open(write=True)
     hasty = PostgresEngine(postgres_url, busy_ms=50).open(write=True)
     driver.begin(write=True)
@@ -220,7 +219,7 @@ def test_one_writer_at_a_time(engine, driver, postgres_url):
         it.close()
 
 
-def test_a_reader_sees_one_state(engine, driver):
+def test_reader_sees_one_state(engine, driver):
     reader = engine.open(write=False)
     reader.begin(write=False)
     before = reader.rows("SELECT count(*) FROM probe")
@@ -234,8 +233,8 @@ def test_a_reader_sees_one_state(engine, driver):
     reader.close()
 
 
-def test_nothing_outlives_a_transaction(driver, postgres):
-    """A pool may give the connection to somebody else, and the next transaction to another connection."""
+def test_transaction_leaves_no_locks_or_settings(driver, postgres):
+    """A connection pool may use another connection for the next transaction."""
     for write in (True, False):
         driver.begin(write=write)
         inside = driver._connection.execute("SHOW search_path").fetchone()
@@ -243,34 +242,34 @@ def test_nothing_outlives_a_transaction(driver, postgres):
         for _ in range(20):
             driver.rows("SELECT n FROM probe WHERE n = ?", (1,))
         driver.commit()
-        line = driver._connection
-        assert line.execute("SHOW search_path").fetchone() != inside
-        assert line.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
-        held = "SELECT * FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-        assert line.execute(held).fetchall() == []
+        proxy = driver._connection
+        assert proxy.execute("SHOW search_path").fetchone() != inside
+        assert proxy.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
+        lock_query = "SELECT * FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        assert proxy.execute(lock_query).fetchall() == []
 
 
-# --- lines that break -------------------------------------------------------------------------------------------------
+# --- lost connections ------------------------------------------------------------------------------------------------
 
 
-def test_a_line_that_broke_between_transactions_is_replaced(driver, postgres):
+def test_lost_connection_is_replaced_between_transactions(driver, postgres):
     for write in (True, False):
         before = backend_of(driver)
-        with psycopg.connect(postgres.url(), autocommit=True) as line:
-            line.execute("SELECT pg_terminate_backend(%s, 5000)", (before,))
+        with psycopg.connect(postgres.url(), autocommit=True) as proxy:
+            proxy.execute("SELECT pg_terminate_backend(%s, 5000)", (before,))
         driver.begin(write=write)
         assert backend_of(driver) != before
         driver.commit()
 
 
-def test_a_line_that_breaks_in_mid_transaction(driver, postgres):
-    """Nothing of it happened, whatever is tried; the next transaction is as good as any."""
+def test_lost_connection_in_a_transaction_is_an_error(driver, postgres):
+    """Nothing of the transaction is stored; the next one works."""
     for step in (lambda: put(driver, 2), driver.savepoint, driver.rollback_to, driver.size):
         driver.begin(write=True)
         put(driver, 1)
         driver.savepoint()
-        with psycopg.connect(postgres.url(), autocommit=True) as line:
-            line.execute("SELECT pg_terminate_backend(%s, 5000)", (backend_of(driver),))
+        with psycopg.connect(postgres.url(), autocommit=True) as proxy:
+            proxy.execute("SELECT pg_terminate_backend(%s, 5000)", (backend_of(driver),))
         with pytest.raises(ConnectionLost, match="broke"):
             step()
         with pytest.raises(ConnectionLost):
@@ -280,37 +279,36 @@ def test_a_line_that_breaks_in_mid_transaction(driver, postgres):
 
 
 @pytest.fixture
-def line(postgres):
+def proxy(postgres):
     with tempfile.TemporaryDirectory(prefix="cut-", dir="/tmp") as folder:
-        line = CutLine(Path(folder), postgres.folder)
-        yield line
-        line.close()
+        proxy = CommitProxy(Path(folder), postgres.folder)
+        yield proxy
+        proxy.close()
 
 
-def through(line, url):
-    """The same place, by way of this line."""
-    return re.sub("host=[^&]*", f"host={line.folder}", url)
+def through(proxy, url):
+    """Return the same database, through the proxy."""
+    return re.sub("host=[^&]*", f"host={proxy.folder}", url)
 
 
 @pytest.mark.parametrize("when, found", [("before", []), ("after", [1])])
-def test_a_line_that_is_cut_during_a_commit(driver, line, postgres_url, when, found):
-    """Nobody knows until somebody looks."""
-    other = PostgresEngine(through(line, postgres_url)).open(write=True)
+def test_connection_cut_at_a_commit_has_an_unknown_result(driver, proxy, postgres_url, when, found):
+    other = PostgresEngine(through(proxy, postgres_url)).open(write=True)
     other.begin(write=True)
     put(other, 1)
-    line.cut = when
+    proxy.cut = when
     with pytest.raises(CommitUnknown, match="unknown whether"):
         other.commit()
 
-    assert line.cuts == 1
+    assert proxy.cuts == 1
     assert numbers_in(other) == found
     assert numbers_in(driver) == found
     other.close()
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
-def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how):
-    """SIGKILL takes the whole server down, which comes up again by itself; nobody knows, and it did not happen."""
+def test_backend_killed_at_a_commit_has_an_unknown_result(own_postgres, own_postgres_url, how):
+    """SIGKILL makes the server restart; the transaction was not committed."""
     driver = PostgresEngine(own_postgres_url, busy_ms=50_000, patience=50).open(write=True)
     driver.begin(write=True)
     driver.change("CREATE TABLE probe (n BIGINT, text TEXT)")
@@ -327,13 +325,13 @@ def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how
         driver.begin(write=True)
         put(driver, 1)
         backend = backend_of(driver)
-        said = []
+        errors = []
 
         def commit():
             try:
                 driver.commit()
             except CommitUnknown as exc:
-                said.append(exc)
+                errors.append(exc)
 
         committing = threading.Thread(target=commit)
         committing.start()
@@ -342,19 +340,19 @@ def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how
         committing.join()
         if how == "SIGKILL":
             with pytest.raises(psycopg.OperationalError):
-                while True:  # until the server knows: it ends all others, too
+                while True:  # until the server notices: it ends all other backends, too
                     blocker.execute("SELECT 1")
         blocker.close()
 
-    assert len(said) == 1
-    assert "unknown whether" in str(said[0])
+    assert len(errors) == 1
+    assert "unknown whether" in str(errors[0])
     assert numbers_in(driver) == []
     driver.close()
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_server_that_stops_and_starts_again(own_postgres, own_postgres_url, mode):
-    """Whoever comes meanwhile waits for it, as long as patience lasts."""
+def test_restarted_server_is_waited_for(own_postgres, own_postgres_url, mode):
+    """Transactions wait for it until the timeout."""
     driver = PostgresEngine(own_postgres_url, patience=50).open(write=True)
     hasty = PostgresEngine(own_postgres_url, patience=0.1).open(write=True)
     own_postgres.stop(mode)
@@ -372,7 +370,7 @@ def test_a_server_that_stops_and_starts_again(own_postgres, own_postgres_url, mo
     hasty.close()
 
 
-def test_a_forked_child_leaves_the_line_to_its_parent(driver):
+def test_forked_child_leaves_the_connection_of_its_parent(driver):
     backend = backend_of(driver)
     child = os.fork()
     if not child:
@@ -391,11 +389,11 @@ def test_a_forked_child_leaves_the_line_to_its_parent(driver):
     assert backend_of(driver) == backend
 
 
-# --- searching, keeping house, locks ----------------------------------------------------------------------------------
+# --- search, maintenance, locks --------------------------------------------------------------------------------------
 
 
-def test_search(driver):
-    """Any words will do, none is syntax; the server's language and its idea of a word do not matter."""
+def test_search_finds_words(driver):
+    """Any text is a query without syntax; the text search settings of the server do not matter."""
     driver.begin(write=True)
     texts = [
         "Pack my box, and my other box",
@@ -405,14 +403,14 @@ def test_search(driver):
     ]
     driver.index([("s", n, text) for n, text in enumerate(texts, 1)])
 
-    def found(words):
-        return [seq for _, seq, _ in driver.search(tokenize(words), 10)]
+    def found(query):
+        return [seq for _, seq, _ in driver.search(tokenize(query), 10)]
 
-    assert [found(words) for words in ("BOX my", "example", "html", "étude", "東京", "14", "or", "not")] == [
+    assert [found(query) for query in ("BOX my", "example", "html", "étude", "東京", "14", "or", "not")] == [
         [1], [2], [2], [3], [3], [4], [4], [4],
     ]  # fmt: skip
-    for words in ("", "  ", "\0", "\ud800", "'", "\\", ":*", "& | !", "box & !other <-> ("):
-        found(words)
+    for query in ("", "  ", "\0", "\ud800", "'", "\\", ":*", "& | !", "box & !other <-> ("):
+        found(query)
     assert found("box nothing") == []
     assert driver.search(["other"], 10) == [("s", 1, "Pack my box, and my other box")]
     driver.index([("s", 1, "changed"), ("t", 9, "box")])
@@ -423,7 +421,7 @@ def test_search(driver):
     assert found("changed") == []
 
 
-def test_the_fitting_come_first(driver):
+def test_best_matches_come_first(driver):
     driver.begin(write=True)
     driver.index([("s", 1, "fox and hens " * 3), ("s", 2, "fox fox fox fox"), ("s", 3, "hens")])
 
@@ -431,8 +429,8 @@ def test_the_fitting_come_first(driver):
     assert len(driver.search(["fox"], 1)) == 1
 
 
-def test_long_texts_are_found_by_how_they_begin(driver):
-    """Texts of 256 KB in which no word comes twice, one of them larger than Postgres takes; and a single long word."""
+def test_long_texts_are_found_by_their_start(driver):
+    """Texts of 256 KB with unique words, one of them larger than Postgres accepts, and one long word."""
     many = " ".join(f"wörd{n}" for n in range(40_000))[: 256 * 1024]
     wide = " ".join(
         "".join(map(chr, (66560 + n % 40, 66560 + n // 40 % 40, 66560 + n // 1600, 66560))) for n in range(60_000)
@@ -453,17 +451,17 @@ def test_backup_names_the_command(driver):
         driver.backup("copy")
 
 
-def _holding(url, ready):
-    held = PostgresEngine(url).locks.acquire("s")
-    ready.send(held is not None)
+def _hold_lock(url, ready):
+    lock = PostgresEngine(url).locks.acquire("s")
+    ready.send(lock is not None)
     signal.pause()
 
 
-def test_a_lock_ends_with_its_holder(engine, postgres_url):
+def test_lock_ends_with_its_holder(engine, postgres_url):
     """Another process holds the session until it is killed; other sessions and stores are free."""
     context = multiprocessing.get_context("fork")
-    ready, told = context.Pipe(duplex=False)
-    child = context.Process(target=_holding, args=(postgres_url, told))
+    ready, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_hold_lock, args=(postgres_url, sender))
     child.start()
     assert ready.recv() is True
     assert engine.locks.available
@@ -476,12 +474,12 @@ def test_a_lock_ends_with_its_holder(engine, postgres_url):
     child.join()
 
     assert not engine.locks.is_locked("s")
-    held = engine.locks.acquire("s")
-    assert held is not None
-    held.remove()
+    lock = engine.locks.acquire("s")
+    assert lock is not None
+    lock.remove()
 
 
-def test_a_folder_of_locks_that_others_can_write(engine, tmp_path, monkeypatch):
+def test_lock_directory_that_others_can_write_is_refused(engine, tmp_path, monkeypatch):
     folder = tmp_path / f"tenuto-{os.geteuid()}"
     folder.mkdir()
     folder.chmod(0o777)

@@ -1,4 +1,4 @@
-"""A store over Postgres when lines are cut, backends are killed and the server goes: nothing is lost, nothing comes twice."""
+"""A Postgres store when connections are cut, backends are killed and the server stops: nothing is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cut_line import CutLine
+from postgres_proxy import CommitProxy
 from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
@@ -24,7 +24,7 @@ from tenuto.store.postgres import PostgresEngine
 from tenuto.store.sql_store import SqlStore
 
 PATIENCE = 50.0
-"""How many seconds a server may be gone that is about to come back: it takes one, unless the machine has other work."""
+"""Seconds for a restart of the server: it takes one on an idle machine."""
 
 
 def draft(id, text="hello"):
@@ -32,17 +32,17 @@ def draft(id, text="hello"):
 
 
 @pytest.fixture
-def line(postgres):
+def proxy(postgres):
     with tempfile.TemporaryDirectory(prefix="cut-", dir="/tmp") as folder:
-        line = CutLine(Path(folder), postgres.folder)
-        yield line
-        line.close()
+        proxy = CommitProxy(Path(folder), postgres.folder)
+        yield proxy
+        proxy.close()
 
 
 @pytest.fixture
-def cut_url(line, postgres_url):
-    """The same place, by way of a line that can be cut."""
-    return re.sub("host=[^&]*", f"host={line.folder}", postgres_url)
+def cut_url(proxy, postgres_url):
+    """Return the same database, through a proxy that can cut connections."""
+    return re.sub("host=[^&]*", f"host={proxy.folder}", postgres_url)
 
 
 async def ids_in(store, session):
@@ -51,15 +51,15 @@ async def ids_in(store, session):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_line_that_is_cut_during_the_commit_of_an_append(line, cut_url, when):
-    """The store looks whether its entries are there, and sends them again if not: the caller hears nothing of it."""
+def test_connection_cut_at_the_commit_of_an_append(proxy, cut_url, when):
+    """The store checks whether its entries exist and sends them again if not; the caller gets no error."""
 
     async def play():
         async with SqlStore(PostgresEngine(cut_url)) as store:
             lease = await store.append(await store.lease("s"), [draft("1")])
-            line.cut = when
+            proxy.cut = when
             lease = await store.append(lease, [draft("2"), draft("3")])
-            assert (lease.head, line.cuts) == (3, 1)
+            assert (lease.head, proxy.cuts) == (3, 1)
             lease = await store.append(lease, [draft("4")])
             assert await ids_in(store, "s") == ["1", "2", "3", "4"]
 
@@ -67,14 +67,14 @@ def test_a_line_that_is_cut_during_the_commit_of_an_append(line, cut_url, when):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_line_that_is_cut_under_many_appends(line, cut_url, when):
-    """Those that shared the commit share its fate, and each finds out for itself."""
+def test_connection_cut_at_a_shared_commit(proxy, cut_url, when):
+    """Each of the appends that shared the commit checks for its own entries."""
 
     async def write(store, session):
         lease = await store.lease(session)
         for number in range(5):
             if session == "s3" and number in (1, 3):
-                line.cut = when
+                proxy.cut = when
             lease = await store.append(lease, [draft(str(number))])
 
     async def play():
@@ -84,19 +84,19 @@ def test_a_line_that_is_cut_under_many_appends(line, cut_url, when):
                 assert await ids_in(store, f"s{number}") == list("01234")
 
     asyncio.run(play())
-    assert line.cuts == 2
+    assert proxy.cuts == 2
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_line_that_is_cut_when_a_lease_is_taken_or_given_back(line, cut_url, when):
+def test_connection_cut_at_lease_and_release(proxy, cut_url, when):
     async def play():
         async with SqlStore(PostgresEngine(cut_url)) as store:
             await store.stats()
-            line.cut = when
+            proxy.cut = when
             lease = await store.append(await store.lease("s"), [draft("1")])
-            line.cut = when
+            proxy.cut = when
             await store.release(lease)
-            assert line.cuts == 2
+            assert proxy.cuts == 2
             again = await store.lease("s")
             assert again.fence > lease.fence
             with pytest.raises(LeaseLost):
@@ -106,8 +106,8 @@ def test_a_line_that_is_cut_when_a_lease_is_taken_or_given_back(line, cut_url, w
     asyncio.run(play())
 
 
-def test_backends_that_are_ended_while_many_write_and_read(postgres, postgres_url):
-    """`pg_terminate_backend`, wherever they are just then."""
+def test_backends_terminated_during_reads_and_writes(postgres, postgres_url):
+    """`pg_terminate_backend`, at any moment."""
 
     async def write(store, session):
         lease = await store.lease(session)
@@ -136,9 +136,9 @@ def test_backends_that_are_ended_while_many_write_and_read(postgres, postgres_ur
 ENDED = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'doomed'"
 
 
-def test_the_server_is_killed_and_started_while_many_write(own_postgres, own_postgres_url):
-    """Kill -9 of a backend makes the server start anew, twice; then it is stopped and started. What was acknowledged is
-    there, once, in its order; and nobody was told of a failure.
+def test_server_killed_and_restarted_during_writes(own_postgres, own_postgres_url):
+    """A backend is killed twice, so the server restarts; then it is stopped and started. Acknowledged entries are
+    stored once and in order; no caller gets an error.
     """
     acknowledged = {f"s{number}": [] for number in range(3)}
 
@@ -180,8 +180,8 @@ def backend_of(server):
                 return found[0]
 
 
-def test_a_server_that_stays_away(own_postgres, own_postgres_url):
-    """The caller is told in the end; when the server is back, the same store and the same lease go on."""
+def test_server_that_stays_away_is_an_error(own_postgres, own_postgres_url):
+    """After its return, the same store and lease continue."""
 
     async def play():
         async with SqlStore(PostgresEngine(own_postgres_url, patience=0.1)) as store:
@@ -200,20 +200,20 @@ def test_a_server_that_stays_away(own_postgres, own_postgres_url):
     asyncio.run(play())
 
 
-def _lives(url, told):
+def _hold_until_killed(url, connection):
     async def play():
         store = SqlStore(PostgresEngine(url))
         lease = await store.append(await store.lease("s"), [draft("1")])
-        told.send(lease.fence)
+        connection.send(lease.fence)
         signal.pause()
 
     asyncio.run(play())
 
 
-def test_a_holder_that_was_killed_is_replaced_at_once(postgres_url):
+def test_killed_holder_is_replaced_at_once(postgres_url):
     context = multiprocessing.get_context("fork")
-    ready, told = context.Pipe(duplex=False)
-    child = context.Process(target=_lives, args=(postgres_url, told))
+    ready, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_hold_until_killed, args=(postgres_url, sender))
     child.start()
     fence = ready.recv()
     child.kill()
@@ -228,11 +228,11 @@ def test_a_holder_that_was_killed_is_replaced_at_once(postgres_url):
 
 
 REFUSED = 5
-"""How many writes have to be refused before it is enough."""
+"""The number of refused writes after which the race ends."""
 
 
 def _race(url, name, start, refused):
-    """Take the session from whoever has it, again and again, and write three entries unless somebody else took it."""
+    """Take the session over again and again, and write three entries under each lease."""
 
     async def play():
         async with SqlStore(PostgresEngine(url), ttl_ms=60, pid=os.getpid()) as store:
@@ -254,7 +254,7 @@ def _race(url, name, start, refused):
 
 
 def test_four_processes_race_for_a_session(postgres_url):
-    """Whoever lost the session writes nothing more; the numbers have no gap, and the fences only grow."""
+    """A process that lost the session writes nothing; the numbers have no gaps, and the fences only grow."""
     context = multiprocessing.get_context("fork")
     start, refused = context.Barrier(4), context.Value("i", 0)
     children = [context.Process(target=_race, args=(postgres_url, name, start, refused)) for name in range(4)]
@@ -272,7 +272,7 @@ def test_four_processes_race_for_a_session(postgres_url):
             fences = [entry.fence for entry in entries]
             assert fences == sorted(fences)
             assert len({entry.id for entry in entries}) == len(entries)
-            held = {entry.fence: entry.id.rpartition(".")[0] for entry in entries}
-            assert all(entry.id.startswith(f"{held[entry.fence]}.") for entry in entries)
+            owners = {entry.fence: entry.id.rpartition(".")[0] for entry in entries}
+            assert all(entry.id.startswith(f"{owners[entry.fence]}.") for entry in entries)
 
     asyncio.run(play())

@@ -1,4 +1,4 @@
-"""Opening a store in Postgres: what refuses, what it says, and that nothing which is not ours is touched."""
+"""Opening a store in Postgres: errors, and databases that stay unchanged."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def refusal_of(url):
     return str(caught.value)
 
 
-def test_nobody_listens(tmp_path):
+def test_missing_server_is_an_error(tmp_path):
     assert "cannot open postgresql://me@127.0.0.1:1/db?schema=tenuto" in refusal_of(
         "postgresql://me:s3cret@127.0.0.1:1/db"
     )
     assert "No such file" in refusal_of(f"postgresql:///db?host={tmp_path}")
 
 
-def test_wrong_password_and_unknown_database(own_postgres):
+def test_wrong_password_and_unknown_database_are_errors(own_postgres):
     with psycopg.connect(own_postgres.url(), autocommit=True) as line:
         line.execute(f"DROP ROLE IF EXISTS {GUARDED}")
         line.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
@@ -41,7 +41,7 @@ def test_wrong_password_and_unknown_database(own_postgres):
 
 
 @pytest.mark.parametrize(
-    "url, said",
+    "url, message",
     [
         ("postgresql://me:s3cret%zz@h/db", "does not understand the URL"),
         ("postgresql://me:s3cret@h/db?colour=red", "does not understand the URL"),
@@ -50,11 +50,11 @@ def test_wrong_password_and_unknown_database(own_postgres):
         ("postgresql://me:s3cret@h/db?schema=a%00b", "not a name for a schema"),
     ],
 )
-def test_addresses_that_are_none(url, said):
-    assert said in refusal_of(url)
+def test_invalid_url_is_an_error(url, message):
+    assert message in refusal_of(url)
 
 
-def test_without_psycopg():
+def test_missing_psycopg_is_an_error():
     program = (
         "import sys; sys.modules['psycopg'] = None\n"
         "from tenuto.store import open_store\n"
@@ -67,7 +67,7 @@ def test_without_psycopg():
     assert "pip install tenuto[postgres]" in done.stdout
 
 
-def test_a_database_in_another_encoding(own_postgres):
+def test_database_in_another_encoding_is_refused(own_postgres):
     with psycopg.connect(own_postgres.url(), autocommit=True) as line:
         line.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
         try:
@@ -84,8 +84,7 @@ def test_a_database_in_another_encoding(own_postgres):
         "CREATE TABLE meta (key TEXT, value TEXT); INSERT INTO meta VALUES ('store', 'grocery'), ('schema', '1')",
     ],
 )
-def test_tables_of_somebody_else(postgres, postgres_url, table):
-    """They are left alone."""
+def test_tables_of_another_application_are_refused(postgres, postgres_url, table):
     name = postgres_url.rpartition("=")[2]
     with psycopg.connect(postgres.url(), autocommit=True) as line:
         line.execute(f"CREATE SCHEMA {name}; SET search_path = {name}; {table}")
@@ -95,14 +94,14 @@ def test_tables_of_somebody_else(postgres, postgres_url, table):
         assert line.execute(tables, (name,)).fetchone() == (1,)
 
 
-def test_an_empty_schema_that_somebody_made_for_us(postgres, postgres_url):
+def test_empty_schema_is_used(postgres, postgres_url):
     with psycopg.connect(postgres.url(), autocommit=True) as line:
         line.execute(f"CREATE SCHEMA {postgres_url.rpartition('=')[2]}")
 
     PostgresEngine(postgres_url).open(write=False).close()
 
 
-def test_a_newer_schema(postgres_url):
+def test_newer_schema_is_refused(postgres_url):
     driver = PostgresEngine(postgres_url).open(write=True)
     driver.begin(write=True)
     driver.change("UPDATE meta SET value = ? WHERE key = 'schema'", (str(schema.VERSION + 1),))
@@ -112,7 +111,7 @@ def test_a_newer_schema(postgres_url):
     assert "later version of tenuto" in refusal_of(postgres_url)
 
 
-def test_odd_names_for_a_schema(postgres):
+def test_unusual_schema_names_are_accepted(postgres):
     name = 'Odd "name"; --ä?'
     url = postgres.url('Odd%20"name";%20--%C3%A4%3F')
     engine = PostgresEngine(url)
@@ -126,7 +125,7 @@ def test_odd_names_for_a_schema(postgres):
     assert engine.name.startswith("PostgreSQL 1")
 
 
-def _opened(url, start, ready):
+def _open_store(url, start, ready):
     engine = PostgresEngine(url)
     ready.release()
     start.wait()
@@ -136,10 +135,10 @@ def _opened(url, start, ready):
     driver.close()
 
 
-def test_four_processes_make_the_tables_at_once(postgres_url):
+def test_four_processes_create_the_tables_at_once(postgres_url):
     context = multiprocessing.get_context("fork")
     start, ready = context.Event(), context.Semaphore(0)
-    children = [context.Process(target=_opened, args=(postgres_url, start, ready)) for _ in range(4)]
+    children = [context.Process(target=_open_store, args=(postgres_url, start, ready)) for _ in range(4)]
     for child in children:
         child.start()
     for _ in children:

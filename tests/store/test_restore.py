@@ -1,4 +1,4 @@
-"""Backups: restored in one step, at any moment, whoever has the store open."""
+"""Backups: restored in one step at any moment, also while other processes have the store open."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def writer(path):
-    """Start processes that append without pause."""
+    """Yield a function that starts processes which append without a pause."""
     started = []
 
     def start(session):
@@ -62,16 +62,16 @@ def writer(path):
         process.stdout.close()
 
 
-def run(path, story):
+def run(path, action):
     async def play():
         async with open_store(path) as store:
-            return await story(store)
+            return await action(store)
 
     return asyncio.run(play())
 
 
 def test_restore_after_a_writer_was_killed(path, tmp_path, writer):
-    """Each time the -wal of the killed writer is left next to the file."""
+    """The -wal file of the killed writer is next to the database each time."""
     for number in range(4):
         backup = tmp_path / f"copy{number}.db"
         processes = [writer(f"w{number}{name}") for name in "ab"]
@@ -87,7 +87,7 @@ def test_restore_after_a_writer_was_killed(path, tmp_path, writer):
             assert await store.verify() == []
             sessions = (await store.sessions()).sessions
             assert {f"w{number}a", f"w{number}b"} <= {shown.id for shown in sessions}
-            await store.append(await store.lease(f"w{number}a"), [draft(question())])  # nobody holds it
+            await store.append(await store.lease(f"w{number}a"), [draft(question())])  # no process holds it
             return {shown.id: shown.head for shown in sessions}
 
         heads = run(path, check)
@@ -122,7 +122,9 @@ def test_restore_replaces_a_store_that_is_open(path, tmp_path, writer):
 
 
 def test_store_of_a_replaced_file_leaves_the_new_log_alone(path, tmp_path):
-    """SQLite deletes -wal by its name when the last connection to a file is closed: not if the file was replaced."""
+    """SQLite deletes the -wal file by its name when the last connection closes; it must not if the database was
+    replaced.
+    """
     backup = tmp_path / "copy.db"
 
     run(path, lambda store: write(store, "s", question()))
@@ -151,7 +153,7 @@ def test_store_of_a_replaced_file_leaves_the_new_log_alone(path, tmp_path):
 
 
 def test_restore_waits_for_writers_and_keeps_others_out(path, tmp_path, writer):
-    """While others write, every restore gives a whole store."""
+    """While others write, every restore gives a complete store."""
     backup = tmp_path / "copy.db"
     run(path, lambda store: write(store, "s", question()))
     run(path, lambda store: store.backup(str(backup)))
@@ -194,16 +196,16 @@ def test_restore_changes_nothing_when_the_backup_is_bad(path, tmp_path):
     for name in ("damaged.db", "empty.db", "other.db", "missing.db", "sessions.db"):
         with pytest.raises(StoreError):
             restore(tmp_path / name, path)
-    for place in ("postgresql://host/db", "memory://x"):
+    for url in ("postgresql://host/db", "memory://x"):
         with pytest.raises(StoreError, match="SQLite store"):
-            restore(tmp_path / "copy.db", place)
+            restore(tmp_path / "copy.db", url)
 
     assert same(run(path, lambda store: store.read("s")), drafts)
     assert not path.with_name("sessions.db.restore").exists()
 
 
 def test_damaged_file_names_the_log_and_the_command(path, tmp_path):
-    """A backup that was copied by hand over a file whose -wal was left."""
+    """A backup was copied by hand over a file whose -wal file was left."""
     run(path, lambda store: write(store, "s", *[question("x" * 5000) for _ in range(50)]))
     data = bytearray(path.read_bytes())
     data[4096 * 3 :] = os.urandom(len(data) - 4096 * 3)

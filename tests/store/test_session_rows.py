@@ -28,10 +28,10 @@ def rows(engine, sql, args=()):
         return result
 
 
-def played(engine, story, **options):
+def played(engine, action, **options):
     async def play():
         async with SqlStore(engine(), **options) as store:
-            return await story(store)
+            return await action(store)
 
     return asyncio.run(play())
 

@@ -1,4 +1,4 @@
-"""The SQLite file and what can be wrong with it: whatever it is, it is told, and left as it was."""
+"""The SQLite file and its faults: each one is reported, and the file stays unchanged."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def path(tmp_path):
     return tmp_path / "kept" / "sessions.db"
 
 
-def run(path, story, **how):
-    """Tell a story on the store at a place; return what it returns."""
+def run(path, action, **how):
+    """Call a coroutine function with a store at a path; return its result."""
 
     async def told():
         async with SqlStore(SqliteEngine(path, **how)) as store:
-            return await story(store)
+            return await action(store)
 
     return asyncio.run(told())
 
 
-def made(path, *acts):
-    """Make a store with one session in it; return its drafts."""
+def create_store(path, *acts):
+    """Create a store with one session; return its drafts."""
     return run(path, lambda store: write(store, "s", *(acts or turn())))
 
 
@@ -59,8 +59,8 @@ def mode(path):
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_made_is_its_owners(path):
-    """0600 in a 0700 folder, whatever lies beside the file included; and nothing is left of the making."""
+def test_created_files_are_private(path):
+    """The file has mode 0600 in a directory with 0700, and so have all files next to it; no temporary files are left."""
 
     async def look(store):
         await store.append(await store.lease("s"), [draft(question())])
@@ -79,23 +79,23 @@ def test_what_is_made_is_its_owners(path):
     assert not [name for name in found if "new" in name]
 
 
-def test_what_holds_for_every_connection(path):
+def test_settings_of_every_connection(path):
     driver = SqliteEngine(path).open(write=True)
     try:
-        said = {
+        settings = {
             name: driver.rows(f"PRAGMA {name}")[0][0]
             for name in ("journal_mode", "synchronous", "wal_autocheckpoint", "application_id", "user_version")
         }
     finally:
         driver.close()
 
-    assert said == {
+    assert settings == {
         "journal_mode": "wal", "synchronous": 2, "wal_autocheckpoint": 0, "application_id": APPLICATION,
         "user_version": VERSION,
     }  # fmt: skip
 
 
-def test_two_who_make_it_at_once_make_one(path):
+def test_concurrent_creation_creates_one_store(path):
     async def both():
         async with SqlStore(SqliteEngine(path)) as one, SqlStore(SqliteEngine(path)) as other:
             await asyncio.gather(write(one, "a"), write(other, "b"), one.sessions(), other.sessions())
@@ -104,19 +104,19 @@ def test_two_who_make_it_at_once_make_one(path):
     assert {shown.id for shown in asyncio.run(both()).sessions} == {"a", "b"}
 
 
-def test_a_making_that_was_killed_is_begun_anew(path):
-    """What it left is never taken for a store."""
+def test_interrupted_creation_is_repeated(path):
+    """The rest of it is never used as a store."""
     path.parent.mkdir()
     for ending in (".new", ".new-wal", ".new-journal"):
         path.with_name(path.name + ending).write_bytes(b"half a store")
-    drafts = made(path)
+    drafts = create_store(path)
 
     assert same(run(path, reading), drafts)
     assert not list(path.parent.glob("*.new*"))
 
 
 @pytest.mark.parametrize("where", ["{}", "sqlite:///{}"])
-def test_a_store_is_opened_by_its_place(path, where):
+def test_store_is_opened_by_url(path, where):
     async def tell():
         async with open_store(where.format(path)) as store:
             await write(store, "s")
@@ -130,7 +130,7 @@ def test_a_store_is_opened_by_its_place(path, where):
             open_store(bad)
 
 
-# --- what is not ours -------------------------------------------------------------------------------------------------
+# --- other files -----------------------------------------------------------------------------------------------------
 
 
 def foreign(path):
@@ -147,13 +147,13 @@ def foreign_in_wal(path):
 
 
 def later(path):
-    made(path)
+    create_store(path)
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version={VERSION + 1}")
 
 
 def unmarked(path):
-    made(path)
+    create_store(path)
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute("UPDATE meta SET value = 'another' WHERE key = 'store'")
         db.commit()
@@ -173,15 +173,15 @@ def unmarked(path):
     ],
     ids=["empty", "text", "zeros", "folder", "foreign", "foreign-wal", "later", "unmarked"],
 )
-def test_what_is_not_ours_is_left_alone(path, make, says):
-    """Reading and writing are refused, by an error that says what the file is; not a byte of it changes."""
+def test_other_files_stay_unchanged(path, make, says):
+    """Reading and writing raise an error that says what the file is; no byte of it changes."""
     path.parent.mkdir()
     make(path)
     shutil.rmtree(path.with_name(path.name + ".locks"), ignore_errors=True)
     before = {file.name: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
-    for story in (lambda store: store.lease("s"), lambda store: store.sessions(), reading):
+    for action in (lambda store: store.lease("s"), lambda store: store.sessions(), reading):
         with pytest.raises(StoreError, match=says):
-            run(path, story)
+            run(path, action)
     after = {file.name: file.read_bytes() for file in path.parent.iterdir() if file.is_file()}
 
     assert after == before
@@ -195,12 +195,12 @@ async def _everything(store):
     return entries, await store.verify()
 
 
-def test_a_truncated_file_is_never_taken_for_a_whole_one(path):
-    """At every length an error says so, or `verify` does; and the file is not made longer, or anew."""
-    drafts = made(path, *(question(f"{number} " + "word " * 700) for number in range(12)))
-    whole = path.read_bytes()
-    for length in (100, 1000, 4096, 5000, 8192, len(whole) // 2, len(whole) - 4096, len(whole) - 1):
-        path.write_bytes(whole[:length])
+def test_truncated_file_is_detected(path):
+    """For each length there is an error or a problem in `verify`; the file is neither extended nor created again."""
+    drafts = create_store(path, *(question(f"{number} " + "word " * 700) for number in range(12)))
+    data = path.read_bytes()
+    for length in (100, 1000, 4096, 5000, 8192, len(data) // 2, len(data) - 4096, len(data) - 1):
+        path.write_bytes(data[:length])
         try:
             entries, faults = run(path, _everything)
         except StoreCorrupt:
@@ -209,32 +209,32 @@ def test_a_truncated_file_is_never_taken_for_a_whole_one(path):
             assert faults or same(entries, drafts), length
         with contextlib.suppress(StoreError):
             run(path, lambda store: store.lease("t"))
-        assert path.read_bytes()[:100] == whole[:100]
-        assert path.stat().st_size <= len(whole) + 4096, length
+        assert path.read_bytes()[:100] == data[:100]
+        assert path.stat().st_size <= len(data) + 4096, length
 
 
-def test_a_flipped_bit_is_told_or_does_no_harm(path):
-    """Whichever bit it is: reading fails, or `verify` finds it, or all entries are what they were."""
-    drafts = made(path, *(question(f"{number} " + "word " * 700) for number in range(60)))
-    whole = bytearray(path.read_bytes())
-    told = 0
-    for bit in random.Random(5).sample(range(len(whole) * 8), 60):
-        whole[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(whole)
-        whole[bit // 8] ^= 1 << bit % 8
+def test_flipped_bit_is_detected_or_harmless(path):
+    """For each bit, reading fails, or `verify` finds it, or all entries are equal."""
+    drafts = create_store(path, *(question(f"{number} " + "word " * 700) for number in range(60)))
+    data = bytearray(path.read_bytes())
+    detected = 0
+    for bit in random.Random(5).sample(range(len(data) * 8), 60):
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        data[bit // 8] ^= 1 << bit % 8
         try:
             entries, faults = run(path, _everything)
         except StoreError:
-            told += 1
+            detected += 1
         else:
-            told += bool(faults)
+            detected += bool(faults)
             assert faults or same(entries, drafts), bit
 
-    assert told > 10
+    assert detected > 10
 
 
-def test_a_log_of_garbage_is_passed_over(path):
-    drafts = made(path)
+def test_invalid_log_is_ignored(path):
+    drafts = create_store(path)
     path.with_name(path.name + "-wal").write_bytes(random.Random(5).randbytes(50_000))
     more = run(path, lambda store: write(store, "s", question("And then?")))
 
@@ -242,12 +242,12 @@ def test_a_log_of_garbage_is_passed_over(path):
     assert run(path, lambda store: store.verify()) == []
 
 
-# --- where nothing can be written -------------------------------------------------------------------------------------
+# --- read-only files and directories ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def open_folder():
-    """A folder that others may enter."""
+    """Return a directory that other users may enter."""
     folder = Path(tempfile.mkdtemp(prefix="tenuto-"))
     folder.chmod(0o755)
     yield folder
@@ -256,51 +256,51 @@ def open_folder():
     shutil.rmtree(folder)
 
 
-def as_another(story):
-    """Do something in a child that is not root, whom permissions do not hold; return what it says."""
+def run_as_another_user(action):
+    """Run a function in a child that is not root, to which permissions apply; return its result as text."""
     here, there = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a child of a process with threads does only this
         child = os.fork()
     if not child:
-        said = "something else went wrong"
+        output = "something else went wrong"
         if not os.getuid():
             os.setgid(NOBODY)
             os.setuid(NOBODY)
         try:
-            said = str(story())
+            output = str(action())
         except StoreError as error:
-            said = f"{type(error).__name__}: {error}"
+            output = f"{type(error).__name__}: {error}"
         finally:
-            os.write(there, said.encode())
+            os.write(there, output.encode())
             os._exit(0)
     os.close(there)
-    said = b"".join(iter(lambda: os.read(here, 4096), b"")).decode()
+    output = b"".join(iter(lambda: os.read(here, 4096), b"")).decode()
     os.close(here)
     os.waitpid(child, 0)
-    return said
+    return output
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
-def test_a_read_only_place_can_be_read(open_folder, what):
+def test_read_only_store_can_be_read(open_folder, what):
     path = open_folder / "in" / "sessions.db"
-    drafts = made(path)
+    drafts = create_store(path)
     path.chmod(0o444)
     path.parent.chmod(0o555)
-    if what == "file":  # others may write in the folder, and not the file
+    if what == "file":  # others may write to the directory, but not to the file
         path.parent.chmod(0o777)
 
-    assert as_another(lambda: same(run(path, reading), drafts)) == "True"
-    assert as_another(lambda: len(run(path, lambda store: store.search("Oslo")))) != "0"
-    refused = as_another(lambda: run(path, lambda store: store.lease("s")))
+    assert run_as_another_user(lambda: same(run(path, reading), drafts)) == "True"
+    assert run_as_another_user(lambda: len(run(path, lambda store: store.search("Oslo")))) != "0"
+    refused = run_as_another_user(lambda: run(path, lambda store: store.lease("s")))
     assert refused.startswith("StoreError"), refused
     assert "permissions" in refused or "Permission" in refused
 
 
-def test_a_read_only_place_with_a_log_says_what_to_do(open_folder):
-    """The newest entries are in the log, and SQLite cannot use it there: they are not silently left out."""
+def test_read_only_store_with_a_log_is_an_error(open_folder):
+    """The newest entries are in the -wal file, which SQLite cannot read there; they must not be omitted silently."""
     path = open_folder / "in" / "sessions.db"
-    made(path)
+    create_store(path)
     line = sqlite3.connect(path)
     line.execute("PRAGMA wal_autocheckpoint=0")
     line.execute("UPDATE sessions SET archived = 1")
@@ -313,19 +313,19 @@ def test_a_read_only_place_with_a_log_says_what_to_do(open_folder):
     line.close()
     copy.chmod(0o555)
 
-    said = as_another(lambda: run(copy / "sessions.db", reading))
-    assert "newest entries are in" in said
+    output = run_as_another_user(lambda: run(copy / "sessions.db", reading))
+    assert "newest entries are in" in output
 
 
-def test_a_place_that_cannot_be_made_says_so(tmp_path):
+def test_store_that_cannot_be_created_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     for bad in (tmp_path / "file" / "sessions.db", Path("/dev/null/sessions.db"), tmp_path / ("x" * 300)):
         with pytest.raises(StoreError, match="cannot be used"):
             run(bad, lambda store: store.lease("s"))
 
 
-def test_a_full_disk(path):
-    """Said so; nothing is half written; and when there is room, it goes on."""
+def test_full_disk_writes_nothing(path):
+    """After the error nothing is written in part, and the store works when there is room."""
     most = [200]
 
     def connect(*args, **how):
@@ -335,26 +335,26 @@ def test_a_full_disk(path):
 
     async def fill(store):
         lease = await store.lease("s")
-        kept = []
+        stored = []
         with pytest.raises(StoreError, match="disk is full"):
             for number in range(400):
                 one = draft(question(f"{number} " + "word " * 1000))
                 lease = await store.append(lease, [one])
-                kept.append(one)
-        assert same(await store.read("s"), kept)
-        await store.append(lease, [])  # what needs no room is written
+                stored.append(one)
+        assert same(await store.read("s"), stored)
+        await store.append(lease, [])  # writes that need no room
         most[0] = 10_000
-        return kept
+        return stored
 
-    kept = run(path, fill, connect=connect)
+    stored = run(path, fill, connect=connect)
     more = run(path, lambda store: write(store, "s", question("Is there room?")))
 
-    assert len(kept) > 20
-    assert same(run(path, reading), [*kept, *more])
+    assert len(stored) > 20
+    assert same(run(path, reading), [*stored, *more])
     assert run(path, lambda store: store.verify()) == []
 
 
-# --- the log ----------------------------------------------------------------------------------------------------------
+# --- the WAL file ----------------------------------------------------------------------------------------------------
 
 
 def log_of(path):
@@ -369,7 +369,7 @@ def fill_log(driver, rounds=40, first=0):
         driver.checkpoint()
 
 
-def test_a_long_log_is_copied_into_the_file(path):
+def test_long_log_is_copied_into_the_file(path):
     driver = SqliteEngine(path).open(write=True)
     fill_log(driver, 60)
 
@@ -389,8 +389,8 @@ def test_log_is_empty_after_a_checkpoint(path):
     assert not log_of(path).exists()
 
 
-def test_the_log_is_not_copied_while_anybody_writes(path):
-    """Another writer has the lock with everybody else; so nobody can have it alone."""
+def test_log_is_not_copied_during_writes(path):
+    """Another writer shares the lock, so it cannot be held exclusively."""
     driver = SqliteEngine(path).open(write=True)
     with path.with_name(path.name + ".lock").open("rb+") as other:
         fcntl.flock(other, fcntl.LOCK_SH)
@@ -402,7 +402,7 @@ def test_the_log_is_not_copied_while_anybody_writes(path):
     driver.close()
 
 
-def test_nobody_writes_while_the_log_is_copied(path):
+def test_writes_wait_while_the_log_is_copied(path):
     driver = SqliteEngine(path).open(write=True)
     with path.with_name(path.name + ".lock").open("rb+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -423,7 +423,7 @@ def test_nobody_writes_while_the_log_is_copied(path):
     assert began.is_set()
 
 
-def test_a_reader_holds_up_neither_writers_nor_the_log_for_long(path):
+def test_reader_does_not_block_writers_and_log(path):
     engine = SqliteEngine(path)
     driver, reader = engine.open(write=True), engine.open(write=False)
     reader.begin(write=False)
@@ -439,10 +439,10 @@ def test_a_reader_holds_up_neither_writers_nor_the_log_for_long(path):
     driver.close()
 
 
-# --- copies and versions ----------------------------------------------------------------------------------------------
+# --- backups and versions --------------------------------------------------------------------------------------------
 
 
-def test_a_backup_is_a_store(path, tmp_path):
+def test_backup_is_a_store(path, tmp_path):
     async def copy(store):
         lease = await store.lease("s")
         drafts = [draft(act) for act in turn()]
@@ -461,7 +461,7 @@ def test_a_backup_is_a_store(path, tmp_path):
     assert run(tmp_path / "copy.db", lambda store: store.verify()) == []
 
 
-def test_arguments_that_sqlite_does_not_take_are_told(path):
+def test_values_that_sqlite_does_not_accept_are_an_error(path):
     async def tell(store):
         lease = await store.lease("s")
         for odd in (draft(question(), id="\ud800"), functools.partial(draft, question())(version=2**70)):

@@ -27,10 +27,10 @@ def open_files():
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def run(path, story):
+def run(path, action):
     async def play():
         async with open_store(path) as store:
-            return await story(store)
+            return await action(store)
 
     return asyncio.run(play())
 
@@ -76,9 +76,9 @@ FORK = """
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_child_process_cannot_use_the_lease_of_its_parent(kind, tmp_path, request):
-    place = str(tmp_path / "s.db") if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    url = str(tmp_path / "s.db") if kind == "sqlite" else request.getfixturevalue("postgres_url")
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FORK), place],
+        [sys.executable, "-c", textwrap.dedent(FORK), url],
         capture_output=True,
         text=True,
         check=False,
@@ -122,7 +122,7 @@ def test_agent_opens_one_store_for_all_threads(tmp_path):
 # --- links ------------------------------------------------------------------------------------------------------
 
 
-def test_store_behind_a_link_has_one_set_of_files(tmp_path):
+def test_store_at_a_symbolic_link_has_one_set_of_files(tmp_path):
     (tmp_path / "real").mkdir()
     real, link = tmp_path / "real" / "target.db", tmp_path / "link.db"
     link.symlink_to(real)  # to a file that does not exist yet
@@ -145,8 +145,8 @@ def test_store_behind_a_link_has_one_set_of_files(tmp_path):
 # --- creation ---------------------------------------------------------------------------------------------------
 
 
-def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
-    """Others share the lock all the time, so nobody gets it alone."""
+def test_process_continues_when_another_created_the_file(tmp_path, monkeypatch):
+    """Other processes share the lock all the time, so it is never exclusive."""
     path = tmp_path / "s.db"
     guard = locks.FileLock(path.with_name("s.db.lock"))
     made = tmp_path / "made.db"
@@ -172,8 +172,8 @@ def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
 
 
 def test_lock_is_freed_when_its_file_cannot_be_written(tmp_path, monkeypatch):
-    held = locks.Locks(tmp_path / "locks")
-    held.acquire("first").remove()
+    file_locks = locks.Locks(tmp_path / "locks")
+    file_locks.acquire("first").remove()
     before = open_files()
 
     def full(*_):
@@ -183,19 +183,19 @@ def test_lock_is_freed_when_its_file_cannot_be_written(tmp_path, monkeypatch):
         patch.setattr(locks.os, "write", full)
         for _ in range(5):
             with pytest.raises(StoreError, match="No space left"):
-                held.acquire("s")
+                file_locks.acquire("s")
     assert open_files() == before
     assert list((tmp_path / "locks").iterdir()) == []
-    lock = held.acquire("s")
+    lock = file_locks.acquire("s")
     assert lock is not None
     lock.remove()
 
 
-# --- what is no file --------------------------------------------------------------------------------------------
+# --- special files ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "socket"])
-def test_special_file_is_no_store(tmp_path, kind):
+def test_special_file_is_not_a_store(tmp_path, kind):
     path = tmp_path / "special"
     if kind == "fifo":
         os.mkfifo(path)

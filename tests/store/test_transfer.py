@@ -1,4 +1,4 @@
-"""Sessions as lines of text: nothing is changed on the way, and nothing that was changed gets in."""
+"""Export and import of sessions as lines: nothing changes on the way, and changed lines are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def lines_of(store, session="s"):
     return [line async for line in export_session(store, session)]
 
 
-def exported(*acts, name=""):
+def export_lines(*acts, name=""):
     async def play(store):
         await write(store, "s", *acts)
         await store.rename("s", name)
@@ -50,7 +50,7 @@ def exported(*acts, name=""):
     return run(play)
 
 
-def imported(lines, **given):
+def import_lines(lines, **given):
     async def play(store):
         done = await import_session(store, lines, **given)
         return done, await store.read(done.session), await store.session(done.session)
@@ -64,11 +64,11 @@ def changed(line, **fields):
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-# --- what it looks like -----------------------------------------------------------------------------------------------
+# --- format ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_for_the_session_and_one_for_each_entry():
-    lines = exported(*turn(), name="walk")
+def test_export_has_a_line_per_session_and_entry():
+    lines = export_lines(*turn(), name="walk")
     head, *entries = map(json.loads, lines)
 
     assert head == {"tenuto": "session", "format": EXPORT_FORMAT, "session": "s", "head": 7, "name": "walk"}
@@ -87,36 +87,36 @@ def test_a_line_for_the_session_and_one_for_each_entry():
         '{"entry":"x","a":' + "[" * 199 + "]" * 199 + "}",
     ],
 )
-def test_bytes_that_would_not_survive_in_a_line_are_wrapped(raw):
+def test_bodies_that_json_would_change_are_encoded(raw):
     strange = UnknownPayload("x", raw)
-    lines = exported(strange)
+    lines = export_lines(strange)
     document = json.loads(lines[1])
 
     assert "body" not in document
     assert base64.b64decode(document["body64"]) == raw.encode("utf-8", "surrogatepass")
-    assert imported(lines)[1][0].payload == strange
+    assert import_lines(lines)[1][0].payload == strange
 
 
 @pytest.mark.parametrize("raw", ['{ "entry" : "x", "a" : 1.10, "a" : 2 }', '{"entry":"x","s":"\\u0041\\ud800 \u2028"}'])
-def test_other_bytes_stand_there_as_they_are(raw):
-    lines = exported(UnknownPayload("x", raw))
+def test_other_bodies_are_embedded_unchanged(raw):
+    lines = export_lines(UnknownPayload("x", raw))
 
     assert raw.encode() in lines[1]
-    assert imported(lines)[1][0].body == raw.encode()
+    assert import_lines(lines)[1][0].body == raw.encode()
 
 
-def test_an_empty_body_is_wrapped_too():
+def test_empty_body_is_encoded():
     assert json.loads(export._line({"seq": 1}, b"", sha256_hex(b"")))["body64"] == ""
 
 
-# --- there and back ---------------------------------------------------------------------------------------------------
+# --- round trips -----------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25)
 @given(st.lists(messages_of(broken_words), min_size=1, max_size=4))
-def test_what_goes_out_comes_in(said):
+def test_exported_session_is_imported_unchanged(message):
     async def play(store):
-        drafts = await write(store, "s", *map(MessageAdded, said))
+        drafts = await write(store, "s", *map(MessageAdded, message))
         lines = await lines_of(store)
         async with MemoryStore() as other:
             await import_session(other, lines)
@@ -128,8 +128,8 @@ def test_what_goes_out_comes_in(said):
     run(play)
 
 
-def test_lines_may_be_text_and_may_have_lost_their_ends():
-    lines = exported(*turn())
+def test_lines_may_be_text_without_line_ends():
+    lines = export_lines(*turn())
 
     for spelt in (
         [line.decode() for line in lines],
@@ -138,17 +138,17 @@ def test_lines_may_be_text_and_may_have_lost_their_ends():
         [part for line in lines for part in (b"\n", line)],
         b"".join(lines).splitlines(),
     ):
-        assert len(imported(spelt)[1]) == 7
+        assert len(import_lines(spelt)[1]) == 7
 
 
-def test_fields_of_a_later_version_are_no_hindrance():
-    head, *rest = exported(*turn())
+def test_unknown_fields_of_later_versions_are_ignored():
+    head, *rest = export_lines(*turn())
 
-    assert len(imported([changed(head, later=1), *(changed(line, later=2) for line in rest)])[1]) == 7
+    assert len(import_lines([changed(head, later=1), *(changed(line, later=2) for line in rest)])[1]) == 7
 
 
-def test_a_large_session_is_written_in_pieces(monkeypatch):
-    lines = exported(*(MessageAdded(UserMessage("x" * 1000)) for _ in range(10)))
+def test_large_session_is_appended_in_batches(monkeypatch):
+    lines = export_lines(*(MessageAdded(UserMessage("x" * 1000)) for _ in range(10)))
     sizes = []
 
     class Counting(MemoryStore):
@@ -166,7 +166,7 @@ def test_a_large_session_is_written_in_pieces(monkeypatch):
     assert sizes == [3, 3, 3, 1]
 
 
-def test_what_cannot_be_taken_along_is_said():
+def test_export_reports_values_that_it_omits():
     async def play(store):
         await write(store, "s", *turn())
         await store.rename("s", "walk")
@@ -179,15 +179,15 @@ def test_what_cannot_be_taken_along_is_said():
         assert (await store.session("alone")).parent == ""
 
     run(play)
-    odd = [changed(exported(*turn())[0], name="a\nb"), *exported(*turn())[1:]]
-    assert "is not a name" in imported(odd)[0].left_out[0]
+    odd = [changed(export_lines(*turn())[0], name="a\nb"), *export_lines(*turn())[1:]]
+    assert "is not a name" in import_lines(odd)[0].left_out[0]
 
 
-# --- what does not get in ---------------------------------------------------------------------------------------------
+# --- refused imports -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "damage, told",
+    "damage, message",
     [
         (lambda lines: lines[:-1], "had 7 entries, but the export has 6"),
         (lambda lines: [*lines[:3], *lines[4:]], "line 4: entry 4 is in the place of entry 3"),
@@ -212,19 +212,19 @@ def test_what_cannot_be_taken_along_is_said():
         (lambda lines: [lines[0], b"\xff\n", *lines[1:]], "line 2: "),
     ],
 )
-def test_damage_is_told_before_anything_is_written(damage, told):
+def test_damaged_export_is_refused_before_writing(damage, message):
     async def play(store):
-        with pytest.raises(StoreCorrupt, match="(?s)" + told):
+        with pytest.raises(StoreCorrupt, match="(?s)" + message):
             await import_session(store, damage(lines))
         assert (await store.stats()).entries == 0
         assert (await store.lease("s")).head == 0
 
-    lines = exported(*turn())
+    lines = export_lines(*turn())
     run(play)
 
 
 @pytest.mark.parametrize(
-    "lines, told",
+    "lines, message",
     [
         ([], "is empty"),
         (["\n"], "is empty"),
@@ -236,16 +236,16 @@ def test_damage_is_told_before_anything_is_written(damage, told):
         (["hello"], "line 1"),
     ],
 )
-def test_what_is_no_export_is_refused(lines, told):
+def test_invalid_export_is_refused(lines, message):
     async def play(store):
-        with pytest.raises(StoreError, match=told):
+        with pytest.raises(StoreError, match=message):
             await import_session(store, lines)
 
     run(play)
 
 
-def test_a_session_of_the_same_id_is_not_touched():
-    lines = exported(*turn())
+def test_existing_session_of_the_same_id_stays_unchanged():
+    lines = export_lines(*turn())
 
     async def play(store):
         mine = await write(store, "s", RunEnded("completed"))
@@ -261,17 +261,17 @@ def test_a_session_of_the_same_id_is_not_touched():
     run(play)
 
 
-def test_what_is_no_id_is_refused():
-    lines = exported(*turn())
+def test_invalid_id_is_refused():
+    lines = export_lines(*turn())
     for id in ("../s", "a b"):
         with pytest.raises(ValueError, match="is not a session id"):
-            imported(lines, id=id)
+            import_lines(lines, id=id)
     with pytest.raises(ValueError, match="is not a session id"):
-        imported([changed(lines[0], session="../s"), *lines[1:]])
+        import_lines([changed(lines[0], session="../s"), *lines[1:]])
 
 
-def test_a_session_that_is_held_is_not_imported_into():
-    lines = exported(*turn())
+def test_held_session_is_not_overwritten():
+    lines = export_lines(*turn())
     memory = Memory()
 
     async def play():
@@ -283,8 +283,8 @@ def test_a_session_that_is_held_is_not_imported_into():
     asyncio.run(play())
 
 
-def test_an_import_lets_go_even_if_it_fails():
-    lines = exported(*turn())
+def test_failed_import_releases_its_lease():
+    lines = export_lines(*turn())
 
     class Full(MemoryStore):
         async def append(self, lease, drafts, **how):
@@ -301,7 +301,7 @@ def test_an_import_lets_go_even_if_it_fails():
 
 
 def one_entry(**fields):
-    """Return the lines of a session with one entry, some of whose fields are changed."""
+    """Return the lines of a session with one entry, with some fields changed."""
 
     async def play(store):
         await store.append(await store.lease("s"), [make_draft(RunEnded("completed"), id="e1", time_ms=5)])
@@ -352,14 +352,14 @@ def test_import_refuses_values_out_of_range(fields):
     run(play)
 
 
-# --- several, and long ones -------------------------------------------------------------------------------------------
+# --- several sessions, long sessions ---------------------------------------------------------------------------------
 
 
-def test_several_sessions_stand_one_after_another():
-    """Each is told by its own first line, also if it is the same one twice; an iterator can be gone through, too."""
+def test_several_sessions_follow_one_another():
+    """Each starts with its own first line, also if it is the same session twice; an iterator is accepted, too."""
     one, two = (
-        exported(*turn(), name="walk"),
-        [line.replace(b'"session":"s"', b'"session":"t"') for line in exported(*turn())],
+        export_lines(*turn(), name="walk"),
+        [line.replace(b'"session":"s"', b'"session":"t"') for line in export_lines(*turn())],
     )
     lines = [*one, b"\n", *two, *one]
 
@@ -373,11 +373,11 @@ def test_several_sessions_stand_one_after_another():
         (whole.session, whole.entries, whole.name) for whole in found
     ]
     assert ([("s", 7), ("t", 7), ("s", 7)], one, two) == run(play)
-    assert 7 == imported(iter(one))[0].entries
+    assert 7 == import_lines(iter(one))[0].entries
 
 
 @pytest.mark.parametrize(
-    "spoil, told",
+    "spoil, message",
     [
         (lambda one, two: [*one[:-1], *two], "session 's' had 7 entries, but the export has 6"),
         (lambda one, two: [*one, *two[:-1]], "session 't' had 7 entries, but the export has 6"),
@@ -385,15 +385,15 @@ def test_several_sessions_stand_one_after_another():
         (lambda one, two: [*one, *two[1:]], "line 9: entry 1 is in the place of entry 8"),
     ],
 )
-def test_sessions_that_run_into_each_other_are_refused(spoil, told):
-    one = exported(*turn())
+def test_mixed_sessions_are_refused(spoil, message):
+    one = export_lines(*turn())
     two = [line.replace(b'"session":"s"', b'"session":"t"') for line in one]
-    with pytest.raises(StoreCorrupt, match=told):
+    with pytest.raises(StoreCorrupt, match=message):
         check_export(spoil(one, two))
 
 
-def test_another_session_is_seen_before_anything_is_written():
-    lines = exported(*turn())
+def test_other_session_is_detected_before_writing():
+    lines = export_lines(*turn())
     [whole] = check_export(lines)
 
     async def play(store):
@@ -407,24 +407,24 @@ def test_another_session_is_seen_before_anything_is_written():
     run(play)
 
 
-@pytest.mark.parametrize("held, most", [(8_000_000, 128), (5_000, 8)])
-def test_a_long_session_is_read_in_pieces(monkeypatch, held, most):
-    """Small entries by the hundred; large ones by fewer, so that what is held at once stays bounded."""
-    asked = []
+@pytest.mark.parametrize("body_size, most", [(8_000_000, 128), (5_000, 8)])
+def test_long_session_is_read_in_batches(monkeypatch, body_size, most):
+    """Hundreds of small entries, fewer large ones: the memory is bounded."""
+    reads = []
 
     class Counting(MemoryStore):
         async def read(self, session, *, after=0, upto=None):
             entries = await super().read(session, after=after, upto=upto)
-            asked.append(len(entries))
+            reads.append(len(entries))
             return entries
 
     async def play():
         async with Counting() as store:
             await write(store, "s", *(MessageAdded(UserMessage("x" * 1000)) for _ in range(400)))
-            asked.clear()
+            reads.clear()
             return [json.loads(line)["seq"] for line in (await lines_of(store))[1:]]
 
-    monkeypatch.setattr(export, "_BATCH", held)
+    monkeypatch.setattr(export, "_BATCH", body_size)
 
     assert list(range(1, 401)) == asyncio.run(play())
-    assert (400, most) == (sum(asked), max(asked))
+    assert (400, most) == (sum(reads), max(reads))

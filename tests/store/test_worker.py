@@ -1,4 +1,4 @@
-"""The thread that writes: one commit for all who wait, one failure for who failed, and nothing torn."""
+"""The writer thread: one commit for all waiting jobs, an error only for the job that failed."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from tenuto.store.sqlite import SqliteDriver, SqliteEngine
 from tenuto.testing.store_suite.helpers import answer, draft, outcome, question, same, write
 
 
-class Counted(sqlite3.Cursor):
-    """A real cursor that remembers how transactions ended, and fails at a commit if it is told to."""
+class CountingCursor(sqlite3.Cursor):
+    """A real cursor that records how transactions end, and fails at a commit on demand."""
 
     said: list[str] = []
     fail = False
 
     def execute(self, sql, *args):
         if sql in ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "ROLLBACK TO mark"):
-            Counted.said.append(sql)
-        if sql == "COMMIT" and Counted.fail:
-            Counted.fail = False
+            CountingCursor.said.append(sql)
+        if sql == "COMMIT" and CountingCursor.fail:
+            CountingCursor.fail = False
             super().execute("ROLLBACK")
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
@@ -39,37 +39,37 @@ class Counted(sqlite3.Cursor):
         return super().execute(sql, *args)
 
 
-class Counting(sqlite3.Connection):
+class CountingConnection(sqlite3.Connection):
     """A real connection with such cursors."""
 
     def cursor(self):
-        return super().cursor(Counted)
+        return super().cursor(CountingCursor)
 
 
 @pytest.fixture
 def engine(tmp_path):
-    Counted.said.clear()
-    Counted.fail = False
-    return SqliteEngine(tmp_path / "sessions.db", functools.partial(sqlite3.connect, factory=Counting))
+    CountingCursor.said.clear()
+    CountingCursor.fail = False
+    return SqliteEngine(tmp_path / "sessions.db", functools.partial(sqlite3.connect, factory=CountingConnection))
 
 
-def told(story):
-    """A test that is a story on a store of its own."""
+def with_engine(action):
+    """Run a coroutine function on its own store as a test."""
 
-    @functools.wraps(story)
+    @functools.wraps(action)
     def test(engine):
         async def tell():
             async with SqlStore(engine) as store:
-                await story(store)
+                await action(store)
 
         asyncio.run(tell())
 
-    del test.__wrapped__  # else pytest asks for the story's arguments
+    del test.__wrapped__  # otherwise pytest requests its arguments as fixtures
     return test
 
 
-class Busy:
-    """Keeps the thread that writes busy until the block ends: whatever is asked meanwhile waits, all of it."""
+class BusyWriter:
+    """Blocks the writer thread until the block ends, so all jobs wait."""
 
     def __init__(self, store):
         self.free = threading.Event()
@@ -83,15 +83,15 @@ class Busy:
     async def __aenter__(self):
         self.done = self.worker.submit(self.work, alone=True)
         assert await asyncio.to_thread(self.began.wait, 200)
-        Counted.said.clear()
+        CountingCursor.said.clear()
 
     async def __aexit__(self, *_):
         self.free.set()
         await self.done
 
 
-async def started(*coroutines):
-    """Begin them all, and let each come to where it waits."""
+async def start_all(*coroutines):
+    """Start all coroutines, and run each until it waits."""
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     for _ in range(3):
         await asyncio.sleep(0)
@@ -101,43 +101,43 @@ async def started(*coroutines):
 # --- group commit -----------------------------------------------------------------------------------------------------
 
 
-@told
-async def test_who_waits_at_the_same_moment_shares_a_commit(store):
+@with_engine
+async def test_waiting_jobs_share_a_commit(store):
     leases = [await store.lease(f"s{number}") for number in range(50)]
     drafts = [draft(question(lease.session)) for lease in leases]
-    async with Busy(store):
-        tasks = await started(*(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)))
+    async with BusyWriter(store):
+        tasks = await start_all(*(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)))
     done = await asyncio.gather(*tasks)
 
-    assert Counted.said == ["BEGIN IMMEDIATE", "COMMIT"]
+    assert CountingCursor.said == ["BEGIN IMMEDIATE", "COMMIT"]
     assert [lease.head for lease in done] == [1] * 50
     for lease, one in zip(leases, drafts, strict=True):
         assert same(await store.read(lease.session), [one])
     assert await store.verify() == []
 
 
-@told
-async def test_one_that_fails_is_undone_alone(store):
-    """Those before it and behind it are written, whatever it had written itself when it failed."""
+@with_engine
+async def test_failed_job_is_undone_alone(store):
+    """The jobs before and after it are written, but nothing of the failed one."""
     good = [await store.lease(f"good{number}") for number in range(4)]
     lost = await store.lease("lost")
     await store.lease("lost", takeover=True)
     first = draft(question())
     twice = await store.append(await store.lease("twice"), [first])
-    await store.search("Oslo")  # which leaves nothing to be done without being asked, however long this takes
-    async with Busy(store):
+    await store.search("Oslo")  # a long transaction that starts no maintenance
+    async with BusyWriter(store):
         appends = [
             (good[0], [draft(question())]),
             (lost, [draft(question())]),
             (good[1], [draft(question())]),
-            (twice, [draft(answer()), first]),  # fails at its second entry, when the head is moved already
+            (twice, [draft(answer()), first]),  # fails at its second entry, after the first one moved the head
             (good[2], [draft(question())]),
             (good[3], [draft(question())]),
         ]
-        tasks = await started(*(store.append(lease, drafts) for lease, drafts in appends))
+        tasks = await start_all(*(store.append(lease, drafts) for lease, drafts in appends))
     done, failed = outcome(await asyncio.gather(*tasks, return_exceptions=True))
 
-    assert Counted.said == ["BEGIN IMMEDIATE", "ROLLBACK TO mark", "ROLLBACK TO mark", "COMMIT"]
+    assert CountingCursor.said == ["BEGIN IMMEDIATE", "ROLLBACK TO mark", "ROLLBACK TO mark", "COMMIT"]
     assert (done, [type(error) for error in failed]) == (4, [LeaseLost, StoreError])
     for lease, drafts in appends:
         if lease in good:
@@ -147,61 +147,61 @@ async def test_one_that_fails_is_undone_alone(store):
     assert await store.verify() == []
 
 
-@told
+@with_engine
 async def test_two_appends_to_one_session_at_once(store):
-    """The second was made at the head that the first moved on."""
+    """The second one starts at the head after the first."""
     lease = await store.lease("s")
     mine, other = draft(question()), draft(answer())
-    async with Busy(store):
-        tasks = await started(store.append(lease, [mine]), store.append(lease, [other]), store.append(lease, [mine]))
+    async with BusyWriter(store):
+        tasks = await start_all(store.append(lease, [mine]), store.append(lease, [other]), store.append(lease, [mine]))
     done, failed = outcome(await asyncio.gather(*tasks, return_exceptions=True))
 
     assert (done, len(failed)) == (2, 1)
     assert same(await store.read("s"), [mine])
 
 
-@told
-async def test_a_commit_that_fails_fails_all_who_shared_it(store):
-    """Nobody is told that it was written. The connection is replaced, and sending it again settles the matter."""
+@with_engine
+async def test_failed_commit_fails_all_its_jobs(store):
+    """No job is acknowledged. The connection is replaced, and sending the entries again works."""
     leases = [await store.lease(f"s{number}") for number in range(3)]
     drafts = [draft(question()) for _ in leases]
-    async with Busy(store):
-        tasks = await started(*(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)))
-        Counted.fail = True
+    async with BusyWriter(store):
+        tasks = await start_all(*(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)))
+        CountingCursor.fail = True
     _, failed = outcome(await asyncio.gather(*tasks, return_exceptions=True))
 
     assert [type(error) for error in failed] == [StoreError] * 3
-    assert len({*failed}) == 3  # each has an error of its own
+    assert len({*failed}) == 3  # each has its own error
     assert "disk reports an error" in str(failed[0])
     again = [await store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)]
     assert [lease.head for lease in again] == [1, 1, 1]
     assert await store.verify() == []
 
 
-@told
-async def test_an_error_of_any_kind_is_the_callers(store):
+@with_engine
+async def test_any_error_is_raised_for_the_caller(store):
     def wrong(driver):
         return {}["nothing"]
 
     worker = store._state().writer
-    async with Busy(store):
-        tasks = await started(worker.submit(wrong), worker.submit(lambda driver: 1), worker.submit(wrong, alone=True))
+    async with BusyWriter(store):
+        tasks = await start_all(worker.submit(wrong), worker.submit(lambda driver: 1), worker.submit(wrong, alone=True))
     done = await asyncio.gather(*tasks, return_exceptions=True)
 
     assert [type(each) for each in done] == [KeyError, int, KeyError]
     assert len(await write(store, "s")) > 0
 
 
-# --- who does not wait ------------------------------------------------------------------------------------------------
+# --- cancelled callers -----------------------------------------------------------------------------------------------
 
 
-@told
-async def test_a_cancelled_append_is_whole(store):
-    """It was given before it was cancelled, and so it is done; the caller's next append finds it."""
+@with_engine
+async def test_cancelled_append_is_complete(store):
+    """It was submitted before, so it is executed; the caller's next append continues after it."""
     lease = await store.lease("s")
     drafts = [draft(question()), draft(answer())]
-    async with Busy(store):
-        [task] = await started(store.append(lease, drafts))
+    async with BusyWriter(store):
+        [task] = await start_all(store.append(lease, drafts))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -212,10 +212,10 @@ async def test_a_cancelled_append_is_whole(store):
     assert [hit.seq for hit in await store.search("Oslo")] == [1]
 
 
-@told
-async def test_a_cancelled_lease_is_given_back(store):
-    async with Busy(store):
-        [task] = await started(store.lease("s"))
+@with_engine
+async def test_cancelled_lease_is_released(store):
+    async with BusyWriter(store):
+        [task] = await start_all(store.lease("s"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -223,86 +223,86 @@ async def test_a_cancelled_lease_is_given_back(store):
     assert (await store.lease("s")).head == 0
 
 
-def test_a_store_outlives_event_loops(engine):
+def test_store_works_on_several_event_loops(engine):
     store = SqlStore(engine)
     lease = asyncio.run(store.lease("s"))
     lease = asyncio.run(store.append(lease, [draft(question())]))
 
     async def leave():
-        store._state().writer.submit(lambda driver: None)  # the loop is gone before it is answered
+        store._state().writer.submit(lambda driver: None)  # the loop ends before the answer
 
     asyncio.run(leave())
     assert asyncio.run(store.append(lease, [draft(answer())])).head == 2
     asyncio.run(store.close())
 
 
-def test_closing_ends_everything(engine):
+def test_closing_ends_thread_and_connections(engine):
     async def tell():
         store = SqlStore(engine)
         await write(store, "s")
         named = {thread.name for thread in threading.enumerate()}
         await asyncio.gather(store.close(), store.close())
-        for story in (store.sessions(), store.lease("s"), store.search("Oslo")):
+        for action in (store.sessions(), store.lease("s"), store.search("Oslo")):
             with pytest.raises(StoreError, match="closed"):
-                await story
+                await action
         return named
 
     assert asyncio.run(tell()) >= {"tenuto-writer", "tenuto-reader"}
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tenuto-") and thread.is_alive()]
 
 
-# --- without being asked ----------------------------------------------------------------------------------------------
+# --- maintenance -----------------------------------------------------------------------------------------------------
 
 
-def test_a_lease_is_kept_while_its_holder_lives(engine):
+def test_lease_is_extended_while_its_holder_lives(engine):
     async def tell():
         async with SqlStore(engine, ttl_ms=90) as store:
             lease = await store.lease("s")
-            seen = {lease.until}
-            while len(seen) < 4:
+            times = {lease.until}
+            while len(times) < 4:
                 [[until]] = await store._read(lambda driver: driver.rows("SELECT until FROM sessions"))
-                seen.add(until)
+                times.add(until)
             return await store.append(lease, [draft(question())])
 
     assert asyncio.run(tell()).head == 1
 
 
-def test_a_lease_is_kept_while_others_are_written(engine):
-    """However busy the thread that writes is: it never comes to rest, and never hears that there is nothing to do."""
+def test_lease_is_extended_while_others_are_written(engine):
+    """Also if the writer thread is never idle."""
 
     async def tell():
         async with SqlStore(engine, ttl_ms=1200) as store:
             idle, busy = await store.lease("idle"), await store.lease("busy")
-            seen = set()
-            while len(seen) < 3:
+            times = set()
+            while len(times) < 3:
                 busy = await store.append(busy, [draft(question())])
                 [[until]] = await store._read(
                     lambda driver: driver.rows("SELECT until FROM sessions WHERE id = 'idle'")
                 )
-                seen.add(until)
+                times.add(until)
             return await store.append(idle, [draft(question())])
 
     assert asyncio.run(tell()).head == 1
 
 
-def test_a_lease_is_kept_while_something_slow_is_done(engine):
-    """A few pieces of work that take long, one after the other: it is asked in time what is due, not after so many."""
+def test_lease_is_extended_during_slow_jobs(engine):
+    """After a few slow jobs: the time decides, not the number of jobs."""
 
     async def tell():
         async with SqlStore(engine, ttl_ms=600) as store:
             lease = await store.lease("s")
-            seen = set()
+            times = set()
             for _ in range(32):
                 await store._write(lambda driver: time.sleep(0.05))
                 [[until]] = await store._read(lambda driver: driver.rows("SELECT until FROM sessions"))
-                seen.add(until)
-            assert len(seen) > 2
+                times.add(until)
+            assert len(times) > 2
             return await store.append(lease, [draft(question())])
 
     assert asyncio.run(tell()).head == 1
 
 
-def test_the_log_stays_short_however_much_is_written_in_a_moment(tmp_path):
+def test_log_stays_short_during_many_writes(tmp_path):
     path = tmp_path / "sessions.db"
 
     async def tell():
@@ -317,8 +317,8 @@ def test_the_log_stays_short_however_much_is_written_in_a_moment(tmp_path):
     assert asyncio.run(tell()) < 8_000_000 < path.stat().st_size
 
 
-def test_what_was_written_can_soon_be_found(engine):
-    """By who only looks, too: the words are put where searches look as soon as nobody writes."""
+def test_written_entries_are_indexed_when_idle(engine):
+    """Read-only searches find them, too."""
 
     async def tell():
         async with SqlStore(engine) as store:
@@ -370,7 +370,7 @@ FORK = """
 """
 
 
-def test_a_fork_of_the_process_opens_everything_anew(tmp_path):
+def test_forked_process_opens_its_own_connections(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(FORK), str(tmp_path / "sessions.db")],
         capture_output=True,
@@ -387,7 +387,7 @@ def test_a_fork_of_the_process_opens_everything_anew(tmp_path):
 
 
 def test_innocent_job_gets_the_error_of_the_rollback(engine, monkeypatch):
-    """The job that failed keeps its own error; the jobs that share its transaction keep their leases."""
+    """The failed job keeps its own error; the jobs that share its transaction keep their leases."""
     undo, failures = SqliteDriver.rollback_to, [StoreError("disk full: ROLLBACK TO failed")]
 
     def failing(self):
@@ -401,8 +401,8 @@ def test_innocent_job_gets_the_error_of_the_rollback(engine, monkeypatch):
             held = await store.append(await store.lease("held"), [draft(question())])
             await other.lease("lost", takeover=True)
             monkeypatch.setattr(SqliteDriver, "rollback_to", failing)
-            async with Busy(store):
-                tasks = await started(
+            async with BusyWriter(store):
+                tasks = await start_all(
                     store.append(lost, [draft(question())]),
                     store.append(held, [draft(question())]),
                     store.rename("held", "name"),
@@ -419,7 +419,7 @@ def test_innocent_job_gets_the_error_of_the_rollback(engine, monkeypatch):
 
 
 def test_every_job_fails_when_the_thread_failed(engine, monkeypatch):
-    """Neither the jobs at hand nor later ones wait forever."""
+    """Neither current nor later jobs wait forever."""
 
     def wrong(self):
         raise ZeroDivisionError("a mistake in background work")
@@ -451,7 +451,7 @@ def test_one_loop_is_woken_once_for_a_batch(engine):
             calls, wake = [], loop.call_soon_threadsafe
             loop.call_soon_threadsafe = lambda *args, **options: (calls.append(args), wake(*args, **options))[1]
             worker = store._state().writer
-            async with Busy(store):
+            async with BusyWriter(store):
                 jobs = [worker.submit(lambda driver, n=n: n) for n in range(20)]
                 calls.clear()
             del loop.call_soon_threadsafe
@@ -460,4 +460,4 @@ def test_one_loop_is_woken_once_for_a_batch(engine):
     values, wakes = asyncio.run(play())
 
     assert values == list(range(20))
-    assert wakes <= 2  # for the job that kept the thread busy, and for the batch
+    assert wakes <= 2  # for the job that blocked the thread, and for the batch

@@ -1,4 +1,4 @@
-"""Calls as a model makes them, and what comes of them."""
+"""Tool calls as a model makes them, and their outcomes."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ def call(name, /, **arguments):
     return ToolCallView("call_1", name, json.dumps(arguments))
 
 
-async def ran(box, made, **context):
-    """Prepare and run a call; a call that cannot run has an outcome, too."""
-    prepared = box.prepare(made)
+async def prepare_and_run(box, tool_call, **context):
+    """Prepare and run a call; return the outcome also if the call cannot run."""
+    prepared = box.prepare(tool_call)
     if isinstance(prepared, Outcome):
         return prepared
-    return await box.run(prepared, ToolContext(made, **context))
+    return await box.run(prepared, ToolContext(tool_call, **context))
 
 
-def run(tools, made, **context):
-    return asyncio.run(ran(Toolbox(tools), made, **context))
+def run(tools, tool_call, **context):
+    return asyncio.run(prepare_and_run(Toolbox(tools), tool_call, **context))
 
 
-def said(tools, name, /, **arguments):
-    """What a call answers, as text."""
+def answer_of(tools, name, /, **arguments):
+    """Return the result of a call as text."""
     return run(tools, call(name, **arguments)).result.content

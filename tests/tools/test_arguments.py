@@ -1,4 +1,4 @@
-"""From what a model wrote to a function's arguments."""
+"""From the arguments of a model to the arguments of a function."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_arguments_have_the_types_of_the_parameters():
 
 
 def test_schema_has_formats_and_descriptions():
-    said = find.parameters["properties"]
+    properties = find.parameters["properties"]
 
-    assert said["when"]["anyOf"] == [{"type": "string", "format": "date-time"}, {"type": "null"}]
-    assert (said["at"]["format"], said["said"]["description"]) == ("time", "what was said")
+    assert properties["when"]["anyOf"] == [{"type": "string", "format": "date-time"}, {"type": "null"}]
+    assert (properties["at"]["format"], properties["said"]["description"]) == ("time", "what was said")
 
 
 @pytest.mark.parametrize("text", ["", "  ", "{}", "null"])
@@ -101,17 +101,17 @@ def test_empty_text_means_no_arguments(text):
 
 
 def test_null_means_default():
-    """Where null is a value, it is one."""
+    """If null is a valid value, it is passed."""
     assert parse('{"place": {"name": "x"}, "count": null, "when": null}') == {"place": Place("x"), "when": None}
 
 
 def test_whole_float_is_an_integer():
-    """As JSON Schema has it; and as a dialect has it whose numbers are all doubles."""
+    """As in JSON Schema; some dialects have no integers."""
     assert parse('{"place": {"name": "x", "floor": 2.0}, "count": 1e3}') == {"place": Place("x", 2), "count": 1000}
 
 
 @pytest.mark.parametrize(
-    "text, words",
+    "text, message",
     [
         ("[]", "expected one JSON object"),
         ('{"place"', "expected one JSON object"),
@@ -129,12 +129,12 @@ def test_whole_float_is_an_integer():
         ('{"place": null}', "place: Expected `object`, got `null`"),
     ],
 )
-def test_invalid_argument_is_explained(text, words):
-    with pytest.raises(BadArguments) as told:
+def test_invalid_argument_is_explained(text, message):
+    with pytest.raises(BadArguments) as caught:
         parse(text)
 
-    assert words in str(told.value)
-    assert "pydantic.dev" not in str(told.value)
+    assert message in str(caught.value)
+    assert "pydantic.dev" not in str(caught.value)
 
 
 def test_all_invalid_arguments_are_reported_at_once():
@@ -176,7 +176,7 @@ def test_exception_in_argument_type_is_reported():
     assert "cannot be read, and it was not run. KeyError: 'fussy'" in refused.result.content
 
 
-# --- what is said of a tool -------------------------------------------------------------------------------------------
+# --- options ---------------------------------------------------------------------------------------------------------
 
 
 def test_default_options():
@@ -193,7 +193,7 @@ def test_context_is_not_part_of_the_schema():
 
 
 @pytest.mark.parametrize(
-    "options, error, words",
+    "options, error, message",
     [
         ({"effect": "keyed"}, TypeError, "add a parameter annotated ToolContext"),
         ({"effect": "twice"}, ValueError, "not one of pure, idempotent, keyed, once"),
@@ -204,8 +204,8 @@ def test_context_is_not_part_of_the_schema():
         ({"colour": "red"}, TypeError, "colour"),
     ],
 )
-def test_invalid_options_are_refused(options, error, words):
-    with pytest.raises(error, match=words):
+def test_invalid_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
         tool(name="it", **options)(lambda: 1)
 
 
@@ -223,7 +223,7 @@ def test_async_approval_is_refused():
         (True, True),
         (False, False),
         (lambda amount, **_: amount > 100, False),
-        (lambda currency, **_: currency != "USD", False),  # left to its default, and told all the same
+        (lambda currency, **_: currency != "USD", False),  # left to its default, but listed
         (lambda other: False, True),
         (lambda **_: 1 / 0, True),
     ],

@@ -1,4 +1,4 @@
-"""Docstrings in the three common styles say the same."""
+"""Docstrings in the three common styles have the same result."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NUMPY = """Fetch a page.
 
 
 @pytest.mark.parametrize("text", [GOOGLE, SPHINX, NUMPY])
-def test_all_styles_say_the_same(text):
+def test_all_styles_have_the_same_result(text):
     assert read_docstring(text) == (
         "Fetch a page.\n\nIt is read as text.",
         {"url": "where it is, scheme: included", "depth": "how far to go", "rest": "the others"},
@@ -100,7 +100,7 @@ def test_empty_list_has_no_descriptions():
     )
 )
 def test_any_docstring_is_read(lines):
-    said, parameters = read_docstring("\n".join(lines))
+    description, parameters = read_docstring("\n".join(lines))
 
-    assert " ".join(said.split()) in " ".join("\n".join(lines).split())
+    assert " ".join(description.split()) in " ".join("\n".join(lines).split())
     assert all(name and text for name, text in parameters.items())

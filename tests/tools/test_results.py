@@ -1,4 +1,4 @@
-"""What a tool returns, and what the model is shown of it."""
+"""Return values of tools as content for the model."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def outcome(value, most=1000):
 
 
 @pytest.mark.parametrize(
-    "value, shown",
+    "value, text",
     [
         ("text", "text"),
         ("\ud800", "\ud800"),
@@ -75,10 +75,10 @@ def outcome(value, most=1000):
         ([Model(when=dt.date(2026, 1, 2))], '[{"when":"2026-01-02"}]'),
     ],
 )
-def test_values_become_text(value, shown):
+def test_values_become_text(value, text):
     found = outcome(value)
 
-    assert (found.result, found.outcome, found.detail) == (ToolResult("call_1", shown), "done", "")
+    assert (found.result, found.outcome, found.detail) == (ToolResult("call_1", text), "done", "")
 
 
 @pytest.mark.parametrize(
@@ -137,20 +137,20 @@ def test_tool_result_gets_the_id_of_the_call():
     assert (outcome(given_back).outcome, outcome(given_back).detail) == ("failed", "")
 
 
-# --- too much ---------------------------------------------------------------------------------------------------------
+# --- large results ---------------------------------------------------------------------------------------------------
 
 
 @given(st.text(max_size=60), st.integers(1, 40))
 def test_cut_omits_the_middle(text, most):
-    shown = cut(text, most)
+    text_cut = cut(text, most)
 
     if len(text) <= most:
-        assert shown == text
+        assert text_cut == text
     else:
         half = most // 2
-        assert shown.startswith(text[: most - half])
-        assert shown.endswith(text[len(text) - half :])
-        assert f"[{len(text) - most:,} of {len(text):,} characters omitted" in shown
+        assert text_cut.startswith(text[: most - half])
+        assert text_cut.endswith(text[len(text) - half :])
+        assert f"[{len(text) - most:,} of {len(text):,} characters omitted" in text_cut
 
 
 def test_long_text_is_cut():

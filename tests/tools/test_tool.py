@@ -1,4 +1,4 @@
-"""`@tool`: what a model is told of a function, and a function that stays one."""
+"""`@tool`: the definition for a model, and a function that can still be called."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_valid_arguments_match_the_schema(drawn):
     assert find_problems(arguments, tool(function).parameters) == ()
 
 
-# --- what cannot be a tool --------------------------------------------------------------------------------------------
+# --- functions that cannot be tools ----------------------------------------------------------------------------------
 
 
 def any_number(*args: int) -> None: ...
@@ -268,7 +268,7 @@ def test_bound_method_can_be_a_tool():
 
 
 def test_partial_can_be_a_tool():
-    """What is filled in already is a default; what is told is told of the function behind it."""
+    """Bound arguments are defaults; the description is that of the wrapped function."""
     fahrenheit = tool(name="fahrenheit")(functools.partial(weather.__wrapped__, unit="F"))
 
     assert fahrenheit.description.startswith("Current weather.")

@@ -1,4 +1,4 @@
-"""`Toolbox`: every call has a result, and nothing is begun that cannot be run."""
+"""`Toolbox`: every call has a result, and no call starts that cannot run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tenuto.tools import (
     tool,
     web_search,
 )
-from tools.calls import call, ran, run, said
+from tools.calls import answer_of, call, prepare_and_run, run
 
 
 @tool(effect="pure", timeout=30, approval=lambda a, **_: a > 100)
@@ -35,7 +35,7 @@ def add(a: int, b: int = 2) -> int:
 
 
 class Foreign:
-    """Somebody's own dispatcher."""
+    """A custom dispatcher."""
 
     def __init__(self, *names, answer=None):
         self.names, self.answer, self.seen = names, answer, []
@@ -48,7 +48,7 @@ class Foreign:
         return self.answer if self.answer is not None else ToolResult("other", f"{made.name}: {made.args}")
 
 
-# --- what is in it ----------------------------------------------------------------------------------------------------
+# --- contents --------------------------------------------------------------------------------------------------------
 
 
 def test_toolbox_holds_all_kinds_of_tools():
@@ -93,7 +93,7 @@ def test_other_objects_are_refused():
         Toolbox([Foreign("bad\nname")])
 
 
-# --- before anything begins -------------------------------------------------------------------------------------------
+# --- before a call runs ----------------------------------------------------------------------------------------------
 
 
 def test_prepare_returns_options_and_arguments():
@@ -105,7 +105,7 @@ def test_prepare_returns_options_and_arguments():
 
 
 @pytest.mark.parametrize(
-    "made, detail, words",
+    "made, detail, message",
     [
         (call("ad"), "unknown-tool", "no tool 'ad', and nothing was run. Did you mean add? The tools are: add."),
         (ToolCallView("1", "add", '{"a": 1', broken="cut off"), "arguments", "not JSON: cut off"),
@@ -115,18 +115,18 @@ def test_prepare_returns_options_and_arguments():
         (call("add"), "arguments", "a: missing"),
     ],
 )
-def test_prepare_explains_why_a_call_cannot_run(made, detail, words):
+def test_prepare_explains_why_a_call_cannot_run(made, detail, message):
     refused = Toolbox([add]).prepare(made)
 
     assert isinstance(refused, Outcome)
     assert (refused.outcome, refused.detail) == ("failed", detail)
     assert (refused.detail, refused.result.is_error, refused.result.tool_use_id) == (detail, True, made.id)
-    assert words in refused.result.content
+    assert message in refused.result.content
     assert asyncio.run(Toolbox([add]).dispatch(made)) == refused.result
 
 
 def test_empty_toolbox_reports_that_it_has_no_tools():
-    assert "There are no tools." in said([], "add")
+    assert "There are no tools." in answer_of([], "add")
 
 
 @settings(max_examples=50)
@@ -177,11 +177,11 @@ async def later(x: int, more: int = 0) -> int:
     ],
 )
 def test_any_callable_runs(function):
-    assert said([tool(name="it")(function)], "it", x=3) == "3"
+    assert answer_of([tool(name="it")(function)], "it", x=3) == "3"
 
 
 def test_blocking_tool_does_not_delay_others():
-    """Thirty tools that wait for one another: a pool of threads would be stuck."""
+    """Thirty tools wait for each other: a pool with fewer threads would block."""
     meeting = threading.Barrier(30, timeout=20)
 
     @tool
@@ -197,15 +197,15 @@ def test_blocking_tool_does_not_delay_others():
 
 
 def test_context_variables_reach_a_thread():
-    word = contextvars.ContextVar("word", default="none")
+    variable = contextvars.ContextVar("word", default="none")
 
     @tool
     def tell() -> str:
-        return f"{word.get()} {threading.current_thread().daemon}"
+        return f"{variable.get()} {threading.current_thread().daemon}"
 
-    word.set("heard")
+    variable.set("heard")
 
-    assert said([tell], "tell") == "heard True"
+    assert answer_of([tell], "tell") == "heard True"
 
 
 def test_parameter_receives_the_context():
@@ -246,7 +246,7 @@ def silent():
 
 
 @pytest.mark.parametrize(
-    "function, heard, result",
+    "function, steps_seen, result",
     [
         (steps, ["one", "three"], "three"),
         (returning, ["one"], '{"x":1}'),
@@ -254,27 +254,27 @@ def silent():
         (silent, [], "(no output)"),
     ],
 )
-def test_generator_yields_progress_and_result(function, heard, result):
-    told = []
+def test_generator_yields_progress_and_result(function, steps_seen, result):
+    progress = []
 
-    outcome = run([tool(function)], call(function.__name__), progress=told.append)
+    outcome = run([tool(function)], call(function.__name__), progress=progress.append)
 
-    assert (told, outcome.result.content) == (heard, result)
+    assert (progress, outcome.result.content) == (steps_seen, result)
 
 
 def test_progress_after_the_end_is_ignored():
-    told, kept = [], []
+    progress, contexts = [], []
 
     @tool
     def keep(context: ToolContext) -> str:
         context.progress("now")
-        kept.append(context)
+        contexts.append(context)
         return "x"
 
-    run([keep], call("keep"), progress=told.append)
-    kept[0].progress("late")
+    run([keep], call("keep"), progress=progress.append)
+    contexts[0].progress("late")
 
-    assert (told, kept[0].cancelled) == (["now"], False)
+    assert (progress, contexts[0].cancelled) == (["now"], False)
 
 
 def test_exception_in_progress_listener_is_ignored():
@@ -288,7 +288,7 @@ def test_exception_in_progress_listener_is_ignored():
     assert run([it], call("it"), progress=fail).result.content == "whole"
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------------------------------
 
 
 class Odd(Exception):
@@ -301,7 +301,7 @@ def group():
 
 
 @pytest.mark.parametrize(
-    "error, words",
+    "error, message",
     [
         (ValueError("no such city"), "ValueError: no such city"),
         (ValueError(), "ValueError"),
@@ -311,7 +311,7 @@ def group():
     ],
 )
 @pytest.mark.parametrize("waits", [False, True])
-def test_exception_is_reported_and_logged(error, words, waits, caplog):
+def test_exception_is_reported_and_logged(error, message, waits, caplog):
     async def later():
         raise error
 
@@ -321,7 +321,7 @@ def test_exception_is_reported_and_logged(error, words, waits, caplog):
     caplog.set_level(logging.DEBUG, "tenuto")
     outcome = run([tool(name="it")(later if waits else now)], call("it"))
 
-    assert outcome == Outcome(ToolResult("call_1", words, is_error=True), "failed", "exception")
+    assert outcome == Outcome(ToolResult("call_1", message, is_error=True), "failed", "exception")
     assert any(record.levelno == logging.DEBUG and record.exc_info for record in caplog.records)
 
 
@@ -329,7 +329,7 @@ def test_long_exception_message_is_cut():
     def it():
         raise ValueError("x" * 10_000)
 
-    assert len(said([it], "it")) < 2200
+    assert len(answer_of([it], "it")) < 2200
 
 
 def test_tool_that_raises_cancelled_error_is_cancelled():
@@ -365,7 +365,7 @@ def test_invalid_result_of_a_dispatcher_is_reported():
 
 
 class Careful(Foreign):
-    """A dispatcher that has every optional part."""
+    """A dispatcher with all optional methods."""
 
     def effect(self, name):
         return "pure" if name == "look" else "once"
@@ -420,31 +420,31 @@ def test_source_must_be_open_before_its_tools_are_used():
 
     with pytest.raises(TypeError, match=r"not open: pass it to an agent, or pass the tools that its open\(\) returns"):
         Toolbox([source])
-    assert said([add, *asyncio.run(source.open())], "remote") == "from afar"
+    assert answer_of([add, *asyncio.run(source.open())], "remote") == "from afar"
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
 def test_thread_after_timeout_finds_cancelled_set():
-    """Nobody can say what it did, and what it still says goes nowhere."""
-    told, go, over = [], threading.Event(), threading.Event()
+    """Its effect is unknown, and its later progress is ignored."""
+    reports, go, over = [], threading.Event(), threading.Event()
 
     @tool(timeout=0.01)
     def slow(context: ToolContext) -> str:
         go.wait(20)
         context.progress("late")
-        told.append(context.cancelled)
+        reports.append(context.cancelled)
         over.set()
         return "late"
 
-    outcome = run([slow], call("slow"), progress=told.append)
+    outcome = run([slow], call("slow"), progress=reports.append)
     go.set()  # the loop is closed by now
     assert over.wait(20)
 
     assert (outcome.outcome, outcome.detail, outcome.result.is_error) == ("unknown", "timeout", True)
     assert "after 0.01 s and may still be running. It may or may not have taken effect" in outcome.result.content
-    assert told == [True]
+    assert reports == [True]
 
 
 def test_async_tool_cleans_up_after_timeout():
@@ -477,7 +477,7 @@ def test_async_tool_that_ignores_cancel_is_unknown(monkeypatch):
                 continue
 
     async def go():
-        outcome = await ran(Toolbox([stubborn]), call("stubborn"))
+        outcome = await prepare_and_run(Toolbox([stubborn]), call("stubborn"))
         free.set()
         return outcome
 
@@ -486,8 +486,8 @@ def test_async_tool_that_ignores_cancel_is_unknown(monkeypatch):
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_cancelling_a_run_cancels_the_tool(waits):
-    """An async tool has ended when the run has; one in a thread finds out."""
-    seen, over = [], threading.Event()
+    """An async tool ends with the run; one in a thread is notified."""
+    contexts, over = [], threading.Event()
 
     async def go():
         begun = asyncio.Event()
@@ -498,22 +498,22 @@ def test_cancelling_a_run_cancels_the_tool(waits):
             try:
                 await asyncio.Event().wait()
             finally:
-                seen.append("stopped")
+                contexts.append("stopped")
 
         def now(context: ToolContext):
             loop.call_soon_threadsafe(begun.set)
             while not context.cancelled:
                 pass
-            seen.append("stopped")
+            contexts.append("stopped")
             over.set()
 
-        task = asyncio.create_task(ran(Toolbox([tool(name="it")(later if waits else now)]), call("it")))
+        task = asyncio.create_task(prepare_and_run(Toolbox([tool(name="it")(later if waits else now)]), call("it")))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert waits or over.wait(20)
-        return list(seen)  # as it is when the run has ended, not when the loop has
+        return list(contexts)  # when the run has ended, not when the loop has
 
     assert asyncio.run(go()) == ["stopped"]
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import strategies
-from handoff.facing import MODELS, STYLES, target, untold
-from handoff.saying import transcripts
+from handoff.targets import MODELS, SIM_PROVIDERS, target, without_traits
+from handoff.transcript_strategies import transcripts
 from tenuto import resolve
 from tenuto.core.blocks import Image, Opaque, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.jsonio import lone_surrogates
@@ -21,11 +21,11 @@ from tenuto.wire.translate import LOSS_EFFECTS
 from tenuto.wire.write import UNACCOUNTED, write_request
 from tenuto.wire.write import _is_empty as is_empty
 
-TARGETS = [target(name) for name in (*STYLES, *MODELS)]
+TARGETS = [target(name) for name in (*SIM_PROVIDERS, *MODELS)]
 KEEPS_BLOCK = {kind for kind, effect in LOSS_EFFECTS.items() if effect == "stripped"}
 KEEPS_BLOCK |= {"calls-last", "system-hoisted", "moved-instructions", "call-id-mapped", "unsupported-field"}
 """Losses after which a block is still sent: none of them alone explains a block without a pointer."""
-TARGETS += [untold(to) for to in TARGETS[: len(STYLES)]]
+TARGETS += [without_traits(to) for to in TARGETS[: len(SIM_PROVIDERS)]]
 
 
 def blocks_of(message):

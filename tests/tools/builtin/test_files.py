@@ -1,4 +1,4 @@
-"""`read_file`, `write_file`, `edit_file`, `list_files`, `search_files`: what they do, and what they say."""
+"""`read_file`, `write_file`, `edit_file`, `list_files`, `search_files`: effects and messages."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_builtin_tools_have_effects_and_descriptions(tools):
     }
     assert all(made.description for made in tools.values())
     assert all("context" not in made.parameters["properties"] for made in tools.values())
-    assert all("description" in said for made in tools.values() for said in made.parameters["properties"].values()), (
-        "a parameter is not described"
-    )
+    assert all(
+        "description" in property for made in tools.values() for property in made.parameters["properties"].values()
+    ), "a parameter is not described"
 
 
 def test_tools_are_chosen_by_name(tmp_path):
@@ -158,10 +158,10 @@ def test_edit_file_preserves_bom_and_line_ends(tools, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "data, arguments, words",
+    "data, arguments, message",
     [
         (b"a b a", {"old": "a", "new": "x"}, r"occurs 2 times \(lines 1, 1\): include more of.*all=true"),
-        (b"aaa", {"old": "aa", "new": "x"}, "2 times"),  # they overlap: which is meant?
+        (b"aaa", {"old": "aa", "new": "x"}, "2 times"),  # overlapping occurrences are ambiguous
         (b"a", {"old": "b", "new": "x"}, "old is not in the file; read the file"),
         (b"if x:\n\ty = 1\n", {"old": "if x:\n    y = 1", "new": ""}, "but line 1 differs from it only in white space"),
         (b"a", {"old": "", "new": "x"}, "old is empty"),
@@ -171,10 +171,10 @@ def test_edit_file_preserves_bom_and_line_ends(tools, tmp_path):
         (b"b", {"old": "a", "new": "x", "all": True}, "not in the file"),
     ],
 )
-def test_ambiguous_edit_changes_nothing(tools, tmp_path, data, arguments, words):
+def test_ambiguous_edit_changes_nothing(tools, tmp_path, data, arguments, message):
     (tmp_path / "f").write_bytes(data)
 
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         tools["edit_file"]("f", **arguments)
     assert (tmp_path / "f").read_bytes() == data
 
@@ -191,24 +191,24 @@ texts = st.text(st.sampled_from("ab\n\ré"), max_size=8)
 
 @given(texts, texts.filter(bool), texts, texts, st.booleans())
 def test_edit_changes_only_the_occurrence(before, old, after, new, mark):
-    """In a file with one kind of line ends; what was not meant stays byte for byte."""
+    """In a file with one kind of line ends; all other bytes stay."""
     head = BOM if mark else b""
     text = before + old + after
     assume(old != new and "\r\n" not in text)
-    places = [at for at in range(len(text)) if text.startswith(old, at)]
+    offsets = [at for at in range(len(text)) if text.startswith(old, at)]
     data = head + text.encode()
 
-    if len(places) == 1:
+    if len(offsets) == 1:
         assert replace_text(data, old, new)[0] == head + (before + new + after).encode()
     else:
-        with pytest.raises(ValueError, match=f"{len(places)} times"):
+        with pytest.raises(ValueError, match=f"{len(offsets)} times"):
             replace_text(data, old, new)
     assert replace_text(data, old, new, all=True)[0] == head + text.replace(old, new).encode()
 
 
 @given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=5), st.integers(0, 4), st.text("xy\n", max_size=4))
 def test_edit_preserves_crlf(lines, at, new):
-    """Whatever a model writes, a file with CR LF has no line without it afterwards."""
+    """A file with CR LF has no other line ends after any edit."""
     lines = [*lines[:at], "unique", *lines[at:], ""]
     found, _ = replace_text("\r\n".join(lines).encode(), "unique", new or "x")
 
@@ -302,7 +302,7 @@ def test_search_files_finds_regex(tools, tree):
 
 
 def test_slow_regex_is_stopped(tmp_path, monkeypatch):
-    """And the program goes on meanwhile: it is tried elsewhere."""
+    """The expression runs in another process, so the event loop is not blocked."""
     monkeypatch.setattr(search, "_SECONDS", 0.5)
     (tmp_path / "f").write_text("a" * 60)
 
@@ -314,11 +314,13 @@ def test_slow_regex_is_stopped(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="no alarm here")
 def test_matcher_ends_after_its_time_limit():
-    """Even if whoever started it was killed, and the expression never ends."""
+    """Also if the process that started it was killed and the expression never ends."""
     lines = [["(a+)+b", 3, 1], "a" * 60]
-    told = "".join(f"{json.dumps(line)}\n" for line in lines)
+    lines_in = "".join(f"{json.dumps(line)}\n" for line in lines)
 
-    done = subprocess.run([sys.executable, matcher.__file__], input=told, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, matcher.__file__], input=lines_in, text=True, capture_output=True, check=False
+    )
 
     assert (done.returncode, done.stdout) == (-signal.SIGALRM, "null\n")
 

@@ -1,4 +1,4 @@
-"""Glob patterns: their meaning, compared with a direct definition, and their cost, whatever a model writes."""
+"""Glob patterns: their meaning, compared with a direct definition, and their cost for any pattern."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOSTILE = ["*?*?*?*?*?*?*?*!", "*a*a*a*a*a*a*b", "**/**a**a**a**a**b", "a**" * 9
 
 @functools.cache
 def means(pattern: str, text: str) -> bool:
-    """The meaning of a pattern, by trying every split of the text."""
+    """Match a pattern by trying every split of the text."""
     if not pattern:
         return not text
     if pattern.startswith("**/"):
@@ -87,8 +87,8 @@ def test_path_matcher_matches_names_and_paths(pattern, path, fits):
     assert path_matcher(pattern)(path) is fits
 
 
-class Counted(Glob):
-    """Counts the symbols that are matched."""
+class Counter(Glob):
+    """Counts the matched symbols."""
 
     steps = 0
 
@@ -101,7 +101,7 @@ class Counted(Glob):
 
 @given(PATTERNS | st.sampled_from(HOSTILE), st.text("ab!/", max_size=50), st.integers(1, 40))
 def test_glob_passes_the_text_once_for_each_symbol(pattern, piece, times):
-    glob = Counted(pattern)
+    glob = Counter(pattern)
     glob.matches(piece * times)
 
     assert glob.steps <= len(pattern)
@@ -157,6 +157,6 @@ def test_event_loop_runs_while_pattern_is_matched(hostile_names, name):
 def test_event_loop_runs_while_large_file_is_searched(tmp_path, content, regex):
     (tmp_path / "large").write_bytes(content)
     box = Toolbox(builtin_tools(tmp_path).values())
-    wanted = call("search_files", text="a" * 50 + "b" + "a" * 48, regex=regex)
+    regex_call = call("search_files", text="a" * 50 + "b" + "a" * 48, regex=regex)
 
-    assert best_pause(box, wanted) < 0.05
+    assert best_pause(box, regex_call) < 0.05

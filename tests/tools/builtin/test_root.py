@@ -1,4 +1,4 @@
-"""Nothing leads out of the folder: no path, no link, and no link that is put there at the wrong moment."""
+"""No path and no link leads out of the directory, also if a link is created at the wrong moment."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SECRET = b"not for you"
 
 
 @pytest.fixture
-def place(tmp_path):
-    """A folder, and beside it something that nobody in it may see."""
+def root_dir(tmp_path):
+    """Return a directory, next to one that its tools must not reach."""
     (tmp_path / "inside" / "sub").mkdir(parents=True)
     (tmp_path / "inside" / "sub" / "file.txt").write_bytes(b"seen")
     (tmp_path / "outside").mkdir()
@@ -29,8 +29,8 @@ def place(tmp_path):
 
 
 @pytest.fixture(params=["handles", "names"])
-def way(request, monkeypatch):
-    """Both ways to open: relative to a folder, and by looking first."""
+def open_method(request, monkeypatch):
+    """Select a way to open files: relative to a directory handle, or by checking paths first."""
     monkeypatch.setattr(module, "_RELATIVE", request.param == "handles")
 
 
@@ -68,9 +68,9 @@ paths = st.lists(pieces, max_size=5).map("/".join) | st.lists(pieces, max_size=5
 
 @settings(max_examples=60, deadline=None)
 @given(paths, st.booleans())
-def test_no_path_leads_out(path, relative):
-    """Whatever is read is inside, and whatever is written leaves the outside as it was."""
-    told: list[str] = []
+def test_no_path_leads_out_of_the_root(path, relative):
+    """Every file that is read is inside, and no write changes a file outside."""
+    messages: list[str] = []
     with tempfile.TemporaryDirectory() as base:
         inside, outside = Path(base, "inside"), Path(base, "outside")
         (inside / "sub").mkdir(parents=True)
@@ -92,20 +92,21 @@ def test_no_path_leads_out(path, relative):
                 try:
                     assert SECRET.decode() not in tools[name](path, **arguments)
                 except (ValueError, OSError) as exc:
-                    told.append(str(exc))
+                    messages.append(str(exc))
 
         assert {entry.name: entry.read_bytes() for entry in outside.iterdir()} == {"secret.txt": SECRET}
         assert {entry.name for entry in Path(base).iterdir()} == {"inside", "outside"}
-        assert not any(base in text for text in told if path[:1] != "/")  # nobody is told where the folder is
+        # messages do not contain the path of the directory
+        assert not any(base in text for text in messages if path[:1] != "/")
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("open_method")
 @pytest.mark.parametrize("path", ["link/secret.txt", "direct", "sub/back/secret.txt"])
-def test_links_are_not_followed(place, path):
-    (place / "link").symlink_to("../outside")
-    (place / "direct").symlink_to("../outside/secret.txt")
-    (place / "sub" / "back").symlink_to(place.parent / "outside")
-    tools = builtin_tools(place)
+def test_links_are_not_followed(root_dir, path):
+    (root_dir / "link").symlink_to("../outside")
+    (root_dir / "direct").symlink_to("../outside/secret.txt")
+    (root_dir / "sub" / "back").symlink_to(root_dir.parent / "outside")
+    tools = builtin_tools(root_dir)
 
     for name, arguments in (
         ("read_file", {}),
@@ -114,21 +115,21 @@ def test_links_are_not_followed(place, path):
     ):
         with pytest.raises(PermissionError, match="is a link, and links are not followed"):
             tools[name](path, **arguments)
-    assert (place.parent / "outside" / "secret.txt").read_bytes() == SECRET
+    assert (root_dir.parent / "outside" / "secret.txt").read_bytes() == SECRET
 
 
-@pytest.mark.skipif(not module._RELATIVE, reason="this system opens nothing relative to a folder")
-def test_link_swapped_in_concurrently_is_not_followed(place, monkeypatch):
-    """Somebody swaps a folder and a link to the outside as fast as he can, while files are read and written."""
+@pytest.mark.skipif(not module._RELATIVE, reason="this system cannot open files relative to a directory")
+def test_link_swapped_in_concurrently_is_not_followed(root_dir, monkeypatch):
+    """Another thread swaps a directory with a link to the outside while files are read and written."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    link, real, stop = place / "link", place / "real", threading.Event()
+    link, real, stop = root_dir / "link", root_dir / "real", threading.Event()
     real.mkdir()
     (real / "secret.txt").write_bytes(b"harmless")
     link.symlink_to("../outside")
-    seen = set()
+    outcomes = set()
 
     def swap():
-        spare = place / "spare"
+        spare = root_dir / "spare"
         while not stop.is_set():
             for one, other in ((real, link), (link, real)):
                 one.rename(spare)
@@ -143,48 +144,48 @@ def test_link_swapped_in_concurrently_is_not_followed(place, monkeypatch):
         except OSError:
             return None
 
-    thread, root = threading.Thread(target=swap), ConfinedDir(place)
+    thread, root = threading.Thread(target=swap), ConfinedDir(root_dir)
     thread.start()
     try:
         for _ in range(300):
-            seen.add(tried(lambda folder, name: folder.read(name, 100)))
+            outcomes.add(tried(lambda folder, name: folder.read(name, 100)))
             tried(lambda folder, name: folder.write(name, b"harmless"))
     finally:
         stop.set()
         thread.join()
 
-    assert seen <= {b"harmless", None}
-    assert (place.parent / "outside" / "secret.txt").read_bytes() == SECRET
-    assert [entry.name for entry in (place.parent / "outside").iterdir()] == ["secret.txt"]
+    assert outcomes <= {b"harmless", None}
+    assert (root_dir.parent / "outside" / "secret.txt").read_bytes() == SECRET
+    assert [entry.name for entry in (root_dir.parent / "outside").iterdir()] == ["secret.txt"]
 
 
-@pytest.mark.skipif(not module._RELATIVE, reason="who looks first can be fooled")
-def test_directory_swapped_after_stat_is_not_opened(place, monkeypatch):
-    """The same in slow motion, on the way that can tell: what is opened is no link, whatever was seen before."""
-    folder = ConfinedDir(place).open(())
+@pytest.mark.skipif(not module._RELATIVE, reason="a path that is checked first is subject to a race")
+def test_directory_swapped_after_stat_is_not_opened(root_dir, monkeypatch):
+    """With directory handles: the opened file is not a link, whatever an earlier check saw."""
+    folder = ConfinedDir(root_dir).open(())
     seen = folder.stat("sub")
-    (place / "sub").rename(place / "moved")
-    (place / "sub").symlink_to("../outside")
+    (root_dir / "sub").rename(root_dir / "moved")
+    (root_dir / "sub").symlink_to("../outside")
     monkeypatch.setattr(type(folder), "stat", lambda self, name: seen)
 
     with folder, pytest.raises(OSError, match=r"^sub: "):
         folder.open_directory("sub")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
-def test_named_pipe_is_not_opened(place):
-    os.mkfifo(place / "pipe")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_named_pipe_is_not_opened(root_dir):
+    os.mkfifo(root_dir / "pipe")
 
     with pytest.raises(PermissionError, match="pipe is not a regular file"):
-        builtin_tools(place)["read_file"]("pipe")
+        builtin_tools(root_dir)["read_file"]("pipe")
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
-def test_pipe_swapped_in_after_stat_does_not_block(place, monkeypatch):
-    folder = ConfinedDir(place).open(("sub",))
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipe_swapped_in_after_stat_does_not_block(root_dir, monkeypatch):
+    folder = ConfinedDir(root_dir).open(("sub",))
     seen = folder.stat("file.txt")
-    (place / "sub" / "file.txt").unlink()
-    os.mkfifo(place / "sub" / "file.txt")
+    (root_dir / "sub" / "file.txt").unlink()
+    os.mkfifo(root_dir / "sub" / "file.txt")
     monkeypatch.setattr(type(folder), "stat", lambda self, name: seen)
 
     with folder, pytest.raises(PermissionError, match="not a regular file"):
@@ -196,11 +197,11 @@ def test_missing_root_is_refused(tmp_path):
         builtin_tools(tmp_path / "nowhere")
 
 
-@pytest.mark.usefixtures("way")
-def test_no_handle_is_left_open(place):
+@pytest.mark.usefixtures("open_method")
+def test_no_handle_is_left_open(root_dir):
     if not Path("/proc/self/fd").exists():
-        pytest.skip("nobody counts them here")
-    tools = builtin_tools(place)
+        pytest.skip("this system does not list open handles")
+    tools = builtin_tools(root_dir)
     before = len(list(Path("/proc/self/fd").iterdir()))
 
     for path in ("sub/file.txt", "sub/none", "none/file", "sub", "sub/file.txt/x"):

@@ -1,4 +1,4 @@
-"""`shell`: what a command sees, what is shown of it, and that nothing of it is left."""
+"""`shell`: environment, output, exit code, and the end of all its processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tenuto.catalog import PROVIDERS
 from tenuto.tools import Toolbox, builtin_tools
 from tenuto.tools.builtin.shell import CapturedOutput, command_environment
-from tools.calls import call, ran, run
+from tools.calls import call, prepare_and_run, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands of a Unix shell")
 
@@ -29,7 +29,7 @@ def shell(root, command, *, seconds=20.0, env=None, **arguments):
 
 
 @pytest.mark.parametrize(
-    "command, shown",
+    "command, output",
     [
         ("echo out; echo err >&2; echo out", "out\nerr\nout\n[exit code 0]"),
         ("printf x; exit 3", "x\n[exit code 3]"),
@@ -39,10 +39,10 @@ def shell(root, command, *, seconds=20.0, env=None, **arguments):
         (r"printf 'caf\351\033[0m'", "caf\ufffd\x1b[0m\n[exit code 0]"),
     ],
 )
-def test_shell_returns_output_and_exit_code(tmp_path, command, shown):
+def test_shell_returns_output_and_exit_code(tmp_path, command, output):
     outcome = shell(tmp_path, command)
 
-    assert (outcome.result.content, outcome.outcome) == (shown, "done")
+    assert (outcome.result.content, outcome.outcome) == (output, "done")
 
 
 def test_command_runs_in_the_root(tmp_path):
@@ -55,11 +55,11 @@ def test_invalid_command_is_refused(tmp_path):
     assert shell(tmp_path, "true", timeout=0).detail == "arguments"
 
 
-# --- ending -----------------------------------------------------------------------------------------------------------
+# --- end of processes ------------------------------------------------------------------------------------------------
 
 
-def left(tmp_path):
-    """The processes that wrote their ids, and that do not end."""
+def running(tmp_path):
+    """Return the processes that wrote their ids and are still running."""
     return [one for one in map(int, (tmp_path / "ids").read_text().split()) if not _ends(one)]
 
 
@@ -68,25 +68,25 @@ def _ends(one):
         handle = os.pidfd_open(one)
     except ProcessLookupError:
         return True
-    ended, _, _ = select.select([handle], [], [], 10)  # what was killed may take a moment
+    ended, _, _ = select.select([handle], [], [], 10)  # a killed process may need a moment to end
     os.close(handle)
     return bool(ended)
 
 
-needs_handles = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nobody tells here when another's child ends")
+needs_handles = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this system has no pidfd_open")
 
 
 @needs_handles
 @pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
 def test_process_group_is_killed_on_timeout(tmp_path, trap):
-    """Even if it will not listen."""
+    """Also if it ignores SIGTERM."""
     command = f"{trap}(echo $$ >> ids; sleep 60) & echo $! >> ids; echo begun; sleep 60"
 
     outcome = shell(tmp_path, command, seconds=0.5)
 
     assert outcome.result.content.startswith("begun\n[timed out after 0.5 s and was killed")
     assert (outcome.outcome, outcome.result.is_error) == ("failed", True)
-    assert left(tmp_path) == []
+    assert running(tmp_path) == []
 
 
 @needs_handles
@@ -94,7 +94,7 @@ def test_command_that_closes_its_output_is_killed_on_timeout(tmp_path):
     outcome = shell(tmp_path, "exec >&- 2>&-; echo $$ > ids; sleep 60 & echo $! >> ids; wait", seconds=0.5)
 
     assert outcome.result.content.startswith("[timed out after 0.5 s and was killed")
-    assert left(tmp_path) == []
+    assert running(tmp_path) == []
 
 
 @needs_handles
@@ -103,12 +103,12 @@ def test_process_group_is_killed_on_cancel(tmp_path):
         os.mkfifo(tmp_path / "ready")
         box = Toolbox(builtin_tools(tmp_path, names=["shell"]).values())
         command = "sleep 60 & echo $! >> ids; echo $$ >> ids; echo > ready; wait"
-        task = asyncio.create_task(ran(box, call("shell", command=command)))
+        task = asyncio.create_task(prepare_and_run(box, call("shell", command=command)))
         await asyncio.to_thread((tmp_path / "ready").read_text)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return left(tmp_path)
+        return running(tmp_path)
 
     assert asyncio.run(go()) == []
 
@@ -118,7 +118,7 @@ def test_background_job_with_open_output_is_killed(tmp_path):
     outcome = shell(tmp_path, "sleep 60 & echo $! > ids; echo done")
 
     assert outcome.result.content.startswith("done\n[its background jobs were killed")
-    assert left(tmp_path) == []
+    assert running(tmp_path) == []
 
 
 SENDS = """
@@ -132,7 +132,7 @@ asyncio.run(Toolbox(tools.values()).dispatch(ToolCallView("1", "shell", sys.argv
 
 
 def until(condition):
-    """Wait until this holds."""
+    """Wait until the condition is true."""
     deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline
@@ -148,11 +148,11 @@ def test_command_dies_when_its_process_is_killed(tmp_path, trap):
         until(lambda: (tmp_path / "ids").exists() and len((tmp_path / "ids").read_text().split()) == 2)
         owner.send_signal(signal.SIGKILL)
 
-    assert left(tmp_path) == []
+    assert running(tmp_path) == []
 
 
 def test_background_job_outlives_its_command(tmp_path):
-    """Unless it could still write where the command wrote."""
+    """Unless it still has the command's output open."""
     os.mkfifo(tmp_path / "fifo")
     outcome = shell(tmp_path, "(read line < fifo; echo $line > heard) > /dev/null 2>&1 &")
     assert outcome.result.content == "[exit code 0]"

@@ -1,4 +1,4 @@
-"""A line to Postgres that can be cut at a commit: before the server hears of it, or before we hear of the answer."""
+"""A proxy for Postgres that closes a connection at a COMMIT, before or after the server executes it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 DONE = b"Z\x00\x00\x00\x05I"  # the server is ready for the next transaction
 
 
-class CutLine:
-    """Stands between a store and a server on a socket of its own. `cut` says what becomes of the next commit."""
+class CommitProxy:
+    """Connects a store and a server through a Unix socket. `cut` determines what happens at the next commit."""
 
     def __init__(self, folder: Path, server: Path) -> None:
         self.folder = folder
         self.cut = ""
         self.cuts = 0
         self._server = str(server / ".s.PGSQL.5432")
-        self._door = socket.socket(socket.AF_UNIX)
-        self._door.bind(str(folder / ".s.PGSQL.5432"))
-        self._door.listen()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / ".s.PGSQL.5432"))
+        self._listener.listen()
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
     def close(self) -> None:
-        """Return when every line has ended: those who use them close them first."""
+        """Wait until all connections have ended: their users must close them first."""
         with contextlib.suppress(OSError):
-            self._door.shutdown(socket.SHUT_RDWR)
+            self._listener.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
             thread.join()
-        self._door.close()
+        self._listener.close()
 
     def _accept(self) -> None:
         while True:
             try:
-                client = self._door.accept()[0]
+                client = self._listener.accept()[0]
             except OSError:
                 return
             server = socket.socket(socket.AF_UNIX)
@@ -56,19 +56,19 @@ class CutLine:
 
     def _ask(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while said := client.recv(1 << 16):
-                if said == COMMIT and self.cut == "before":
+            while data := client.recv(1 << 16):
+                if data == COMMIT and self.cut == "before":
                     self.cut = ""
                     self.cuts += 1
                     return
-                server.sendall(said)
+                server.sendall(data)
 
     def _answer(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            while said := server.recv(1 << 16):
-                if self.cut == "after" and b"COMMIT\x00" in said and said.endswith(DONE):
+            while data := server.recv(1 << 16):
+                if self.cut == "after" and b"COMMIT\x00" in data and data.endswith(DONE):
                     self.cut = ""
                     self.cuts += 1
                     break
-                client.sendall(said)
+                client.sendall(data)
             client.shutdown(socket.SHUT_RDWR)

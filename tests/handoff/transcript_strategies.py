@@ -1,4 +1,4 @@
-"""Transcripts as odd as they come: any order, any ids, tokens and blocks of everybody else."""
+"""Random transcripts: any order, any ids, tokens and blocks of all dialects."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import Target
-
-__all__ = ["transcripts"]
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 words = st.sampled_from(
@@ -105,7 +103,7 @@ SHOWN = (
 
 @st.composite
 def blocks(draw, dialect: str):
-    """One block as this dialect gives it, with or without its token."""
+    """Draw a block of this dialect, with or without its token."""
     meta = draw(st.none() | st.sampled_from(METAS[dialect]))
     match draw(st.sampled_from("ttrrccsx")):
         case "t":
@@ -132,7 +130,7 @@ def blocks(draw, dialect: str):
 
 @st.composite
 def turns(draw, to: Target):
-    """A reply of somebody else, complete or cut off; or one made by hand, without tokens."""
+    """Draw a reply of another model, complete or cut off, or one made by hand, without tokens."""
     by_hand = not draw(st.integers(0, 3))
     dialect = draw(st.sampled_from([name for name in METAS if not by_hand or name != to.dialect]))
     found = draw(st.lists(blocks(dialect), max_size=4))
@@ -152,30 +150,29 @@ def turns(draw, to: Target):
     )
 
 
-def shown(to: Target):
-    """What may be said to a model, with parts that only another dialect knows."""
+def user_content(to: Target):
     return st.sampled_from((*SHOWN, *(Opaque(dialect, "{}") for dialect in METAS if dialect != to.dialect)))
 
 
 def results(to: Target):
-    """What a tool gave."""
-    return st.builds(ToolResult, ids, words | st.lists(shown(to), max_size=2).map(tuple), is_error=st.booleans())
+    """Draw a result of a tool."""
+    return st.builds(ToolResult, ids, words | st.lists(user_content(to), max_size=2).map(tuple), is_error=st.booleans())
 
 
-def questions(to: Target):
-    """What the user says and shows, be it nothing."""
-    content = words | st.lists(shown(to), max_size=3).map(tuple)
+def user_messages(to: Target):
+    """Draw a user message, which may be empty."""
+    content = words | st.lists(user_content(to), max_size=3).map(tuple)
     return st.builds(UserMessage, content, name=st.sampled_from(("", "ann")))
 
 
 @st.composite
 def transcripts(draw, to: Target):
-    """Messages of every kind in any order, most answers where they belong; somewhere the user says something."""
+    """Draw messages of all kinds in any order, most results after their calls; one user message has text."""
     found = []
     for _ in range(draw(st.integers(1, 5))):
         match draw(st.sampled_from("uuaaaaors")):
             case "u":
-                found.append(draw(questions(to)))
+                found.append(draw(user_messages(to)))
             case "s":
                 found.append(SystemMessage(draw(words)))
             case "r":

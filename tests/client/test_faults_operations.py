@@ -1,4 +1,4 @@
-"""Faults of calls that have no events: embedding, counting, listing. They go another way, and meet the same world."""
+"""Faults of operations without events: embeddings, token counts, lists of models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from serving import CLOSE, HALF_CLOSE, RESET, Drip, Gate, Request, Server, chunk, reply, unused_port
-from serving.asking import client, row
+from serving.client import client, row
 from tenuto import AsyncClient
 from tenuto.client.parameters import Timeouts
 from tenuto.errors import (
@@ -35,28 +35,28 @@ COUNTED = b'{"input_tokens": 7}'
 Act = Callable[[AsyncClient], Awaitable[Any]]
 
 
-async def embedded(ai: AsyncClient) -> Any:
+async def embed(ai: AsyncClient) -> Any:
     return (await ai.embed("mine/m", "Hi")).embeddings[0]
 
 
-async def listed(ai: AsyncClient) -> Any:
+async def list_models(ai: AsyncClient) -> Any:
     return [model.id for model in await ai.models("mine")]
 
 
-async def counted(ai: AsyncClient) -> Any:
+async def count_tokens(ai: AsyncClient) -> Any:
     return await ai.count_tokens("mine/m", "Hi")
 
 
 CALLS: dict[str, tuple[str, Act, bytes, Any]] = {
-    "embed": ("openai-chat", embedded, VECTORS, (0.5, 1.0)),
-    "models": ("openai-chat", listed, LISTED, ["m"]),
-    "count": ("anthropic-messages", counted, COUNTED, 7),
+    "embed": ("openai-chat", embed, VECTORS, (0.5, 1.0)),
+    "models": ("openai-chat", list_models, LISTED, ["m"]),
+    "count": ("anthropic-messages", count_tokens, COUNTED, 7),
 }
 every = pytest.mark.parametrize("name", CALLS)
 
 
 def failing(name: str, answer: object, **options: object) -> LLMError:
-    """Call once; return the error. A GET whose line breaks may be sent again by the HTTP library."""
+    """Call once; return the error. aiohttp may repeat a GET after a lost connection."""
     dialect, act, _, _ = CALLS[name]
 
     async def run() -> LLMError:
@@ -71,7 +71,7 @@ def failing(name: str, answer: object, **options: object) -> LLMError:
 
 
 @every
-def test_it_works(name):
+def test_operation_succeeds(name):
     dialect, act, body, expected = CALLS[name]
 
     async def run() -> None:
@@ -83,7 +83,7 @@ def test_it_works(name):
 
 
 @every
-def test_it_is_tried_again(name):
+def test_operation_is_retried(name):
     dialect, act, body, _ = CALLS[name]
     waited: list[float] = []
 
@@ -102,7 +102,7 @@ def test_it_is_tried_again(name):
 
 @every
 @pytest.mark.parametrize("end", [CLOSE, HALF_CLOSE, RESET], ids=repr)
-def test_line_ends(name, end):
+def test_lost_connection_is_an_error(name, end):
     body = CALLS[name][2]
 
     assert type(failing(name, [end])) is ConnectionFailed
@@ -125,7 +125,7 @@ def test_refused_connection_is_connection_failed(name):
 
 @every
 @pytest.mark.parametrize("place", ["head", "body", "drip"])
-def test_silence(name, place):
+def test_silent_server_is_a_timeout(name, place):
     acts = {
         "head": [Gate()],
         "body": [reply(CALLS[name][2])[:-3], Gate()],
@@ -139,7 +139,7 @@ def test_silence(name, place):
 @pytest.mark.parametrize(
     "status, kind", [(401, AuthenticationFailed), (429, RateLimited), (503, Unavailable), (307, LLMError)]
 )
-def test_refusals(name, status, kind):
+def test_http_error_is_typed(name, status, kind):
     error = failing(name, reply(b'{"error": {"message": "Told so."}}', status, location="http://other.invalid/"))
 
     assert type(error) is kind
@@ -152,14 +152,14 @@ def test_refusals(name, status, kind):
     "body", [b"", b"null", b"[]", b"7", b"{}", b'{"data": 1}', b"hello", b"\xff", b'{"data": [{}]}']
 )
 def test_unexpected_json_is_a_protocol_error(name, body):
-    """Listing may find nothing; nothing else may look like an answer."""
+    """Only a list may be empty."""
     if name == "models" and body == b"[]":
         return
     assert isinstance(failing(name, reply(body)), ProtocolError | IncompleteResponse)
 
 
 @every
-def test_error_inside_a_200(name):
+def test_error_with_status_200_is_raised(name):
     error = failing(name, reply(b'{"error": {"message": "Overloaded", "type": "server_error", "code": 503}}'))
 
     assert "Overloaded" in str(error)
@@ -175,7 +175,7 @@ def test_web_page_is_a_protocol_error(name):
 
 
 @every
-def test_bomb(name):
+def test_endless_gzip_body_is_limited(name):
     def endless(_: Request):
         z = zlib.compressobj(wbits=31)
         yield reply(b"", content_length="", transfer_encoding="chunked", content_encoding="gzip")

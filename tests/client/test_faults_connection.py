@@ -1,4 +1,4 @@
-"""A line that is silent, slow, broken or not there; and one that we let go."""
+"""Connections that are silent, slow, broken or refused; connections that the client closes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from serving import (
     streamed,
     unused_port,
 )
-from serving.asking import ask, client
+from serving.client import ask, client
 from serving.tls import self_signed
 from tenuto import AsyncClient
 from tenuto.client.parameters import Timeouts
@@ -37,15 +37,15 @@ LONG = 30.0
 PATIENT = Timeouts(connect=LONG, read=LONG, event=LONG, total=LONG)
 
 
-def waits(**short: float) -> Timeouts:
-    """Patient in everything but what is named."""
+def timeouts(**short: float) -> Timeouts:
+    """Return long timeouts, except those that are passed."""
     return Timeouts(**{"connect": LONG, "read": LONG, "event": LONG, "total": LONG, **short})
 
 
 def failing(
     acts: object, *, stream: bool = True, timeout: Timeouts = PATIENT, dialect: str = "openai-chat"
 ) -> LLMError:
-    """Ask once; return the error, and hold that the line is let go."""
+    """Send one request; return its error, and check that the connection is closed."""
 
     async def run() -> LLMError:
         async with Server(acts) as server, client(server.url, dialect, timeout=timeout) as ai:
@@ -57,8 +57,8 @@ def failing(
     return asyncio.run(run())
 
 
-def begun(count: int, dialect: str = "openai-chat") -> bytes:
-    """The head of a stream and its first events, in chunks."""
+def stream_start(count: int, dialect: str = "openai-chat") -> bytes:
+    """Return the head of a stream and its first events, in chunks."""
     return stream_head() + b"".join(map(chunk, replies.events(dialect)[:count]))
 
 
@@ -67,18 +67,18 @@ def begun(count: int, dialect: str = "openai-chat") -> bytes:
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("deadline", ["event", "total"])
-def test_silence_before_the_head(deadline, stream):
-    error = failing([Gate()], stream=stream, timeout=waits(**{deadline: SHORT}))
+def test_silence_before_the_head_is_a_timeout(deadline, stream):
+    error = failing([Gate()], stream=stream, timeout=timeouts(**{deadline: SHORT}))
 
     assert type(error) is TimedOut
-    assert error.retryable == (deadline != "total")  # where the whole time is over, none is left to try again
+    assert error.retryable == (deadline != "total")  # after the total timeout there is no retry
     assert error.provider == "mine"
 
 
 @pytest.mark.parametrize("deadline", ["read", "event", "total"])
 @pytest.mark.parametrize("sent", [0, 3])
-def test_silence_in_a_stream(deadline, sent):
-    error = failing([begun(sent), Gate()], timeout=waits(**{deadline: SHORT if not sent else SHORT * 4}))
+def test_silence_in_a_stream_is_a_timeout(deadline, sent):
+    error = failing([stream_start(sent), Gate()], timeout=timeouts(**{deadline: SHORT if not sent else SHORT * 4}))
 
     assert type(error) is TimedOut
     if sent:
@@ -88,62 +88,62 @@ def test_silence_in_a_stream(deadline, sent):
 
 
 @pytest.mark.parametrize("deadline", ["read", "total"])
-def test_silence_in_a_body(deadline):
+def test_silence_in_a_body_is_a_timeout(deadline):
     acts = [reply(replies.body("openai-chat"))[:-5], Gate()]
-    error = failing(acts, stream=False, timeout=waits(**{deadline: SHORT * 4}))
+    error = failing(acts, stream=False, timeout=timeouts(**{deadline: SHORT * 4}))
 
     assert type(error) is TimedOut
 
 
 @pytest.mark.parametrize("deadline", ["read", "total"])
-def test_silence_in_the_body_of_a_refusal_leaves_the_refusal(deadline):
-    """The status has come: whatever else does not, it says what is wrong."""
-    error = failing([reply(b"x" * 10, 401)[:-5], Gate()], stream=False, timeout=waits(**{deadline: SHORT}))
+def test_silence_in_an_error_body_leaves_the_http_error(deadline):
+    """The status is known, so the error does not need the body."""
+    error = failing([reply(b"x" * 10, 401)[:-5], Gate()], stream=False, timeout=timeouts(**{deadline: SHORT}))
 
     assert error.status == 401
 
 
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_comments_do_not_count_as_events(dialect):
-    """A server that only keeps the line open does not hold us for ever."""
-    error = failing([begun(1, dialect), Drip(chunk(b": keep-alive\n\n"))], timeout=waits(event=SHORT), dialect=dialect)
+def test_comments_do_not_extend_the_event_timeout(dialect):
+    error = failing(
+        [stream_start(1, dialect), Drip(chunk(b": keep-alive\n\n"))], timeout=timeouts(event=SHORT), dialect=dialect
+    )
 
     assert type(error) is TimedOut
 
 
-def test_comments_before_first_event_do_not_count():
-    error = failing([stream_head(), Drip(chunk(b": keep-alive\n\n"))], timeout=waits(event=SHORT))
+def test_comments_before_the_first_event_do_not_count():
+    error = failing([stream_head(), Drip(chunk(b": keep-alive\n\n"))], timeout=timeouts(event=SHORT))
 
     assert type(error) is TimedOut
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_byte_by_byte_is_bounded_by_the_total(stream):
-    """Every byte is a sign of life, and no event ever comes."""
+def test_byte_by_byte_stream_ends_at_the_total_timeout(stream):
     if stream:
         acts = [stream_head("close") + b"data: ", Drip(b" ")]
     else:
         acts = [reply(b"", content_length="999999"), Drip(b" ")]
-    error = failing(acts, stream=stream, timeout=waits(total=SHORT))
+    error = failing(acts, stream=stream, timeout=timeouts(total=SHORT))
 
     assert type(error) is TimedOut
 
 
 def test_single_bytes_do_not_count_as_events():
-    error = failing([stream_head("close") + b"data: ", Drip(b" ")], timeout=waits(event=SHORT))
+    error = failing([stream_head("close") + b"data: ", Drip(b" ")], timeout=timeouts(event=SHORT))
 
     assert type(error) is TimedOut
 
 
-def test_total_is_for_all_attempts():
-    """Each attempt may wait half as long: there is time for three. What is too late is not tried again."""
+def test_total_timeout_includes_all_attempts():
+    """Each attempt may wait half of the total: there is time for three. A fourth is not started."""
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
     async def run() -> None:
-        waiting = waits(event=SHORT, total=SHORT * 2)
+        waiting = timeouts(event=SHORT, total=SHORT * 2)
         async with (
             Server([Gate()]) as server,
             client(server.url, middleware=[retry(50, sleep=sleep)], timeout=waiting) as ai,
@@ -156,11 +156,11 @@ def test_total_is_for_all_attempts():
     asyncio.run(run())
 
 
-def test_total_is_for_the_pauses_too():
+def test_total_timeout_includes_the_pauses():
     async def run() -> None:
         async with Server(reply(b"{}", 503, retry_after="50")) as server:
             async with (
-                client(server.url, middleware=[retry(1)], timeout=waits(total=SHORT)) as ai,
+                client(server.url, middleware=[retry(1)], timeout=timeouts(total=SHORT)) as ai,
                 asyncio.timeout(LONG / 6),
             ):
                 with pytest.raises(LLMError):
@@ -170,12 +170,12 @@ def test_total_is_for_the_pauses_too():
     asyncio.run(run())
 
 
-# --- a broken line ----------------------------------------------------------------------------------------------------
+# --- broken connections ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("end", [CLOSE, HALF_CLOSE, RESET], ids=repr)
-def test_line_ends_before_the_head(end, stream):
+def test_connection_closed_before_the_head_is_an_error(end, stream):
     error = failing([end], stream=stream)
 
     assert type(error) is ConnectionFailed
@@ -184,26 +184,25 @@ def test_line_ends_before_the_head(end, stream):
 
 @pytest.mark.parametrize("framing", ["chunked", "close"])
 @pytest.mark.parametrize("end", [CLOSE, HALF_CLOSE, RESET], ids=repr)
-def test_line_ends_within_a_stream(end, framing):
-    """The events that came before are told, then the error; it holds what came."""
+def test_connection_closed_in_a_stream_has_the_partial_reply(end, framing):
     gate = Gate()
     events = replies.events("openai-chat")[:3]
     sent = stream_head(framing) + b"".join(map(chunk, events) if framing == "chunked" else events)
 
-    async def read(ai: AsyncClient, told: list[str]) -> None:
+    async def read(ai: AsyncClient, skip_sleep: list[str]) -> None:
         async with ai.stream("mine/m", "Hi") as stream:
             async for piece in stream.text_deltas():
-                told.append(piece)
-                if "".join(told) == replies.TEXT:
+                skip_sleep.append(piece)
+                if "".join(skip_sleep) == replies.TEXT:
                     gate.open()
 
     async def run() -> None:
         async with Server([sent, gate, end]) as server, client(server.url) as ai:
-            told: list[str] = []
+            skip_sleep: list[str] = []
             with pytest.raises(LLMError) as caught:
-                await read(ai, told)
+                await read(ai, skip_sleep)
             assert type(caught.value) is IncompleteResponse
-            assert caught.value.partial.text == "".join(told) == replies.TEXT
+            assert caught.value.partial.text == "".join(skip_sleep) == replies.TEXT
             assert caught.value.partial.message.incomplete
             await server.requests[0].left()
 
@@ -211,18 +210,18 @@ def test_line_ends_within_a_stream(end, framing):
 
 
 @pytest.mark.parametrize("end", [CLOSE, HALF_CLOSE, RESET], ids=repr)
-def test_line_that_ends_is_asked_again_when_drained(end):
+def test_drained_request_is_retried_on_a_lost_connection(end):
     whole = [reply(replies.body("openai-chat"))]
 
     async def run() -> None:
         async with (
-            Server([end], [begun(2), end], whole) as server,
-            client(server.url, middleware=[retry(2, sleep=told)]) as ai,
+            Server([end], [stream_start(2), end], whole) as server,
+            client(server.url, middleware=[retry(2, sleep=skip_sleep)]) as ai,
         ):
             assert (await ask(ai, stream=False)).text == replies.TEXT
             assert len(server.requests) == 3
 
-    async def told(_: float) -> None:
+    async def skip_sleep(_: float) -> None:
         pass
 
     asyncio.run(run())
@@ -240,8 +239,8 @@ def test_refused_connection_is_connection_failed():
     asyncio.run(run())
 
 
-def test_no_such_host(monkeypatch):
-    """Neither a timeout nor a bare OSError; the message says which host."""
+def test_unknown_host_is_connection_failed(monkeypatch):
+    """Not a timeout or an OSError; the message has the host."""
     look_up = socket.getaddrinfo
 
     def nowhere(host, *args, **options):
@@ -260,9 +259,9 @@ def test_no_such_host(monkeypatch):
     asyncio.run(run())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere, a full queue is a refusal")
-def test_no_line_in_time():
-    """A listener whose queue is full answers no knock."""
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse a connection if the queue is full")
+def test_connect_timeout_is_an_error():
+    """A listener with a full queue accepts no connection."""
 
     async def run() -> None:
         with socket.socket() as full, socket.socket() as first, socket.socket() as second:
@@ -271,14 +270,14 @@ def test_no_line_in_time():
             for knock in (first, second):
                 knock.setblocking(False)
                 knock.connect_ex(full.getsockname())
-            async with client(f"http://127.0.0.1:{full.getsockname()[1]}", timeout=waits(connect=SHORT)) as ai:
+            async with client(f"http://127.0.0.1:{full.getsockname()[1]}", timeout=timeouts(connect=SHORT)) as ai:
                 with pytest.raises(TimedOut):
                     await ask(ai, stream=False)
 
     asyncio.run(run())
 
 
-def test_something_else_than_http():
+def test_server_that_speaks_no_http_is_an_error():
     error = failing([b"SSH-2.0-OpenSSH_9.6\r\n\r\n", CLOSE], stream=False)
 
     assert "HTTP" in str(error)
@@ -286,7 +285,7 @@ def test_something_else_than_http():
 
 
 def test_untrusted_certificate_is_connection_failed():
-    """Nothing of the request, key or question, is sent to whom we cannot be sure of."""
+    """The request is not sent to an unverified server."""
 
     async def run() -> None:
         async with Server(reply(), tls=self_signed()[0]) as server, client(server.url) as ai:
@@ -308,10 +307,10 @@ def test_server_that_speaks_no_tls():
     asyncio.run(run())
 
 
-# --- lines that are kept ----------------------------------------------------------------------------------------------
+# --- reused connections ----------------------------------------------------------------------------------------------
 
 
-def test_lines_are_used_again():
+def test_connections_are_reused():
     async def run() -> None:
         answers = reply(replies.body("openai-chat")), streamed(replies.events("openai-chat"))
         async with Server(answers[0], answers[1], answers[0], answers[1]) as server, client(server.url) as ai:
@@ -324,8 +323,8 @@ def test_lines_are_used_again():
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("end", [CLOSE, RESET], ids=repr)
-def test_kept_line_that_the_server_closed(end, stream, monkeypatch):
-    """With the default middleware, the next call works; it does not matter whether we saw the end in time."""
+def test_reused_connection_closed_by_the_server_is_retried(end, stream, monkeypatch):
+    """With the default middleware, the call works whether or not the client has seen the end."""
     monkeypatch.setattr(random, "random", lambda: 0.0)
 
     async def run() -> None:
@@ -381,7 +380,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_http_is_one_of_our_errors(name, stream):
+def test_invalid_http_is_a_typed_error(name, stream):
     error = failing([BROKEN[name], CLOSE], stream=stream)
 
     assert isinstance(error, ProtocolError | ConnectionFailed | IncompleteResponse)
@@ -389,8 +388,7 @@ def test_broken_http_is_one_of_our_errors(name, stream):
     assert str(error)
 
 
-def test_what_follows_an_answer_answers_nothing():
-    """A second answer that nobody asked for is not taken for that to the next question."""
+def test_extra_response_does_not_answer_the_next_request():
     evil = reply(replies.body("openai-chat", "Evil."))
 
     async def run() -> None:
@@ -404,7 +402,7 @@ def test_what_follows_an_answer_answers_nothing():
 
 @pytest.mark.parametrize("dialect", ["anthropic-messages", "openai-responses", "openai-chat"])
 def test_connection_left_open_after_last_event_is_closed(dialect):
-    """The reply is whole; nobody waits for what cannot come."""
+    """The reply is complete, so the client does not wait for the end of the stream."""
 
     async def run() -> None:
         sent = stream_head() + b"".join(map(chunk, replies.events(dialect)))
@@ -417,12 +415,12 @@ def test_connection_left_open_after_last_event_is_closed(dialect):
 
 
 @pytest.mark.parametrize("dialect, count", [("openai-chat", 6), ("gemini", 4)])
-def test_last_word_that_may_be_followed_by_usage(dialect, count, monkeypatch):
-    """Where more may come, it is waited for, but not for ever: comments do not make it longer."""
+def test_usage_after_the_last_text_has_a_short_timeout(dialect, count, monkeypatch):
+    """Comments do not extend the timeout."""
     monkeypatch.setattr("tenuto.client.stream.USAGE_WAIT", SHORT)
 
     async def run() -> None:
-        acts = [begun(count, dialect), Drip(chunk(b": keep-alive\n\n"))]
+        acts = [stream_start(count, dialect), Drip(chunk(b": keep-alive\n\n"))]
         async with Server(acts) as server, client(server.url, dialect, timeout=PATIENT) as ai:
             async with asyncio.timeout(LONG / 3):
                 assert (await ask(ai, stream=True)).text == replies.TEXT
@@ -431,13 +429,16 @@ def test_last_word_that_may_be_followed_by_usage(dialect, count, monkeypatch):
     asyncio.run(run())
 
 
-# --- letting go -------------------------------------------------------------------------------------------------------
+# --- the caller ends the stream --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_leaving_early_closes_the_line(dialect):
+def test_leaving_early_closes_the_connection(dialect):
     async def run() -> None:
-        async with Server([begun(1, dialect), Gate()]) as server, client(server.url, dialect, timeout=PATIENT) as ai:
+        async with (
+            Server([stream_start(1, dialect), Gate()]) as server,
+            client(server.url, dialect, timeout=PATIENT) as ai,
+        ):
             async with ai.stream("mine/m", "Hi") as stream:
                 async for _ in stream:
                     break
@@ -446,7 +447,7 @@ def test_leaving_early_closes_the_line(dialect):
     asyncio.run(run())
 
 
-def test_leaving_without_reading_closes_the_line():
+def test_leaving_without_reading_closes_the_connection():
     async def run() -> None:
         gate = Gate()
         async with Server([gate]) as server, client(server.url, timeout=PATIENT) as ai:
@@ -460,11 +461,11 @@ def test_leaving_without_reading_closes_the_line():
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("sent", [0, 2])
-def test_cancelled_task_closes_the_line(sent, stream):
+def test_cancelled_task_closes_the_connection(sent, stream):
     async def run() -> None:
         gate = Gate()
         async with (
-            Server([*([begun(sent)] if sent else []), gate]) as server,
+            Server([*([stream_start(sent)] if sent else []), gate]) as server,
             client(server.url, timeout=PATIENT) as ai,
         ):
             task = asyncio.create_task(ask(ai, stream=stream))
@@ -478,12 +479,12 @@ def test_cancelled_task_closes_the_line(sent, stream):
 
 
 def test_cancelled_stream_returns_the_partial_reply():
-    """Blocks that were still open have no token; the thought that was whole keeps its own."""
+    """Open blocks have no token; the finished reasoning block has one."""
 
     async def run() -> None:
         gate = Gate()
         async with (
-            Server([begun(6, "anthropic-messages"), gate]) as server,
+            Server([stream_start(6, "anthropic-messages"), gate]) as server,
             client(server.url, "anthropic-messages", timeout=PATIENT) as ai,
         ):
             async with ai.stream("mine/m", "Hi") as stream:
@@ -500,11 +501,11 @@ def test_cancelled_stream_returns_the_partial_reply():
     asyncio.run(run())
 
 
-def test_cancelled_thought_is_unsigned():
+def test_cancelled_reasoning_is_unsigned():
     async def run() -> None:
         gate = Gate()
         async with (
-            Server([begun(3, "anthropic-messages"), gate]) as server,
+            Server([stream_start(3, "anthropic-messages"), gate]) as server,
             client(server.url, "anthropic-messages", timeout=PATIENT) as ai,
         ):
             async with ai.stream("mine/m", "Hi") as stream:
@@ -525,7 +526,7 @@ def test_cancelled_thought_is_unsigned():
 def test_closing_the_client_closes_its_connections():
     async def run() -> None:
         gate = Gate()
-        async with Server([begun(1), gate]) as server:
+        async with Server([stream_start(1), gate]) as server:
             ai = client(server.url, timeout=PATIENT)
             stream = ai.stream("mine/m", "Hi")
             await stream.__aenter__()

@@ -1,11 +1,11 @@
-"""A disk that fails: what SQLite writes is written down, so that any moment of it can be brought back as a crash left it.
+"""A disk that fails, and files as a crash at any moment would leave them.
 
-`Disk` is a VFS for `apsw`. It hands everything on to real files, and keeps a log: each write, truncation, sync and removal,
-in their order. `Disk.left` makes of the log the files that are there after a crash at any place of it. A killed process
-loses nothing that it wrote; a loss of power may lose, tear or reorder whatever no sync had returned for.
+`Disk` is a VFS for `apsw`. It passes everything to real files and logs each write, truncation, sync and removal in
+their order. `Disk.crashes` computes from the log the files after a crash at any position. A killed process loses
+nothing that it wrote; a power failure may lose, tear or reorder all data that was not synced.
 
-`connect` is called as `sqlite3.connect` is, and gives what `tenuto.store.sqlite` needs of a connection, over that VFS:
-statements and transactions are the product's own.
+`connect` has the parameters of `sqlite3.connect` and returns a connection over that VFS with the methods that
+`tenuto.store.sqlite` uses. Statements and transactions are those of the product.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ import apsw
 
 SECTOR = 512
 HOWS = ("kill", "drop", "prefix", "any")
-"""A kill; power that goes with all that was not synced, with all but the oldest of it, or with any part of it."""
+"""A kill, and power failures that lose all data that was not synced, a suffix of it, or any part of it."""
 
 _names = itertools.count(1)
 
 
 class Op(NamedTuple):
-    """What was done to a file: `write`, `truncate`, `sync`, `failed` (a sync that failed), `delete` or `gone` (a removal
-    that the folder was synced for). `at` is the place of a write or the length that a truncation leaves.
+    """An operation on a file: `write`, `truncate`, `sync`, `failed` (a sync that failed), `delete` or `gone` (a
+    removal after which the directory was synced).
+
+    `at` is the offset of a write or the length after a truncation.
     """
 
     what: str
@@ -37,7 +39,7 @@ class Op(NamedTuple):
 
 
 class Disk(apsw.VFS):
-    """Watches what is written in one folder. `fault` is asked before everything that is done, and may raise."""
+    """Records the writes in one directory. `fault` is called before each operation and may raise."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -45,11 +47,11 @@ class Disk(apsw.VFS):
         self.first = self.contents()
         self.fault = None
         self.sync = "FULL"
-        """What is really asked of SQLite when the product asks for FULL."""
+        """The mode that SQLite uses when the product requests FULL."""
         self.name = f"lossy-{next(_names)}"
         super().__init__(self.name, "")
 
-    # --- what SQLite asks ---
+    # --- interface for SQLite ---
 
     def xOpen(self, name, flags):
         return _File(self, name, flags)
@@ -59,31 +61,33 @@ class Disk(apsw.VFS):
         return super().xDelete(name, sync)
 
     def note(self, op):
-        """Write down what is about to be done, unless it is to fail."""
+        """Log an operation before it is done, unless it fails."""
         if self.fault is not None:
             self.fault(op)
         self.log.append(op)
 
-    # --- what the product asks ---
+    # --- interface for the product ---
 
     def connect(self, name, *, timeout, **_):
-        return Line(self, name, timeout)
+        return Connection(self, name, timeout)
 
-    # --- after the crash ---
+    # --- files after a crash ---
 
     def contents(self):
-        """Return what is in the folder now, but for what is no file of SQLite's or only shared memory."""
+        """Return the SQLite files in the directory, without those for shared memory."""
         return {
             path.name: path.read_bytes()
             for path in self.folder.iterdir()
             if path.is_file() and not path.name.endswith(("-shm", ".lock"))
         }
 
-    def left(self, moments, chance):
-        """Yield, for moments in their order, how the power went and the files after it, if as many operations of the log
-        were done and perhaps a part of the next. How it goes changes from one to the next.
+    def crashes(self, moments, chance):
+        """Yield moments with a kind of crash and the files after it: that many operations are done, and perhaps a part
+        of the next.
+
+        The kinds of crash alternate.
         """
-        disk, done = _Platter(self.first), 0
+        disk, done = _Storage(self.first), 0
         for how, moment in zip(itertools.cycle(HOWS), moments, strict=False):
             for op in self.log[done:moment]:
                 disk.do(op)
@@ -93,11 +97,11 @@ class Disk(apsw.VFS):
                 for op in self.log[moment : moment + 1]
                 if op.what == "write"
             ]
-            yield moment, how, disk.crashed(how, chance, torn)
+            yield moment, how, disk.files_after(how, chance, torn)
 
 
 class _File(apsw.VFSFile):
-    """A real file, watched."""
+    """A real file whose operations are logged."""
 
     def __init__(self, disk, name, flags):
         self.disk = disk
@@ -115,18 +119,18 @@ class _File(apsw.VFSFile):
 
     def xSync(self, flags):
         try:
-            self._note("sync")  # the disk need not be waited for: it is told by the log what was safe when
+            self._note("sync")  # no real sync is needed: the log determines which data was safe
         except apsw.Error:
             self.disk.log.append(Op("failed", self.file))
             raise
 
     def _note(self, what, at=0, data=b""):
-        if self.file:  # what has no name is gone with the connection anyway
+        if self.file:  # a file without a name ends with the connection
             self.disk.note(Op(what, self.file, at, data))
 
 
-class _Platter:
-    """What is safe of each file, what was done to it since, and what who reads it now is shown."""
+class _Storage:
+    """The synced content of each file, the operations since then, and the content that a reader sees."""
 
     def __init__(self, first):
         self.safe = {name: bytearray(data) for name, data in first.items()}
@@ -146,23 +150,25 @@ class _Platter:
             self.safe.setdefault(op.file, bytearray())
             for each in mine:
                 _apply(self.safe, each)
-        # "failed": systems forget what they could not write, and say of the next sync that it went well
+        # "failed": systems discard data that they could not write, and the next sync succeeds
 
-    def crashed(self, how, chance, begun):
-        """Return the files as they are found; `begun` was being done when it happened."""
-        kept = [*self.since, *begun]
+    def files_after(self, how, chance, unfinished):
+        """Return the files after a crash during the operations in `unfinished`."""
+        surviving = [*self.since, *unfinished]
         if how == "kill":
-            kept = begun
+            surviving = unfinished
         elif how == "drop":
-            kept = []
+            surviving = []
         elif how == "prefix":
-            kept = kept[: chance.randrange(len(kept) + 1)]
-            if kept:
-                kept[-1] = _torn(kept[-1], chance)
+            surviving = surviving[: chance.randrange(len(surviving) + 1)]
+            if surviving:
+                surviving[-1] = _torn(surviving[-1], chance)
         elif how == "any":
-            kept = [_torn(op, chance) if chance.random() < 0.3 else op for op in kept if chance.random() < 0.5]
+            surviving = [
+                _torn(op, chance) if chance.random() < 0.3 else op for op in surviving if chance.random() < 0.5
+            ]
         files = {name: bytearray(data) for name, data in (self.live if how == "kill" else self.safe).items()}
-        for op in kept:
+        for op in surviving:
             _apply(files, op)
         return files
 
@@ -181,7 +187,7 @@ def _apply(files, op):
 
 
 def _torn(op, chance):
-    """Cut a write off at a sector, at its end or at its beginning."""
+    """Cut a write at a sector boundary, at its end or at its start."""
     cut = chance.randrange(0, len(op.data) + 1, SECTOR) if op.what == "write" else 0
     if chance.random() < 0.5:
         return op._replace(data=op.data[:cut])
@@ -191,12 +197,12 @@ def _torn(op, chance):
 # --- a connection -----------------------------------------------------------------------------------------------------
 
 
-class Line:
-    """As much of a `sqlite3.Connection` as the store uses, over `apsw`."""
+class Connection:
+    """The part of `sqlite3.Connection` that the store uses, over `apsw`."""
 
     def __init__(self, disk, uri, timeout):
         self._disk = disk
-        with _Spoken():
+        with _Sqlite3Errors():
             flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
             self._db = apsw.Connection(uri, flags=flags, vfs=disk.name)
             self._db.set_busy_timeout(int(timeout * 1000))
@@ -204,25 +210,25 @@ class Line:
     def execute(self, sql, args=()):
         if sql == "PRAGMA synchronous=FULL":
             sql = f"PRAGMA synchronous={self._disk.sync}"
-        with _Spoken():
+        with _Sqlite3Errors():
             rows = list(self._db.execute(sql, tuple(args)))
             return _Cursor(rows, self._db.changes())
 
     def cursor(self):
-        return _Through(self.execute)
+        return _PlainCursor(self.execute)
 
     def executemany(self, sql, rows):
-        with _Spoken():
+        with _Sqlite3Errors():
             before = self._db.total_changes()
             self._db.executemany(sql, [tuple(row) for row in rows])
             return _Cursor([], self._db.total_changes() - before)
 
     def close(self):
-        with _Spoken():
+        with _Sqlite3Errors():
             self._db.close(True)
 
 
-class _Through(NamedTuple):
+class _PlainCursor(NamedTuple):
     execute: object
 
     def close(self):
@@ -237,22 +243,22 @@ class _Cursor(NamedTuple):
         return self.rows
 
 
-class _Spoken:
-    """Says what `apsw` says as `sqlite3` would."""
+class _Sqlite3Errors:
+    """Raises errors of `apsw` as those of `sqlite3`."""
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, trace):
         if isinstance(error, apsw.Error):
-            said = sqlite3.OperationalError(str(error))
+            converted = sqlite3.OperationalError(str(error))
             with suppress(KeyError):
                 code = getattr(error, "extendedresult", 0) or getattr(error, "result", 1)
                 names = apsw.mapping_extended_result_codes if code > 255 else apsw.mapping_result_codes
-                said.sqlite_errorname = names[code]
-            raise said from error
+                converted.sqlite_errorname = names[code]
+            raise converted from error
 
 
-def failing(code):
-    """Make the error that SQLite is given for what could not be done."""
+def error_of(code):
+    """Return the error that SQLite receives for a failed operation."""
     return apsw.exception_for(code)

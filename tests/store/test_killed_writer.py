@@ -1,4 +1,4 @@
-"""Thinking that was signed survives its process: stored, killed, loaded, and asked for again with the same bytes."""
+"""Signed reasoning survives a killed process: loaded from the store, the next request has the same bytes."""
 
 from __future__ import annotations
 
@@ -61,37 +61,37 @@ asyncio.run(main())
 
 @pytest.fixture
 def killed(tmp_path):
-    """The place of a session whose writer was killed, and the request that it would have sent."""
-    place = tmp_path / "sessions.db"
-    done = subprocess.run([sys.executable, "-c", WRITER, str(place), BODY], capture_output=True, check=False)
+    """Return the file of a session whose writer was killed, and the request that it would have sent."""
+    path = tmp_path / "sessions.db"
+    done = subprocess.run([sys.executable, "-c", WRITER, str(path), BODY], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    return place, done.stdout
+    return path, done.stdout
 
 
-def entries_at(place):
+def entries_at(path):
     async def read():
-        async with open_store(place) as store:
+        async with open_store(path) as store:
             assert await store.verify() == []
             return await store.read("s")
 
     return asyncio.run(read())
 
 
-def test_the_request_is_the_same_after_a_kill(killed):
-    place, request = killed
-    entries = entries_at(place)
-    asked = tenuto.ChatRequest(model="anthropic/claude-opus-4-6", messages=transcript_of(entries))
+def test_request_is_the_same_after_a_kill(killed):
+    path, request = killed
+    entries = entries_at(path)
+    chat_request = tenuto.ChatRequest(model="anthropic/claude-opus-4-6", messages=transcript_of(entries))
 
     assert TranscriptFold(entries).open_calls() == ()
-    assert tenuto.encode("anthropic-messages", asked).body == request
+    assert tenuto.encode("anthropic-messages", chat_request).body == request
     content = json.loads(request)["messages"][1]["content"]
     assert content == json.loads(BODY)["content"]
 
 
-def test_the_rows_of_a_stored_turn_rebuild_its_thinking(killed):
+def test_rows_of_a_stored_turn_rebuild_its_reasoning(killed):
     """One row per call; the first has `thinking` with text and signature, and `redacted_thinking` with its data."""
-    place, _ = killed
-    (message,) = [entry.payload.message for entry in entries_at(place) if isinstance(entry.payload, ReplyReceived)]
+    path, _ = killed
+    (message,) = [entry.payload.message for entry in entries_at(path) if isinstance(entry.payload, ReplyReceived)]
     rows = to_data_json(message)
     rebuilt = from_data_json(rows)
 
@@ -107,9 +107,9 @@ def test_the_rows_of_a_stored_turn_rebuild_its_thinking(killed):
     assert to_data_json(rebuilt) == rows
 
 
-def test_rows_without_thinking_are_plain_calls(killed):
-    place, _ = killed
-    (message,) = [entry.payload.message for entry in entries_at(place) if isinstance(entry.payload, ReplyReceived)]
+def test_rows_without_reasoning_are_plain_calls(killed):
+    path, _ = killed
+    (message,) = [entry.payload.message for entry in entries_at(path) if isinstance(entry.payload, ReplyReceived)]
     plain = [
         json.dumps({key: value for key, value in json.loads(row).items() if "thinking" not in key})
         for row in to_data_json(message)

@@ -1,18 +1,16 @@
-"""Conversations that a simulated provider really had: each reply is its own, with tokens that it signed."""
+"""Conversations with simulated providers: each reply is the simulator's own, with signed tokens."""
 
 from __future__ import annotations
 
 import functools
 
-from handoff.facing import accepted, opened_request, target
+from handoff.targets import accept, parsed_request, target
 from sim.playing import FOUND, write_turn
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tenuto.core.provider import Target
 from tenuto.sim.script import CallTool, Cite, Pause, RunCode, Say, Search, SendImage, Think, Turn
 from tenuto.wire.codec import codec_for
 from tenuto.wire.decoder import decode_body
-
-__all__ = ["TURNS", "answered", "conversation", "paused", "reply"]
 
 TURNS: tuple[Turn, ...] = (
     (Think("Both of them."), CallTool("weather", {"city": "Oslo"}), CallTool("weather", {"city": "Bergen"})),
@@ -23,13 +21,13 @@ TURNS: tuple[Turn, ...] = (
     (Say("Here:"), SendImage()),
     (Think("Nothing to see", redacted=True), CallTool("weather", {"city": "Tromsø"})),
 )
-"""Thoughts seen and hidden, calls alone and together, a search, code, a picture; at the end calls that are under way."""
+"""Visible and redacted reasoning, single and parallel calls, a search, code, an image; the last turn has open calls."""
 
 
 def reply(messages: tuple[Message, ...], to: Target, turn: Turn) -> AssistantMessage:
-    """Ask, and return what the simulator answers; a question that it refuses is a fault."""
-    wire = accepted(messages, to)
-    request = opened_request(wire, to)
+    """Return the simulator's reply; fail if it refuses the request."""
+    wire = accept(messages, to)
+    request = parsed_request(wire, to)
     pieces = write_turn(request, turn)
     body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
     decoder = codec_for(to.dialect).decoder(to, seed=request.digest)
@@ -37,23 +35,27 @@ def reply(messages: tuple[Message, ...], to: Target, turn: Turn) -> AssistantMes
     return decode_body(decoder, body).message
 
 
-def answered(messages: tuple[Message, ...], said: AssistantMessage) -> tuple[Message, ...]:
-    """Go on behind a reply: its calls are answered, or the user asks on."""
-    calls = [call.answer(f"rain in {call.args}") for call in said.tool_calls()]
-    return (*messages, said, ToolResults(tuple(calls)) if calls else UserMessage(f"And now? ({len(messages)})"))
+def continue_conversation(messages: tuple[Message, ...], reply_message: AssistantMessage) -> tuple[Message, ...]:
+    """Append a reply and the next messages: results of its calls, or a user message."""
+    calls = [call.answer(f"rain in {call.args}") for call in reply_message.tool_calls()]
+    return (
+        *messages,
+        reply_message,
+        ToolResults(tuple(calls)) if calls else UserMessage(f"And now? ({len(messages)})"),
+    )
 
 
 @functools.cache
 def conversation(named: str) -> tuple[Message, ...]:
-    """Return a whole conversation with a style or a model, up to a message that it has not answered yet."""
+    """Return a conversation with a provider or a model; its last message has no reply yet."""
     to, messages = target(named), (UserMessage("What is the weather like in Oslo?"),)
     for turn in TURNS:
-        messages = answered(messages, reply(messages, to, turn))
+        messages = continue_conversation(messages, reply(messages, to, turn))
     return messages
 
 
 @functools.cache
-def paused(named: str) -> tuple[Message, ...]:
+def paused_conversation(named: str) -> tuple[Message, ...]:
     """Return a conversation that ends with a turn which the provider paused."""
     messages = (UserMessage("What is the weather like in Oslo?"),)
     return (*messages, reply(messages, target(named), (Search("weather in Oslo"), Pause())))

@@ -1,4 +1,4 @@
-"""A look at a file without an event loop: it sees what the store shows, and loads next to nothing."""
+"""Listing the sessions of a file without an event loop: equal to the list of the store, with few imports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 
 
-def written(store, id, *acts, at=1_000):
+def write_store(store, id, *acts, at=1_000):
     async def write():
         lease = await store.lease(id)
         drafts = [make_draft(act, id=f"{id}{n}", time_ms=at + n) for n, act in enumerate(acts)]
@@ -48,14 +48,18 @@ def written(store, id, *acts, at=1_000):
 REPLY = ReplyReceived(AssistantMessage((Text("Yes."),)), usage=Usage(input_tokens=3, output_tokens=4))
 
 
-async def filled(store):
-    """Sessions of many kinds: named, put away, forked, of agents, with odd words in them."""
-    await written(
+async def fill(store):
+    """Add sessions of many kinds: named, archived, forked, of agents, with unusual text."""
+    await write_store(
         store, "one", Configured("sim/anthropic"), MessageAdded(UserMessage("Hello")), REPLY, RunEnded("completed")
     )
-    await written(store, "two", Configured("sim/古\ud800"), MessageAdded(UserMessage('古い "\x1b" \udc00')), at=5_000)
-    await written(store, "three", Configured("sim/openai", agent="helper"), MessageAdded(UserMessage("Help")), at=3_000)
-    await written(store, "four", Configured("sim/openai"), RunEnded("failed"), at=4_000)
+    await write_store(
+        store, "two", Configured("sim/古\ud800"), MessageAdded(UserMessage('古い "\x1b" \udc00')), at=5_000
+    )
+    await write_store(
+        store, "three", Configured("sim/openai", agent="helper"), MessageAdded(UserMessage("Help")), at=3_000
+    )
+    await write_store(store, "four", Configured("sim/openai"), RunEnded("failed"), at=4_000)
     await store.rename("one", "trip to 東京")
     await store.archive("four")
     await store.fork("one", at=2, id="fork")
@@ -77,30 +81,30 @@ def file(tmp_path):
     return tmp_path / "sessions.db"
 
 
-def seen(store, wanted):
-    return store.sessions(**wanted._asdict())
+def lines_seen(store, query):
+    return store.sessions(**query._asdict())
 
 
-def test_it_sees_what_the_store_shows(file):
-    """Whoever holds a session, and whatever is asked for; page by page."""
+def test_list_equals_that_of_the_store(file):
+    """For held and free sessions, for all queries, and page by page."""
 
     async def play():
         async with open_store(file) as store:
-            await filled(store)
+            await fill(store)
             lease = await store.lease("three")
             for at, act in enumerate(
                 (MessageAdded(UserMessage("Again")), REPLY, MessageAdded(UserMessage("And now?")))
             ):
                 lease = await store.append(lease, [make_draft(act, id=f"more{at}", time_ms=4_500 + at)])
-            for wanted in ASKED:
-                theirs = await seen(store, wanted)
-                assert list_page(file, wanted) == theirs
-                assert list_lines(file, wanted) == [read_line(one) for one in theirs.sessions]
+            for query in ASKED:
+                theirs = await lines_seen(store, query)
+                assert list_page(file, query) == theirs
+                assert list_lines(file, query) == [read_line(one) for one in theirs.sessions]
                 after = theirs.next
                 while after:
-                    theirs = await seen(store, wanted._replace(after=after))
-                    assert list_page(file, wanted._replace(after=after)) == theirs
-                    assert list_lines(file, wanted._replace(after=after)) == list(map(read_line, theirs.sessions))
+                    theirs = await lines_seen(store, query._replace(after=after))
+                    assert list_page(file, query._replace(after=after)) == theirs
+                    assert list_lines(file, query._replace(after=after)) == list(map(read_line, theirs.sessions))
                     after = theirs.next
             return list_lines(file, ASKED[0])
 
@@ -118,7 +122,7 @@ def test_dead_holder_is_not_listed(file):
         lease = await store.lease("one")
         await store.append(lease, [make_draft(MessageAdded(UserMessage("Hi")), id="a", time_ms=1)])
         for held in store._process.leases.held.values():
-            held.lock.close()  # as the end of the process does
+            held.lock.close()  # as at the end of the process
         store._process.leases.held.clear()
         await store.close()
 
@@ -127,7 +131,7 @@ def test_dead_holder_is_not_listed(file):
     assert "" == list_lines(file, ASKED[0])[0].holder == list_page(file, ASKED[0]).sessions[0].holder
 
 
-def test_time_decides_without_a_lock(file):
+def test_time_decides_without_a_lock_file(file):
     row = SessionRow(*[0] * len(SessionRow._fields))._replace(owner="x", ttl_ms=TTL, lock_dir_id="")
     held = [is_held(row._replace(until=until), 100, SqliteEngine(file)) for until in (100, 101, 100 + TTL, 10**9)]
 
@@ -135,10 +139,10 @@ def test_time_decides_without_a_lock(file):
     assert not is_held(row._replace(owner="", until=101), 100, SqliteEngine(file))
 
 
-def test_looking_writes_nothing(file):
+def test_listing_writes_nothing(file):
     async def play():
         async with open_store(file) as store:
-            await filled(store)
+            await fill(store)
 
     asyncio.run(play())
     before = {path: path.read_bytes() for path in file.parent.iterdir() if path.is_file()}
@@ -148,10 +152,10 @@ def test_looking_writes_nothing(file):
     assert before == {path: path.read_bytes() for path in file.parent.iterdir() if path.is_file()}
 
 
-# --- what is damaged --------------------------------------------------------------------------------------------------
+# --- damaged files ---------------------------------------------------------------------------------------------------
 
 
-def said_by(act):
+def error_of(act):
     with pytest.raises(StoreError) as caught:
         act()
     return type(caught.value), str(caught.value)
@@ -182,7 +186,7 @@ def damaged(file):
 
 async def open_and_fill(file):
     async with open_store(file) as store:
-        await filled(store)
+        await fill(store)
 
 
 @pytest.mark.parametrize(
@@ -197,19 +201,19 @@ async def open_and_fill(file):
     ],
     ids=["empty", "folder", "noise", "foreign", "newer", "damaged"],
 )
-def test_what_cannot_be_read_is_told_as_the_store_tells_it(file, spoil):
+def test_unreadable_store_is_the_same_error(file, spoil):
     spoil(file)
 
     def theirs():
         async def play():
             async with open_store(file) as store:
-                await seen(store, ASKED[0])
+                await lines_seen(store, ASKED[0])
 
         asyncio.run(play())
 
-    told = said_by(theirs)
+    message = error_of(theirs)
 
-    assert told == said_by(lambda: list_lines(file, ASKED[0])) == said_by(lambda: list_page(file, ASKED[0]))
+    assert message == error_of(lambda: list_lines(file, ASKED[0])) == error_of(lambda: list_page(file, ASKED[0]))
 
 
 metas = st.builds(
@@ -226,7 +230,7 @@ metas = st.builds(
 
 @settings(max_examples=60)
 @given(metas)
-def test_a_summary_is_read_as_its_writer_meant_it(meta):
+def test_summary_is_read_as_it_was_written(meta):
     found = _read_summary(jsonio.encode(meta))
 
     assert found is not None
@@ -249,7 +253,7 @@ def test_a_summary_is_read_as_its_writer_meant_it(meta):
         b"\xff",
     ],
 )
-def test_a_summary_that_is_none_is_refused(file, raw):
+def test_invalid_summary_is_refused(file, raw):
     asyncio.run(open_and_fill(file))
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE sessions SET meta = ? WHERE id = 'two'", (raw,))
@@ -258,16 +262,16 @@ def test_a_summary_that_is_none_is_refused(file, raw):
             look(file, ASKED[0])
 
 
-# --- what it costs ----------------------------------------------------------------------------------------------------
+# --- imports ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("more, heavy", [([], {"msgspec"}), (["--json"], set())], ids=["table", "json"])
-def test_the_command_loads_no_loop(file, more, heavy):
-    """Neither with a session that somebody holds nor without; the plain list does without the values, too."""
+def test_command_imports_no_event_loop(file, more, heavy):
+    """With and without a held session; a plain list imports no values either."""
 
     async def play():
         async with open_store(file) as store:
-            await filled(store)
+            await fill(store)
             await store.lease("two")
             code = (
                 "import sys; from tenuto.cli.main import main; "
@@ -285,8 +289,8 @@ def test_the_command_loads_no_loop(file, more, heavy):
     assert ["new", "running", "completed"] == listed
 
 
-def test_places_that_are_files(tmp_path):
-    """The same as those that a store is opened at."""
+def test_file_of_a_store_url(tmp_path):
+    """The same files that `open_store` opens."""
     assert tmp_path / "x" == file_of(str(tmp_path / "x")) == file_of(f"sqlite:///{tmp_path / 'x'}")
     assert [None] * 4 == [file_of(place) for place in ("memory://x", "postgresql://h/d", "sqlite://x", "sqlite:///")]
     for place in ("", "a\0b", "sqlite:///a\0b"):
@@ -294,28 +298,28 @@ def test_places_that_are_files(tmp_path):
             file_of(place)
 
 
-# --- how far it is ----------------------------------------------------------------------------------------------------
+# --- progress --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["file", None])
-def test_verify_tells_how_far_it_is(file, where):
-    told = []
+def test_verify_reports_progress(file, where):
+    reports = []
 
     async def play():
         async with open_store(file if where else None) as store:
-            await filled(store)
-            return await store.verify(tell=lambda done, total: told.append((done, total)))
+            await fill(store)
+            return await store.verify(tell=lambda done, total: reports.append((done, total)))
 
     assert [] == asyncio.run(play())
-    assert [(n, 5) for n in range(1, 6)] == told
+    assert [(n, 5) for n in range(1, 6)] == reports
 
 
-def test_reindexing_counts_all_that_can_be_found(file):
-    """Also what the thread that writes put in by itself meanwhile."""
+def test_reindex_counts_all_searchable_entries(file):
+    """Including those that the writer thread indexed itself."""
 
     async def play():
         async with open_store(file) as store:
-            await filled(store)
+            await fill(store)
             return await store.reindex(), len(await store.search("hello")), len(await store.search("yes"))
 
     assert (4, 1, 1) == asyncio.run(play())
