@@ -1,4 +1,4 @@
-"""What users write type-checks under `mypy --strict`, and what they get wrong is found."""
+"""The programs of users type-check under `mypy --strict`, and their errors are found."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def complaints(*more: Path) -> dict[str, dict[int, set[str]]]:
     done = subprocess.run([*command, *more], capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
     found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for line in done.stdout.splitlines():
-        if heard := COMPLAINT.fullmatch(line):
-            found[Path(heard[1]).as_posix()][int(heard[2])].add(heard[3])
+        if match := COMPLAINT.fullmatch(line):
+            found[Path(match[1]).as_posix()][int(match[2])].add(match[3])
     assert 1 == done.returncode, done.stdout + done.stderr  # it ran to its end, and found something
     return {path: dict(lines) for path, lines in found.items()}
 

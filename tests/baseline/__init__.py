@@ -1,1 +1,1 @@
-"""The baseline: what the project does today, recorded so that a redesign can be compared with it."""
+"""The baseline: the recorded behavior of the project, with which a changed version is compared."""

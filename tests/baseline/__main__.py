@@ -23,19 +23,19 @@ def main(arguments: list[str] | None = None) -> int:
         return _coverage(options)
     started = time.monotonic()
     roots = [root for root in options.corpus if root.is_dir()]
-    wanted = [part for part in _PARTS if not options.only or part in options.only]
+    parts = [part for part in _PARTS if not options.only or part in options.only]
     missing = [str(root) for root in options.corpus if root not in roots]
-    if (missing or not roots) and {"events", "requests"} & set(wanted):
+    if (missing or not roots) and {"events", "requests"} & set(parts):
         print(
             f"baseline: no recorded traffic in {', '.join(missing) or 'no directory'}: events and requests of it are left out"
         )
-    current, cases = _record(wanted, roots, options.jobs)
+    current, cases = _record(parts, roots, options.jobs)
     if options.task == "write":
         if missing:
             current = {part: sections for part, sections in current.items() if part not in ("events", "requests")}
         for part, sections in current.items():
             print(f"wrote {files.write(part, sections)}: {sum(map(len, sections.values()))} lines")
-        return 1 if len(current) < len(wanted) else 0
+        return 1 if len(current) < len(parts) else 0
     differing = sum(_check(part, sections, cases, roots, options) for part, sections in current.items())
     print(
         f"baseline: {differing} differences in {', '.join(current) or 'nothing'} ({time.monotonic() - started:.0f} s)"
@@ -59,18 +59,18 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _record(wanted: list[str], roots: list[Path], jobs: int) -> tuple[dict[str, Sections], dict[str, str]]:
+def _record(parts: list[str], roots: list[Path], jobs: int) -> tuple[dict[str, Sections], dict[str, str]]:
     """Return the sections of each part that can be recorded, and the names of the cases."""
     current: dict[str, Sections] = {}
     cases: dict[str, str] = {}
-    traffic_parts = [part for part in ("events", "requests") if part in wanted]
+    traffic_parts = [part for part in ("events", "requests") if part in parts]
     if traffic_parts and roots:
         events, requests, cases = traffic.record(roots, jobs)
         both = {"events": events, "requests": requests}
         current |= {part: both[part] for part in traffic_parts}
-    if "runs" in wanted:
+    if "runs" in parts:
         current["runs"] = runs.record(jobs)
-    if "commands" in wanted:
+    if "commands" in parts:
         current["commands"] = commands.record(jobs)
     return current, cases
 
@@ -97,11 +97,11 @@ def _check(part: str, current: Sections, cases: dict[str, str], roots: list[Path
 
 def _print(part: str, found: list[str], *, everything: bool = False) -> None:
     print(f"{part}: {len(found)} differences" if found else f"{part}: no difference")
-    shown = found if everything else found[:_SHOWN]
-    for one in shown:
+    printed = found if everything else found[:_SHOWN]
+    for one in printed:
         print(f"- {one}")
-    if len(found) > len(shown):
-        print(f"- ... and {len(found) - len(shown)} more: --all prints them")
+    if len(found) > len(printed):
+        print(f"- ... and {len(found) - len(printed)} more: --all prints them")
 
 
 def _coverage(options: argparse.Namespace) -> int:
@@ -111,7 +111,7 @@ def _coverage(options: argparse.Namespace) -> int:
         return 1
     recorded = files.read("coverage")
     if options.task == "coverage":
-        print(f"wrote {files.write('coverage', comparison.keep_recorded(recorded, current))}")
+        print(f"wrote {files.write('coverage', comparison.within_tolerance(recorded, current))}")
         return 0
     if recorded is None:
         print("coverage: not recorded: run make baseline-coverage")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["FILES", "SCENES", "SCRIPTS", "Line"]
+__all__ = ["FILES", "SCENES", "SCRIPTS", "CommandLine"]
 
 
-class Line(NamedTuple):
+class CommandLine(NamedTuple):
     """A command line. With `code_only`, its output depends on the machine, and only the exit code is recorded."""
 
     text: str
@@ -15,8 +15,8 @@ class Line(NamedTuple):
     code_only: bool = False
 
 
-def _lines(text: str) -> list[Line]:
-    return [Line(line.strip()) for line in text.strip().splitlines()]
+def _lines(text: str) -> list[CommandLine]:
+    return [CommandLine(line.strip()) for line in text.strip().splitlines()]
 
 
 def _say(*texts: str) -> list[dict[str, Any]]:
@@ -44,7 +44,7 @@ SCRIPTS = [
     {"when": "greet", "turns": [_say("Hello", " there."), _say("Hello again."), _say("Bye.")]},
     {"when": "busy", "turns": [[{"do": "deny", "status": 400, "message": "wrong request", "times": 0}]]},
 ]
-"""What the simulated model answers, by a word of the first message."""
+"""The simulated model's replies, by a word of the first message."""
 
 FILES = {
     "my_tools.py": '''from tenuto import tool
@@ -79,11 +79,11 @@ _BELOW = {
     "keys": "list rm set",
 }
 
-SCENES: dict[str, list[Line]] = {
+SCENES: dict[str, list[CommandLine]] = {
     "help": [
-        Line("--help"),
-        *(Line(f"{name} --help") for name in _COMMANDS.split()),
-        *(Line(f"{name} {below} --help") for name, all_below in _BELOW.items() for below in all_below.split()),
+        CommandLine("--help"),
+        *(CommandLine(f"{name} --help") for name in _COMMANDS.split()),
+        *(CommandLine(f"{name} {below} --help") for name, all_below in _BELOW.items() for below in all_below.split()),
     ],
     "usage": _lines("""
         --version
@@ -133,14 +133,14 @@ SCENES: dict[str, list[Line]] = {
             config show
             keys list
         """),
-        Line("keys set anthropic", "sk-test-0123456789abcdef\n"),
+        CommandLine("keys set anthropic", "sk-test-0123456789abcdef\n"),
         *_lines("""
             keys list
             keys rm anthropic
             keys rm anthropic
         """),
-        Line("doctor", code_only=True),
-        Line("doctor --json", code_only=True),
+        CommandLine("doctor", code_only=True),
+        CommandLine("doctor --json", code_only=True),
     ],
     "run": [
         *_lines("""
@@ -154,7 +154,7 @@ SCENES: dict[str, list[Line]] = {
             run "Be busy." -m sim/openai
             run "Weather in Oslo?" -T my_tools:weather --max-turns 1
         """),
-        Line("run -", "Please greet me.\n"),
+        CommandLine("run -", "Please greet me.\n"),
         *_lines("""
             run "Pay 5." -T my_tools:pay -n payment
             resume payment -T my_tools:pay --approve auto
@@ -163,8 +163,8 @@ SCENES: dict[str, list[Line]] = {
             resume trip "Is it true?" -T my_tools:weather --hide-thinking
             run "Pay 5." -T my_tools:pay --deny pay --json
         """),
-        Line("chat -m sim/anthropic", "Please greet me.\n/nosuch\nAnd again.\n/quit\n"),
-        Line("chat trip -T my_tools:weather", "What was it?\n"),
+        CommandLine("chat -m sim/anthropic", "Please greet me.\n/nosuch\nAnd again.\n/quit\n"),
+        CommandLine("chat trip -T my_tools:weather", "What was it?\n"),
     ],
     "sessions": _lines("""
         run "Weather in Oslo?" -m sim/anthropic -T my_tools:weather -n trip -q

@@ -1,4 +1,4 @@
-"""The command: exit code, stdout and stderr of each recorded command line, with everything masked that changes."""
+"""The command: exit code, stdout and stderr of each recorded command line, with masked values."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from baseline.command_lines import FILES, SCENES, SCRIPTS, Line
+from baseline.command_lines import FILES, SCENES, SCRIPTS, CommandLine
 from baseline.plain_form import Masker, Names, digest
 
 __all__ = ["NAMES", "record", "run_scene"]
 
 _NOW = datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()
-"""When the commands run: prices and retirement dates are those of this day."""
+"""The time of the commands: prices and retirement dates are those of this day."""
 _NUMBERED = {"key": "key", "digest": "digest", "prefix": "prefix", "account": "account"}
 _MASKED = (
     *(
@@ -54,17 +54,17 @@ _PATTERNS = (
     (re.compile(r"\b(process|pid) \d+"), r"\1 <pid>"),
 )
 _LINES = 300
-"""Longer output is shortened to its beginning and a digest; so are longer lines."""
+"""Longer output is shortened to its start and a digest; so are longer lines."""
 _TIMEOUT = 120
 _LENGTH = 400
 
 
-def _names() -> list[tuple[str, str, Line]]:
-    found: list[tuple[str, str, Line]] = []
+def _names() -> list[tuple[str, str, CommandLine]]:
+    found: list[tuple[str, str, CommandLine]] = []
     for scene, lines in SCENES.items():
         for line in lines:
             name = f"{scene}: tenuto {line.text}"
-            again = sum(1 for other, _, known in found if (other, known.text) == (scene, line.text))
+            again = sum(1 for other, _, other_line in found if (other, other_line.text) == (scene, line.text))
             found.append((scene, f"{name} ({again + 1})" if again else name, line))
     return found
 
@@ -121,7 +121,7 @@ def _run(command: list[str], stdin: str, directory: Path, environment: dict[str,
             errors="replace",
             cwd=directory,
             env=environment,
-            start_new_session=True,  # it must not ask on the terminal from which this is run
+            start_new_session=True,  # it must not prompt on the terminal of this process
             timeout=_TIMEOUT,
             check=False,
         )
@@ -140,8 +140,8 @@ def _environment(directory: Path) -> dict[str, str]:
     (plain / "genai_prices.py").write_text("raise ImportError")  # prices are those of the tables
     script = directory / "script.json"
     script.write_text(json.dumps(SCRIPTS))
-    kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
-    return kept | {
+    inherited = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
+    return inherited | {
         "HOME": str(directory),
         "TENUTO_HOME": str(directory / "home"),
         "TENUTO_SIM_SCRIPT": str(script),
@@ -172,7 +172,7 @@ class _Masks:
                 text = pattern.sub(lambda match: self._masker.number("id", match[0]), text)
             else:
                 text = pattern.sub(put, text)
-        return re.sub(r"(?<=\S) {2,}", "  ", text)  # the width of a column depends on what is in it
+        return re.sub(r"(?<=\S) {2,}", "  ", text)  # the width of a column depends on its content
 
     def _session(self, id: str) -> str:
         """Number an id; the unique beginning of one has its number."""
@@ -199,10 +199,10 @@ class _Masks:
         return self._masker.mask(self._names.document(json.loads(text)))
 
 
-def _block(word: str, text: str) -> list[str]:
-    lines = [f"{word} {_shortened(line)}".rstrip() for line in text.splitlines()]
+def _block(option: str, text: str) -> list[str]:
+    lines = [f"{option} {_shortened(line)}".rstrip() for line in text.splitlines()]
     if len(lines) > _LINES:
-        return [*lines[:_LINES], f"{word} … {len(lines) - _LINES} more lines {digest(lines)}"]
+        return [*lines[:_LINES], f"{option} … {len(lines) - _LINES} more lines {digest(lines)}"]
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Differences between what is recorded and what the current code does, as text for a person."""
+"""Differences between the recorded and the current behavior, as text."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ __all__ = [
     "compare_requests",
     "compare_runs",
     "count_targets",
-    "keep_recorded",
+    "within_tolerance",
 ]
 
 Sections = dict[str, list[str]]
 _ALLOWED = 1
-"""Points by which a coverage may change: some lines run only in some orders of events."""
+"""The tolerance of coverage in points: some lines run only in some orders of events."""
 
 
 def compare_events(recorded: Sections, current: Sections, cases: dict[str, str]) -> list[str]:
-    """Name every response whose events differ, and in what."""
+    """List the responses whose events differ, with the difference."""
     found = []
     for case, old, new in _changed_cases(recorded, current, cases):
         if old is None or new is None:
             found.append(f"{case}: {_presence(old)}")
             continue
-        said = []
+        differences = []
         if old[0] != new[0]:
-            said.append(f"{old[0]} events recorded, now {new[0]}")
+            differences.append(f"{old[0]} events recorded, now {new[0]}")
         if old[1] != new[1]:
-            said.append("the events before the last differ")
+            differences.append("the events before the last differ")
         if old[2] != new[2]:
-            said.append("the response differs" + _errors(old[2], new[2]))
+            differences.append("the response differs" + _errors(old[2], new[2]))
         if old[3:4] != new[3:4]:
-            said.append(f"losses recorded: {_one(old[3:4])}, now: {_one(new[3:4])}")
+            differences.append(f"losses recorded: {_one(old[3:4])}, now: {_one(new[3:4])}")
         elif old[4:] != new[4:]:
-            said.append("the texts of losses differ")
-        found.append(f"{case}: {'; '.join(said)}")
+            differences.append("the texts of losses differ")
+        found.append(f"{case}: {'; '.join(differences)}")
     return found
 
 
 def compare_requests(recorded: Sections, current: Sections, cases: dict[str, str]) -> list[str]:
-    """Name every transcript whose requests differ, and for which targets."""
+    """List the transcripts whose requests differ, with their targets."""
     found: list[str] = []
     for case, old, new in _changed_cases(recorded, current, cases):
         if old is None or new is None or len(old) == 1 or len(new) == 1:
@@ -59,19 +59,19 @@ def compare_requests(recorded: Sections, current: Sections, cases: dict[str, str
             for target, before, after in zip(TARGETS, old, new, strict=False)
             if before != after
         ]
-        said = [f"{target} ({part})" for target, part in changed] or ["the texts of losses differ"]
-        found.append(f"{case}: {', '.join(said)}")
+        differences = [f"{target} ({part})" for target, part in changed] or ["the texts of losses differ"]
+        found.append(f"{case}: {', '.join(differences)}")
     return found
 
 
 def count_targets(found: Sequence[str]) -> str:
-    """Say how many of the differing requests are for each target."""
+    """Return the number of differing requests for each target."""
     counts = Counter(target for target in TARGETS for one in found if f" {target} (" in one)
     return ", ".join(f"{target} {count}" for target, count in counts.most_common())
 
 
 def compare_runs(recorded: Sections, current: Sections) -> list[str]:
-    """Name every agent run that differs, with its first differing line."""
+    """List the agent runs that differ, with the first differing line."""
     found = _presences(recorded, current)
     for name in (name for name in recorded if name in current and recorded[name] != current[name]):
         old, new = recorded[name], current[name]
@@ -86,7 +86,7 @@ def compare_runs(recorded: Sections, current: Sections) -> list[str]:
 
 
 def compare_commands(recorded: Sections, current: Sections, *, exit_codes: bool = False) -> list[str]:
-    """Show what every command line that differs printed, as a unified diff; or compare the exit codes alone."""
+    """List the command lines whose output differs, as unified diffs; or compare the exit codes alone."""
     found = _presences(recorded, current)
     for name in (name for name in recorded if name in current):
         old, new = (lines[name][:1] if exit_codes else lines[name] for lines in (recorded, current))
@@ -96,7 +96,7 @@ def compare_commands(recorded: Sections, current: Sections, *, exit_codes: bool 
 
 
 def compare_coverage(recorded: Sections, current: Sections, packages: dict[str, str]) -> list[str]:
-    """Name every package that is covered less than recorded, by more than what may change by itself."""
+    """List the packages whose coverage is below the recorded one by more than the tolerance."""
     now = {name: int(lines[0]) for name, lines in current.items()}
     found = []
     for old, lines in recorded.items():
@@ -108,11 +108,13 @@ def compare_coverage(recorded: Sections, current: Sections, packages: dict[str, 
     return found
 
 
-def keep_recorded(recorded: Sections | None, current: Sections) -> Sections:
-    """Return the current coverage; where it differs by no more than what may change by itself, the recorded one."""
-    held = recorded or {}
+def within_tolerance(recorded: Sections | None, current: Sections) -> Sections:
+    """Return the current coverage; within the tolerance, the recorded one."""
+    recorded_percentages = recorded or {}
     return {
-        name: held[name] if name in held and abs(int(held[name][0]) - int(lines[0])) <= _ALLOWED else lines
+        name: recorded_percentages[name]
+        if name in recorded_percentages and abs(int(recorded_percentages[name][0]) - int(lines[0])) <= _ALLOWED
+        else lines
         for name, lines in current.items()
     }
 
@@ -155,8 +157,8 @@ def _part(old: str, new: str) -> str:
     if "!" in (old[0], new[0]):
         return f"{old if old[0] == '!' else 'encoded'}, now {new if new[0] == '!' else 'encoded'}"
     (body, _, losses), (body_now, _, losses_now) = old.partition(":"), new.partition(":")
-    said = [word for word, differs in (("bytes", body != body_now), ("losses", losses != losses_now)) if differs]
-    return " and ".join(said)
+    parts = [part for part, differs in (("bytes", body != body_now), ("losses", losses != losses_now)) if differs]
+    return " and ".join(parts)
 
 
 def _diff(old: list[str], new: list[str]) -> list[str]:

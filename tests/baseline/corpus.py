@@ -1,4 +1,4 @@
-"""The recorded exchanges, read where they are."""
+"""The recorded exchanges, read from the corpus directories."""
 
 from __future__ import annotations
 

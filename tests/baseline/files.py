@@ -1,4 +1,4 @@
-"""The recorded files: sections of lines, each under its name."""
+"""The recorded files: named sections of lines."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ from baseline import renames
 __all__ = ["Masker", "Names", "canonical", "digest"]
 
 PROSE = ("Loss.what", "Loss.remedy")
-"""Fields that explain something to a person. They are compared apart from the rest: see `Names.prose`."""
+"""Fields with explanations for people. They are compared separately: see `Names.prose`."""
 _ABSENT = object()
 
 
 def canonical(value: Any) -> str:
-    """Write plain JSON in the one form that is compared."""
+    """Write plain JSON in the canonical form."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -79,7 +79,7 @@ class Names:
         return text
 
     def arguments(self, recorded: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a recorded command line as the current command takes it."""
+        """Return a recorded command line in its current form."""
         line = list(recorded)
         for old, new in self._table.ARGUMENTS.items():
             for at in range(len(line) - len(old), -1, -1):
@@ -88,7 +88,7 @@ class Names:
         return tuple(line)
 
     def document(self, value: Any) -> Any:
-        """Return JSON that a command printed with the names that were recorded."""
+        """Return JSON output of a command with the recorded names."""
         if isinstance(value, list):
             return [self.document(item) for item in value]
         if not isinstance(value, dict):
@@ -105,18 +105,18 @@ class Names:
         return found
 
     def word(self, key: str, value: str) -> str:
-        """Return the recorded name of a value that no struct holds, by its key in `renames.WORDS`."""
+        """Return the recorded name of a value outside structs, by its key in `renames.WORDS`."""
         return str(_word(_inverse(self._table.WORDS.get(key, {})), value))
 
     def is_ignored(self, tag: str) -> bool:
-        """Tell whether an event with this recorded tag is not recorded."""
+        """Return whether events with this recorded tag are not recorded."""
         return tag in self._table.IGNORED_EVENTS
 
     def plain(self, value: Any, prose: list[str] | None = None) -> Any:
         """Return a value as plain JSON with recorded names.
 
-        Fields at their default are left out: a new optional field changes nothing until it is used. Prose is left out
-        too, and appended to `prose` if that is given.
+        Fields with their default are omitted: a new optional field has no effect until it is used. Prose is omitted,
+        too, and appended to `prose` if that is passed.
         """
         if value is None or isinstance(value, str | int | float | bool):
             return value
@@ -134,10 +134,10 @@ class Names:
         plan = self._plan(type(value))
         found = dict(plan.tag)
         for name, recorded, default, convert, is_prose in plan.fields:
-            held = getattr(value, name)
-            if held == default and type(held) is type(default):
+            field_value = getattr(value, name)
+            if field_value == default and type(field_value) is type(default):
                 continue
-            plain = self.plain(held, prose)
+            plain = self.plain(field_value, prose)
             if is_prose:
                 if prose is not None:
                     prose.append(f"{recorded}: {plain}")
@@ -167,7 +167,7 @@ class Names:
                 if new == name and old.startswith(f"{scope}."):
                     recorded = old.partition(".")[2]
         key = f"{own}.{recorded}"
-        factory = getattr(default, "factory", None)  # what msgspec keeps for `field(default_factory=...)`
+        factory = getattr(default, "factory", None)  # the form that msgspec stores for `field(default_factory=...)`
         if factory is not None:
             default = factory()
         convert = table.VALUES.get(key)
@@ -181,8 +181,8 @@ def _inverse(table: Mapping[str, str]) -> dict[str, str]:
 
 
 def _matches(value: Mapping[str, Any], condition: str) -> bool:
-    wanted = [part.partition("=") for part in condition.split()]
-    return all(name in value and (not equals or value[name] == text) for name, equals, text in wanted)
+    conditions = [part.partition("=") for part in condition.split()]
+    return all(name in value and (not equals or value[name] == text) for name, equals, text in conditions)
 
 
 def _word(words: Mapping[str, str], plain: Any) -> Any:
@@ -190,7 +190,7 @@ def _word(words: Mapping[str, str], plain: Any) -> Any:
 
 
 class Masker:
-    """Replaces what differs between two runs, by the recorded name of the field: ids are numbered as they first appear."""
+    """Masks values that differ between two runs, by the recorded name of the field: ids are numbered in order."""
 
     def __init__(self, numbered: Mapping[str, str], masked: Iterable[str]) -> None:
         self._numbered = numbered
@@ -198,12 +198,12 @@ class Masker:
         self._seen: dict[tuple[str, str], str] = {}
 
     def number(self, word: str, value: str) -> str:
-        """Return the replacement of an id; `word` says what it is."""
-        known = self._seen.get((word, value))
-        if known is None:
+        """Return the replacement of an id; `word` is its kind."""
+        number_of_id = self._seen.get((word, value))
+        if number_of_id is None:
             count = sum(1 for kind, _ in self._seen if kind == word)
-            known = self._seen[word, value] = f"<{word} {count + 1}>"
-        return known
+            number_of_id = self._seen[word, value] = f"<{word} {count + 1}>"
+        return number_of_id
 
     def mask(self, plain: Any) -> Any:
         """Return plain JSON with the values of the listed fields replaced."""

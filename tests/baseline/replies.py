@@ -110,23 +110,23 @@ def _responses_item(part: Part, id: str) -> dict[str, Any]:
 
 
 def _responses_item_events(part: Part, item: dict[str, Any], at: int) -> Iterator[dict[str, Any]]:
-    place = {"item_id": item["id"], "output_index": at}
+    position = {"item_id": item["id"], "output_index": at}
     if isinstance(part, Say):
         yield {"type": "response.output_item.added", "output_index": at, "item": {**item, "content": []}}
         empty = {"type": "output_text", "text": "", "annotations": []}
-        yield {"type": "response.content_part.added", **place, "content_index": 0, "part": empty}
+        yield {"type": "response.content_part.added", **position, "content_index": 0, "part": empty}
         for half in _halves(part.text):
-            yield {"type": "response.output_text.delta", **place, "content_index": 0, "delta": half}
+            yield {"type": "response.output_text.delta", **position, "content_index": 0, "delta": half}
     elif isinstance(part, Think):
         yield {"type": "response.output_item.added", "output_index": at, "item": {**item, "summary": []}}
         empty = {"type": "summary_text", "text": ""}
-        yield {"type": "response.reasoning_summary_part.added", **place, "summary_index": 0, "part": empty}
+        yield {"type": "response.reasoning_summary_part.added", **position, "summary_index": 0, "part": empty}
         for half in _halves(part.text):
-            yield {"type": "response.reasoning_summary_text.delta", **place, "summary_index": 0, "delta": half}
+            yield {"type": "response.reasoning_summary_text.delta", **position, "summary_index": 0, "delta": half}
     else:
         yield {"type": "response.output_item.added", "output_index": at, "item": {**item, "arguments": ""}}
         for half in _halves(part.args):
-            yield {"type": "response.function_call_arguments.delta", **place, "delta": half}
+            yield {"type": "response.function_call_arguments.delta", **position, "delta": half}
     yield {"type": "response.output_item.done", "output_index": at, "item": item}
 
 
@@ -200,7 +200,7 @@ def _gemini_call(part: Call) -> dict[str, Any]:
 
 
 class Dialect(NamedTuple):
-    """A dialect, a model that speaks it, and the writer of its streams."""
+    """A dialect, a model of it, and the writer of its streams."""
 
     name: str
     model: str

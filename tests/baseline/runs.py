@@ -22,13 +22,13 @@ _NUMBERED = {
     **{name: name for name in ("key", "session", "digest", "prefix", "account")},
     "session_id": "session",
 }
-"""Fields that hold an id, by the word that its number follows."""
+"""Fields with an id, by the prefix of its number."""
 _MASKED = ("pid", "host", "delay", "cost", "encoder")
-"""Fields whose values depend on the machine, on chance, on prices, or on a version."""
+"""Fields whose values depend on the machine, randomness, prices, or a version."""
 _LONG = 100
-"""Longer strings are shortened to their beginning and a digest."""
+"""Longer strings are shortened to their start and a digest."""
 _LINE = {"entry": 600, "loss": 600}
-"""How long a line may be. Events and messages hold the blocks of an entry once more."""
+"""The maximum length of a line. Events and messages repeat the blocks of an entry."""
 _SCHEMA = {
     "type": "object",
     "properties": {"sum": {"type": "integer"}},
@@ -70,7 +70,7 @@ async def pay(amount: int) -> str:
 
 
 class Stage:
-    """One run: the replies that are left, the agents, and the text that is recorded."""
+    """One run: its remaining replies, its agents, and the recorded text."""
 
     def __init__(self, dialect: Dialect, names: Names, store: Path) -> None:
         self.dialect = dialect
@@ -108,10 +108,10 @@ class Stage:
             return surface.json_reply(400, {"error": {"message": "the script has ended"}})
         return self._replies.pop(0)
 
-    # --- what runs ---
+    # --- the session ---
 
     def agent(self, *tools: Any, **options: Any) -> Any:
-        """Make an agent on this run's store; everything that happens in its sessions is recorded."""
+        """Make an agent on this run's store; all events of its sessions are recorded."""
         transport = surface.scripted_transport(self._answer)
         model = options.pop("model", self.dialect.model)
         made = surface.make_agent(model, transport, self._store, tools, listeners=[self._events.append], **options)
@@ -119,7 +119,7 @@ class Stage:
         return made
 
     async def do(self, what: str, work: Awaitable[Any]) -> None:
-        """Await something; record the events, and the result or the class of the error."""
+        """Await a coroutine; record the events, and the result or the class of the error."""
         self.lines.append(f"do {what}")
         try:
             result = await work
@@ -273,11 +273,11 @@ async def kill(stage: Stage, after: str) -> None:
     """A process is killed after the first entry of a kind; another one resumes the session."""
     replies = ([Think("Two things."), ADD, Call("note", '{"text": "n"}')], [Say("Both done.")])
     stage.script(*replies)
-    whole = stage.agent(add, note)
-    session = whole.session("whole")
+    agent = stage.agent(add, note)
+    session = agent.session("whole")
     await stage.do("send", session.send("Do two things."))
     kinds = [stage.names.tag(surface.payload(entry)) for entry in await session.entries()]
-    await surface.fork_store(whole, "whole", kinds.index(after) + 1, "killed")
+    await surface.fork_store(agent, "whole", kinds.index(after) + 1, "killed")
     stage.script(*replies[0 if after == "asked" else 1 :])
     resumed = await stage.agent(add, note).resume("killed")
     await stage.keep(resumed, "killed")
@@ -377,8 +377,11 @@ def play(name: str, names: Names | None = None) -> list[str]:
     """Play one run; return its lines."""
     scenario, _, dialect = name.partition(" / ")
     speaker = next(one for one in DIALECTS if one.name == dialect)
-    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "SYSTEMROOT") if name in os.environ}
-    with tempfile.TemporaryDirectory() as directory, patch.dict(os.environ, kept, clear=True):  # no keys, no settings
+    inherited = {name: os.environ[name] for name in ("PATH", "TMPDIR", "SYSTEMROOT") if name in os.environ}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        patch.dict(os.environ, inherited, clear=True),
+    ):  # no keys, no settings
         return asyncio.run(_play(SCENARIOS[scenario], speaker, names or Names(), Path(directory)))
 
 
@@ -388,7 +391,7 @@ async def _play(
     stage = Stage(dialect, names, directory / "sessions.db")
     try:
         await asyncio.wait_for(scenario(stage), 60)
-    except Exception as exc:  # what fails is a difference of this run, and the others are played
+    except Exception as exc:  # an exception is a difference of this run only
         stage.lines.append(f"fails {type(exc).__name__}: {names.text(str(exc))}")
     finally:
         await stage.close()

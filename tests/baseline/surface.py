@@ -1,4 +1,4 @@
-"""Every name of tenuto that the baseline uses. A redesign adapts this file and `renames`, and nothing else here."""
+"""Every name of tenuto that the baseline uses. If code moves, only this file and `renames` change."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Decoded(NamedTuple):
 
 
 def decode(dialect: str, provider: str, model: str, body: bytes, *, is_stream: bool, seed: str) -> Decoded:
-    """Decode a recorded response, fed in one piece. `seed` determines the ids that the decoder makes."""
+    """Decode a recorded response from one chunk. `seed` determines the generated ids."""
     target: Any = target_of(dialect, model, provider)  # type: ignore[arg-type]  # a recorded dialect
     decoder = codec_for(target.dialect).decoder(target, seed=seed)
     events = list((decoder.feed if is_stream else decoder.feed_body)(body))
@@ -92,7 +92,7 @@ def final_response(event: Any) -> Any:
 
 
 def response_losses(response: Any) -> Sequence[Any]:
-    """Return what the decoder could not keep."""
+    """Return the decoder's losses."""
     return response.losses if response is not None else ()
 
 
@@ -111,7 +111,7 @@ def follow_up(messages: list[Any], reply: Any, result: str, words: str) -> None:
 
 
 class Encoded(NamedTuple):
-    """A request as it would be sent, and what could not be sent."""
+    """A request as it would be sent, with its losses."""
 
     head: tuple[str, str, dict[str, str]]
     body: bytes
@@ -137,14 +137,14 @@ def encode_for(model: str, first: str, messages: list[Any], parameters: Mapping[
 
 
 def make_agent(model: str, transport: Any, store: str | Path, tools: Sequence[Any] = (), **options: Any) -> Any:
-    """Make an agent that sends to a transport, keeps its sessions in `store` and does not wait before it retries."""
+    """Make an agent that sends to a transport, stores its sessions in `store` and does not pause before a retry."""
     keys = dict.fromkeys(("anthropic", "openai", "google", "deepseek"), "test-key-0123456789")
     retry = Retry(2, base=0.0)
     return AsyncAgent(model, tools=tools, transport=transport, store=store, keys=keys, retry=retry, **options)
 
 
 def sub_agent(model: str, name: str, tools: Sequence[Any] = ()) -> Any:
-    """Make an agent that is a tool of another one, which gives it transport and store."""
+    """Make an agent for use as a tool of another one, whose transport and store it uses."""
     return AsyncAgent(model, tools=tools, retry=Retry(2, base=0.0)).as_tool(name, "Answers questions.")
 
 
@@ -154,17 +154,17 @@ def limits(**values: Any) -> Any:
 
 
 def output_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of an agent whose answer is JSON of a schema."""
+    """Return the parameters of an agent with the output schema."""
     return {"response_format": JsonSchema(schema)}
 
 
 def continue_run(session: Any) -> Awaitable[Any]:
-    """Do what a session has left to do."""
+    """Continue a session that has pending work."""
     return session.continue_()
 
 
 async def fork_store(agent: Any, session: str, at: int, id: str) -> None:
-    """Make a session of the first `at` entries of another: what a process leaves that was killed after entry `at`."""
+    """Make a session of the first `at` entries of another: the state after a kill at entry `at`."""
     await agent.store.fork(session, at=at, id=id)
 
 
@@ -184,12 +184,12 @@ def json_reply(status: int, document: dict[str, Any]) -> Any:
 
 
 def stream_reply(body: bytes, *, is_cut: bool = False) -> Any:
-    """Return a streamed HTTP response; the connection ends after its bytes if it is cut."""
+    """Return a streamed HTTP response; if it is cut, the connection ends after its bytes."""
     return ScriptedResponse.stream(body, error=connection_lost() if is_cut else None)
 
 
 def connection_lost() -> Exception:
-    """Return the error of a connection that ended."""
+    """Return the error of a lost connection."""
     return ConnectionFailed("the connection was lost")
 
 
@@ -203,18 +203,18 @@ def command_names() -> set[str]:
     return set(COMMANDS)
 
 
-# --- deliberate changes, for the tests of the baseline ----------------------------------------------------------------
+# --- deliberate changes for the tests of the baseline ---
 
 
 def change_decoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
-    """Have a decoder read other bytes than it is given."""
+    """Let a decoder read changed bytes."""
     decoder = codec_for(dialect).decoder
     read = decoder.feed
     monkeypatch.setattr(decoder, "feed", lambda self, piece: read(self, piece.replace(old, new)))
 
 
 def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
-    """Have an encoder write other bytes than it should."""
+    """Let an encoder write changed bytes."""
     encode_dialect = codecs.codec_for(dialect).encode
 
     def changed(*given: Any) -> Any:
@@ -225,7 +225,7 @@ def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> No
 
 
 def change_agent(monkeypatch: Any) -> None:
-    """Have agents ignore their limits."""
+    """Let agents ignore their limits."""
     monkeypatch.setattr(FamilyBudget, "exceeded", lambda self, spent: None)
 
 
@@ -236,4 +236,4 @@ report = main._report_usage_error
 main._report_usage_error = lambda *arguments: report(*arguments) + 1
 sys.exit(main.main(sys.argv[1:]))
 """
-"""A program that runs the command with another exit code for wrong usage."""
+"""A program that runs the command with another exit code for usage errors."""

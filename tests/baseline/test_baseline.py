@@ -1,4 +1,4 @@
-"""The baseline notices what changes, and ignores what is only renamed."""
+"""The baseline reports changed behavior and ignores renamed names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from baseline.replies import DIALECTS, Call, Say, Think
 
 
 def table(**changed):
-    """The tables of `renames`, empty but for some."""
+    """Return the tables of `renames`, empty except those that are passed."""
     empty = {name: type(value)() for name, value in vars(renames).items() if name.isupper()}
     return SimpleNamespace(**{**empty, **changed})
 
@@ -98,7 +98,7 @@ def test_printed_json_has_the_recorded_names():
     ]
 
 
-def test_default_values_are_left_out():
+def test_default_values_are_omitted():
     class Value(msgspec.Struct):
         name: str
         added: str = ""
@@ -253,12 +253,12 @@ def test_every_command_has_recorded_help():
     assert surface.command_names() <= helped
 
 
-def test_coverage_is_kept_within_one_point():
+def test_coverage_is_unchanged_within_one_point():
     recorded = {"tenuto.core": ["90"], "tenuto.wire": ["90"], "tenuto.cli": ["90"]}
     now = {"tenuto.core": ["91"], "tenuto.wire": ["88"], "tenuto.cli": ["89"], "tenuto.new": ["50"]}
 
-    kept = comparison.keep_recorded(recorded, now)
-    assert kept == {"tenuto.core": ["90"], "tenuto.wire": ["88"], "tenuto.cli": ["90"], "tenuto.new": ["50"]}
+    merged = comparison.within_tolerance(recorded, now)
+    assert merged == {"tenuto.core": ["90"], "tenuto.wire": ["88"], "tenuto.cli": ["90"], "tenuto.new": ["50"]}
     assert comparison.compare_coverage(recorded, now, {}) == ["tenuto.wire: 90 % recorded, now 88 %"]
 
 

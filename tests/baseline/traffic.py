@@ -29,7 +29,7 @@ TARGETS: dict[str, dict[str, Any]] = {
     "ollama/qwen3": {"top_k": 20, "presence_penalty": 0.1},
     "xai/grok-4": {"max_tokens": 3000},
 }
-"""Models, each with parameters that its dialect has to write."""
+"""Models, each with parameters that its dialect must write."""
 _FIRST = "Please help me with this."
 _NEXT = "Please continue."
 _RESULT = "The result of"
@@ -124,8 +124,8 @@ def describe_events(names: Names, decoded: surface.Decoded) -> str:
     losses = names.plain(list(surface.response_losses(decoded.response)))
     kinds = ",".join(sorted({loss["rule"] for loss in losses}))
     error = f"!{names.class_name(type(decoded.error))}" if decoded.error is not None else ""
-    told = f" {kinds} {digest(prose, 4)}" if kinds else ""
-    return f"{len(decoded.events)} {digest(plain[0], 6)} {digest(plain[1], 6)}{error}{told}"
+    losses_text = f" {kinds} {digest(prose, 4)}" if kinds else ""
+    return f"{len(decoded.events)} {digest(plain[0], 6)} {digest(plain[1], 6)}{error}{losses_text}"
 
 
 def encode_all(names: Names, messages: list[Any]) -> str:

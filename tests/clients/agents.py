@@ -1,4 +1,4 @@
-"""What the runner needs from a client that is an agent: its configuration, its command line and its answer."""
+"""The interface of a client that is an agent: its configuration, its command line and its answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class AgentClient:
         self.model = model
 
     def expected_refusals(self, scenario: str) -> frozenset[str]:
-        """Return the refusals that a real provider makes, too: ids of rules, and status codes of other refusals."""
+        """Return the refusals that the real provider would return, too: ids of rules, and status codes of other
+        refusals.
+        """
         return frozenset()
 
     def configure(self, home: Path, url: str) -> dict[str, str]:

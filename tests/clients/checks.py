@@ -61,9 +61,9 @@ def check_issued(exchanges: list[Exchange], calls: int) -> None:
 
 def check_compaction(exchanges: list[Exchange], last: Exchange, summary: str) -> None:
     """Check that a request contains the summary, or the provider's, and no longer the calls of the first reply."""
-    kept = set(_call_ids(exchanges[0].frames)) & set(_call_ids(last.messages))
-    if kept:
-        raise ScenarioError(f"the request after the compaction still contains {kept}")
+    remaining = set(_call_ids(exchanges[0].frames)) & set(_call_ids(last.messages))
+    if remaining:
+        raise ScenarioError(f"the request after the compaction still contains {remaining}")
     items = [item["encrypted_content"] for item in last.messages if item.get("type") == "compaction"]
     issued = {text for exchange in exchanges for key, text in _fields(exchange.frames) if key in _TOKENS}
     if not issued.issuperset(items):

@@ -23,14 +23,14 @@ VECTOR = [0.25, -0.5, 0.125]
 
 
 class ForeignServer:
-    """A server that is not ours."""
+    """A server of another project."""
 
     name: ClassVar[str]
     pinned: ClassVar[str]
     models: ClassVar[dict[Dialect, tuple[str, str]]]
     """The path and the model of each dialect."""
     is_scripted: ClassVar[bool]
-    """Whether its replies are known before."""
+    """Whether its replies are predictable."""
     missing: ClassVar[tuple[str, ...]] = ()
     """Scenarios that it does not support."""
 

@@ -1,4 +1,4 @@
-"""The checks of `make interop`, with exchanges that lose something."""
+"""The checks of `make interop`, with exchanges that lose content."""
 
 from __future__ import annotations
 

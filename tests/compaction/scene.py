@@ -1,4 +1,4 @@
-"""Sessions in small windows: a model that answers from the conversation it receives, and the simulator's own bill."""
+"""Sessions in small windows: a model that answers from the conversation it receives, and the costs of the simulator."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def scene(play):
 
 @contextmanager
 def window(size: int) -> Iterator[None]:
-    """Give every model a context window of this size, for clients and for the simulator."""
+    """Set the context window of every model, for clients and for the simulator."""
     find = models._find
 
     def find_small(provider: str, model: str) -> Any:
@@ -66,13 +66,13 @@ def summary_text(request: TurnRequest) -> str:
 
 
 def summarize(request: TurnRequest) -> Turn:
-    """Answer a request for a local summary: keep what the user stated."""
+    """Answer a request for a local summary with the facts of the user."""
     facts = dict.fromkeys(re.findall(r"my \w+ is \w+", summary_text(request)))
     return (say(f"Goal: look. Facts: {'; '.join(facts)}. The assistant has looked."),)
 
 
 def play(request: TurnRequest, *, summary: Any = summarize) -> Turn:
-    """Answer from the conversation in the request: look once for each question, and repeat facts."""
+    """Answer from the conversation in the request: call a tool once per question, and repeat facts."""
     if request.compaction == "alone":
         return (Compact(),)
     if summary_text(request):
@@ -87,20 +87,20 @@ def play(request: TurnRequest, *, summary: Any = summarize) -> Turn:
     return (think("I look."), say("I look."), call("look", {"number": request.turn}))
 
 
-def looking(words: int):
+def look_tool(word_count: int):
     @tool(effect="pure", name="look")
     def look(number: int) -> str:
         """Look."""
-        return f"result {number}: " + "interesting " * words
+        return f"result {number}: " + "interesting " * word_count
 
     return look
 
 
-def agent(model: str, *, words: int = 35, **options: Any) -> AsyncAgent:
+def agent(model: str, *, word_count: int = 35, **options: Any) -> AsyncAgent:
     options.setdefault("compaction", Compaction())
     return AsyncAgent(
         model,
-        tools=[looking(words)],
+        tools=[look_tool(word_count)],
         system=options.pop("system", "Be brief."),
         limits=Limits(turns=None),
         retry=Retry(2, base=0.0),
@@ -126,7 +126,7 @@ def compactions(entries: list[Entry]) -> list[Compacted]:
     return kinds(entries, Compacted)
 
 
-# --- the simulator's own bill -----------------------------------------------------------------------------------------
+# --- costs of the simulator ------------------------------------------------------------------------------------------
 
 
 class Bill:

@@ -46,7 +46,7 @@ def name(value) -> str:
 
 @pytest.mark.parametrize("model, settings", SESSIONS, ids=name)
 @scene
-async def test_session_outlives_its_window(tenuto_sim, model, settings):
+async def test_session_is_longer_than_its_window(tenuto_sim, model, settings):
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(8000):

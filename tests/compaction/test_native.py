@@ -119,7 +119,7 @@ def other() -> str:
 
 @scene
 async def test_compaction_by_another_model_drops_bound_thinking(tenuto_sim):
-    """A summary of a model that binds nothing says nothing about the messages that it stands for."""
+    """A summary of a model without bound thinking has no information about the replaced messages."""
     tenuto_sim._scripts.turn = play
     async with agent(UNBOUND, compaction=WAITING) as own:
         session = own.session("s")
@@ -245,17 +245,17 @@ async def test_summary_in_a_reply_is_handed_over(tenuto_sim):
 
 @pytest.mark.parametrize("model", [UNBOUND, GPT])
 @scene
-async def test_refused_summary_is_left_out_of_one_retry(tenuto_sim, model):
+async def test_refused_summary_is_omitted_in_one_retry(tenuto_sim, model):
     """A native form that its provider refuses is replaced by the summary, or by the whole conversation."""
     tenuto_sim._scripts.turn = play
     async with agent(model, compaction=WAITING) as own:
         session = own.session("s")
         await talk(session)
         await session.compact()
-        held = session._log.next.compaction
-        spoilt = tuple(map(_spoilt, held.native))
+        compaction = session._log.next.compaction
+        spoilt = tuple(map(_with_invalid_token, compaction.native))
         async with session._working():
-            await session._log.append(msgspec.structs.replace(held, native=spoilt, usage=None, cost=""))
+            await session._log.append(msgspec.structs.replace(compaction, native=spoilt, usage=None, cost=""))
         reply = await session.send("What is my locker?")
         entries = await session.entries()
 
@@ -267,7 +267,7 @@ async def test_refused_summary_is_left_out_of_one_retry(tenuto_sim, model):
         assert len(tenuto_sim.refusals) == 1
 
 
-def _spoilt(message):
+def _with_invalid_token(message):
     block = message.blocks[0]
     if isinstance(block.meta, AnthropicMeta):
         meta = msgspec.structs.replace(block.meta, signature=_other(block.meta.signature))
@@ -283,7 +283,7 @@ def _other(token: str) -> str:
 
 @scene
 async def test_background_compaction_is_used_in_the_next_request(tenuto_sim):
-    """The request for it is written before it is sent, and the run continues meanwhile."""
+    """Its request is recorded before it is sent, and the run continues meanwhile."""
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(8000):
@@ -292,9 +292,12 @@ async def test_background_compaction_is_used_in_the_next_request(tenuto_sim):
             await talk(session, 14)
             entries = await session.entries()
             kinds_in_order = [type(entry.payload) for entry in entries]
-            asked, made = kinds_in_order.index(CompactionRequested), kinds_in_order.index(Compacted)
+            request_index, made = kinds_in_order.index(CompactionRequested), kinds_in_order.index(Compacted)
 
-            assert ReplyReceived in kinds_in_order[asked:made] or RequestStarted in kinds_in_order[asked:made]
+            assert (
+                ReplyReceived in kinds_in_order[request_index:made]
+                or RequestStarted in kinds_in_order[request_index:made]
+            )
             tenuto_sim.assert_clean()
             assert (await session.audit()).clean
             assert session.cost == bill.total
@@ -303,12 +306,12 @@ async def test_background_compaction_is_used_in_the_next_request(tenuto_sim):
 @scene
 async def test_focus_goes_to_the_provider(tenuto_sim):
     tenuto_sim._scripts.turn = play
-    for model, place in ((UNBOUND, "compaction"), (GPT, "instructions")):
+    for model, field in ((UNBOUND, "compaction"), (GPT, "instructions")):
         async with agent(model, compaction=WAITING) as own:
-            session = own.session(f"s-{place}")
+            session = own.session(f"s-{field}")
             await talk(session)
             assert await session.compact(focus="the locker") is not None
-            assert "the locker" in str(sent(tenuto_sim)[place])
+            assert "the locker" in str(sent(tenuto_sim)[field])
             assert (await session.audit()).clean
     tenuto_sim.assert_clean()
 

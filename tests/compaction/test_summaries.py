@@ -1,4 +1,4 @@
-"""Summaries by a model or a function: those that cannot be used, and those that lose a fact."""
+"""Summaries by a model or a function: unusable summaries, and summaries that lose a fact."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNUSABLE = {
 }
 
 
-def played_with(summary):
+def play_with(summary):
     return functools.partial(play, summary=summary)
 
 
@@ -54,7 +54,7 @@ async def talk(session, turns: int, start: int = 0):
 @scene
 async def test_unusable_summary_leaves_the_whole_conversation(tenuto_sim, kind):
     """The session continues; all of it is sent, and the failed requests are charged."""
-    tenuto_sim._scripts.turn = played_with(UNUSABLE[kind])
+    tenuto_sim._scripts.turn = play_with(UNUSABLE[kind])
     bill = Bill(tenuto_sim)
     with window(8000):
         async with agent(CHAT, words=150, compaction=LOCAL) as own:
@@ -73,9 +73,9 @@ async def test_unusable_summary_leaves_the_whole_conversation(tenuto_sim, kind):
 
 @pytest.mark.parametrize("kind", ["empty", "tool call", "refusal"])
 @scene
-async def test_session_waits_when_nothing_helps(tenuto_sim, kind):
-    """The context is full and there is no summary: the session waits, and continues once there is one."""
-    tenuto_sim._scripts.turn = played_with(UNUSABLE[kind])
+async def test_session_waits_if_no_summary_is_possible(tenuto_sim, kind):
+    """The context is full and there is no summary: the session waits, and continues when there is one."""
+    tenuto_sim._scripts.turn = play_with(UNUSABLE[kind])
     with window(8000):
         async with agent(UNBOUND, words=150, compaction=LOCAL) as own:
             session = own.session("s")
@@ -94,7 +94,7 @@ async def test_session_waits_when_nothing_helps(tenuto_sim, kind):
 @scene
 async def test_failed_summary_is_not_repeated_at_once(tenuto_sim, tmp_path):
     """After a failure the next attempt waits until the conversation has grown; a new process knows that, too."""
-    tenuto_sim._scripts.turn = played_with(UNUSABLE["refusal"])
+    tenuto_sim._scripts.turn = play_with(UNUSABLE["refusal"])
     with window(8000):
         async with agent(CHAT, words=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
             await talk(own.session("s"), 14)
@@ -103,25 +103,25 @@ async def test_failed_summary_is_not_repeated_at_once(tenuto_sim, tmp_path):
                 session = await own.resume("s")
                 await talk(session, 1, 14 + number)
                 entries = await session.entries()
-        asked = [entry.seq for entry in entries if isinstance(entry.payload, CompactionRequested)]
+        requests = [entry.seq for entry in entries if isinstance(entry.payload, CompactionRequested)]
         sent = [entry.seq for entry in entries if isinstance(entry.payload, RequestStarted)]
 
-        assert 1 <= len(asked) < len([seq for seq in sent if seq > asked[0]]) / 2
+        assert 1 <= len(requests) < len([seq for seq in sent if seq > requests[0]]) / 2
 
 
 @scene
-async def test_unusable_summary_is_requested_once_more(tenuto_sim):
+async def test_unusable_summary_is_requested_a_second_time(tenuto_sim):
     answers = iter(["", "Goal: look. Facts: my locker is 4711."])
-    tenuto_sim._scripts.turn = played_with(lambda request: (say(next(answers, "Goal: none.")),))
+    tenuto_sim._scripts.turn = play_with(lambda request: (say(next(answers, "Goal: none.")),))
     async with agent(CHAT, compaction=LOCAL) as own:
         session = own.session("s")
         await talk(session, 6)
         entry = await session.compact()
-        asked = kinds(await session.entries(), CompactionRequested)
+        requests = kinds(await session.entries(), CompactionRequested)
 
         assert entry.summary.endswith("4711.")
-        assert len(asked) == 2
-        assert asked[0].digest == asked[1].digest != ""
+        assert len(requests) == 2
+        assert requests[0].digest == requests[1].digest != ""
 
 
 @scene
@@ -156,7 +156,7 @@ async def test_provider_that_refuses_is_replaced_by_a_model(tenuto_sim):
 
 
 @scene
-async def test_provider_that_is_busy_is_asked_again(tenuto_sim):
+async def test_busy_provider_is_requested_again(tenuto_sim):
     left = [1]
 
     def answer(request):
@@ -182,7 +182,7 @@ async def test_provider_that_is_busy_is_asked_again(tenuto_sim):
 @scene
 async def test_fact_is_found_through_the_summary(tenuto_sim, summary, expected):
     """The retention test: a summary without the user's fact is noticed, and the journal still has the fact."""
-    tenuto_sim._scripts.turn = play if summary is None else played_with(lambda request: (say(summary),))
+    tenuto_sim._scripts.turn = play if summary is None else play_with(lambda request: (say(summary),))
     with window(8000):
         async with agent(CHAT, words=150, compaction=LOCAL) as own:
             session = own.session("s")
@@ -256,10 +256,10 @@ async def test_cached_summary_is_used(tenuto_sim, tmp_path):
             session = own.session("s")
             await talk(session, 6)
             entry = await session.compact()
-            asked = kinds(await session.entries(), CompactionRequested)
+            requests = kinds(await session.entries(), CompactionRequested)
 
             assert FACT in entry.summary
-            assert [bool(one.digest) for one in asked] == [number == 0]
+            assert [bool(one.digest) for one in requests] == [number == 0]
 
 
 @scene
@@ -379,7 +379,7 @@ async def test_events_and_audit_name_the_compaction(tenuto_sim):
 
 @scene
 async def test_summary_of_think_only_reply_is_not_used(tenuto_sim):
-    tenuto_sim._scripts.turn = played_with(lambda request: (think("Hm."), say("")))
+    tenuto_sim._scripts.turn = play_with(lambda request: (think("Hm."), say("")))
     async with agent(BOUND, compaction=LOCAL) as own:
         session = own.session("s")
         await talk(session, 6)

@@ -16,7 +16,7 @@ from typing import Any
 from conformance.corpus import Exchange
 from conformance.leaves import CallLeaf, Leaf, held, turn_leaves
 from conformance.neutral_wire import details_text
-from conformance.reading import Call
+from conformance.reply_values import Call
 from conformance.requests import Entry, entries
 from conformance.subject import Outcome, decode, sendable, target_for
 from tenuto.core.provider import Target
@@ -44,10 +44,10 @@ class Ancestor:
         """
         read, dialect = self.exchange.read, self.exchange.dialect
         found: dict[Leaf, Leaf] = {}
-        for place, other in read.variants.items():
-            if read.first.blocks[place].get("type") in ("function_call", "custom_tool_call"):
+        for index, other in read.variants.items():
+            if read.first.blocks[index].get("type") in ("function_call", "custom_tool_call"):
                 continue
-            done, last = (turn_leaves(dialect, [block], []) for block in (read.first.blocks[place], other))
+            done, last = (turn_leaves(dialect, [block], []) for block in (read.first.blocks[index], other))
             pairs = zip(done, last, strict=False)
             found |= {
                 b: a for a, b in pairs if isinstance(a, Leaf) and isinstance(b, Leaf) and a.path == b.path and a != b
@@ -65,8 +65,8 @@ class Ancestor:
             details = message.get("reasoning_details")
             for name in ("reasoning", "reasoning_content") if details else ():
                 if message.get(name) and message[name] == details_text(details):
-                    whole = turn_leaves("openai-chat", [{"reasoning_details": details}], [])
-                    found[Leaf(("message", name), message[name])] = whole
+                    details_leaves = turn_leaves("openai-chat", [{"reasoning_details": details}], [])
+                    found[Leaf(("message", name), message[name])] = details_leaves
         return found
 
 
@@ -100,10 +100,10 @@ class Conversation:
     def ancestors(self, exchange: Exchange) -> list[Ancestor]:
         """Return the replies of its dialect that led to this exchange, the oldest first."""
         found: list[Ancestor] = []
-        seen = {exchange.folder}
+        visited = {exchange.folder}
         parent = self._parent(exchange)
-        while parent is not None and parent.folder not in seen:
-            seen.add(parent.folder)
+        while parent is not None and parent.folder not in visited:
+            visited.add(parent.folder)
             found.insert(0, Ancestor(parent, self.decoded(parent)[1]))
             parent = self._parent(parent)
         return found
@@ -151,11 +151,11 @@ def resolved(exchange: Exchange, earlier: Iterable[Exchange]) -> list[Entry]:
     gave was made up by the client and is removed.
     """
     items: dict[str, tuple[Any, list[Call]]] = {}
-    given: set[str | None] = set()
+    known_ids: set[str | None] = set()
     call_ids: dict[str, str] = {}
     for other in earlier:
         answer = other.read.first
-        given |= {call.id for call in answer.calls}
+        known_ids |= {call.id for call in answer.calls}
         if other.dialect == "openai-responses":
             calls = iter(answer.calls)
             for item in answer.blocks:
@@ -171,7 +171,7 @@ def resolved(exchange: Exchange, earlier: Iterable[Exchange]) -> list[Entry]:
             entry = Entry("model", item, [dataclasses.replace(call) for call in calls_of])
         for call in entry.calls:
             call.id = call_ids.get(call.id or "", call.id)
-            call.id = call.id if call.id in given else None
+            call.id = call.id if call.id in known_ids else None
         if entry.result is not None:
             entry.result.id = call_ids.get(entry.result.id or "", entry.result.id)
         found.append(entry)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from conformance import cutting
+from conformance import stream_variants
 from conformance.corpus import READERS, Exchange
 from conformance.events import event_faults
 from conformance.jsontext import ABSENT, Number, load, plain, pruned
 from conformance.neutral_ours import neutral_message
 from conformance.neutral_wire import neutral_blocks
 from conformance.oracle import block_faults, coalesce, faults, shown
-from conformance.reading import Answer, Read
-from conformance.subject import Outcome, asked_model, decode_pieces, kept, verbatim
+from conformance.reply_values import Answer, Read
+from conformance.subject import Outcome, decode_pieces, requested_model, store_and_load, verbatim
 from tenuto.core.response import ChatResponse
 
 __all__ = ["Judged", "decoded", "difference", "rechunked", "stored", "streamed", "whole"]
@@ -33,7 +33,7 @@ class Judged:
 
     @property
     def passed(self) -> bool:
-        """Whether the check was made and found nothing."""
+        """Whether the check was made and found no fault."""
         return not (self.faults or self.excluded)
 
     def settle(self, fault: str, *, bytes_agree: bool) -> None:
@@ -44,56 +44,56 @@ class Judged:
             self.faults.append(fault)
 
 
-def difference(want: Any, have: Any, place: str = "") -> str:
-    """Name the first place where two JSON values differ, literals included; empty if they are equal."""
+def difference(want: Any, have: Any, path: str = "") -> str:
+    """Name the first path at which two JSON values differ, literals included; empty if they are equal."""
     if isinstance(want, dict) and isinstance(have, dict):
         for name in {**want, **have}:
-            if found := difference(want.get(name, ABSENT), have.get(name, ABSENT), f"{place}.{name}"):
+            if found := difference(want.get(name, ABSENT), have.get(name, ABSENT), f"{path}.{name}"):
                 return found
         return ""
     if isinstance(want, list) and isinstance(have, list):
         if len(want) != len(have):
-            return f"{place or '.'}: {len(want)} elements expected, {len(have)} found"
+            return f"{path or '.'}: {len(want)} elements expected, {len(have)} found"
         pairs = enumerate(zip(want, have, strict=True))
-        return next((found for at, (w, h) in pairs if (found := difference(w, h, f"{place}[{at}]"))), "")
+        return next((found for at, (w, h) in pairs if (found := difference(w, h, f"{path}[{at}]"))), "")
     if type(want) is type(have) and want == have:
         return ""
-    return f"{place or '.'}: {shown(want)} expected, {shown(have)} found"
+    return f"{path or '.'}: {shown(want)} expected, {shown(have)} found"
 
 
 # --- decoded ----------------------------------------------------------------------------------------------------------
 
 
 def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
-    """Blocks and their order, arguments, tokens, the raw stop word and the raw usage equal the oracle's."""
+    """Blocks and their order, arguments, tokens, the raw stop reason and the raw usage equal the oracle's."""
     expected = exchange.expected
     judged = Judged()
-    said = outcome.said
+    response = outcome.reply
     judged.faults += _error(exchange.read.error, outcome)
-    answers = [neutral_message(exchange.dialect, choice.message) for choice in said.choices] if said else []
-    wanted = expected.get("choices") or [expected["blocks"]]
+    answers = [neutral_message(exchange.dialect, choice.message) for choice in response.choices] if response else []
+    choices = expected.get("choices") or [expected["blocks"]]
     answers = answers or [[]]
-    if len(wanted) != len(answers):
-        fault = f"{len(wanted)} choices expected, {len(answers)} found"
+    if len(choices) != len(answers):
+        fault = f"{len(choices)} choices expected, {len(answers)} found"
         judged.settle(fault, bytes_agree=len(exchange.read.answers) == len(answers))
-    for at, (want, have) in enumerate(zip(wanted, answers, strict=False)):
+    for at, (want, have) in enumerate(zip(choices, answers, strict=False)):
         if outcome.error is not None:  # the partial reply has no unconfirmed tokens
             want, have = _untokened(want), _untokened(have)
         _blocks(exchange, at, want, have, judged)
-    if outcome.error is None or (said and said.choices and said.choices[0].message.raw_stop_reason):
-        _stop(expected, exchange.read, said, judged)  # an error that was raised replaces the stop word
-    _usage(expected, exchange.read, said, judged)
+    if outcome.error is None or (response and response.choices and response.choices[0].message.raw_stop_reason):
+        _stop(expected, exchange.read, response, judged)  # an error that was raised replaces the stop reason
+    _usage(expected, exchange.read, response, judged)
     return judged
 
 
 def _error(given: Any, outcome: Outcome) -> list[str]:
-    """An error in the bytes is raised, in the provider's own words; nothing else is."""
+    """An error in the bytes is raised with the provider's text; no other error is."""
     error = outcome.error
     if given is None:
         return [f"raised {type(error).__name__}: {shown(str(error), 160)}"] if error is not None else []
-    words = given.get("message") if isinstance(given, dict) else given
-    if error is None or str(words) not in str(error):
-        return [f"the bytes say {shown(words)}, and {shown(error)} was raised"]
+    message = given.get("message") if isinstance(given, dict) else given
+    if error is None or str(message) not in str(error):
+        return [f"the bytes say {shown(message)}, and {shown(error)} was raised"]
     return []
 
 
@@ -104,7 +104,7 @@ def _untokened(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judged: Judged) -> None:
     """Compare one choice with the oracle; where the oracle and the bytes differ, the bytes decide.
 
-    Where the bytes give a block in two forms, either passes.
+    If the bytes contain two forms of a block, both are accepted.
     """
     if exchange.dialect == "gemini":
         have = coalesce(have)
@@ -117,22 +117,22 @@ def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judge
     if len(want) != len(have) or not all(len(form) == len(want) for form in forms):
         judged.settle(found[0], bytes_agree=pruned(plain(have)) in map(pruned, forms))
         return
-    for place, (wanted, held) in enumerate(zip(want, have, strict=True)):
-        if not (odd := block_faults(wanted, held)):
+    for index, (expected_block, block) in enumerate(zip(want, have, strict=True)):
+        if not (odd := block_faults(expected_block, block)):
             continue
-        both = [form[place] for form in forms]
-        if not any(pruned(plain(held)) == pruned(one) for one in both):
-            judged.faults += [f"blocks[{place}].{fault}" for fault in odd]
-        elif all(block_faults(wanted, one) for one in both):
-            judged.contradicted = f"blocks[{place}].{odd[0]}"
+        both = [form[index] for form in forms]
+        if not any(pruned(plain(block)) == pruned(one) for one in both):
+            judged.faults += [f"blocks[{index}].{fault}" for fault in odd]
+        elif all(block_faults(expected_block, one) for one in both):
+            judged.contradicted = f"blocks[{index}].{odd[0]}"
 
 
 def _order(read: list[dict[str, Any]], have: list[dict[str, Any]]) -> str:
     """Return how the order of our blocks differs from the byte order, if they are otherwise the same."""
-    want, held = [block["type"] for block in read], [block["type"] for block in have]
+    want, actual = [block["type"] for block in read], [block["type"] for block in have]
     return (
-        f"blocks: {want} in the order of the bytes, {held} found"
-        if want != held and sorted(want) == sorted(held)
+        f"blocks: {want} in the order of the bytes, {actual} found"
+        if want != actual and sorted(want) == sorted(actual)
         else ""
     )
 
@@ -143,21 +143,21 @@ def _read_blocks(exchange: Exchange, at: int, *, other: bool) -> list[dict[str, 
     answer = read.answers[at] if at < len(read.answers) else Answer()
     blocks = answer.blocks
     if other:
-        blocks = [read.variants.get(place, block) for place, block in enumerate(blocks)]
+        blocks = [read.variants.get(index, block) for index, block in enumerate(blocks)]
     found = neutral_blocks(exchange.dialect, blocks, answer.order)
     return coalesce(found) if exchange.dialect == "gemini" else found
 
 
-def _stop(expected: dict[str, Any], read: Read, said: ChatResponse | None, judged: Judged) -> None:
-    want, spelt = (str(word) if word not in (None, "") else None for word in (expected.get("stop"), read.first.stop))
-    have = (said.choices[0].message.raw_stop_reason if said and said.choices else None) or None
+def _stop(expected: dict[str, Any], read: Read, response: ChatResponse | None, judged: Judged) -> None:
+    want, spelt = (str(value) if value not in (None, "") else None for value in (expected.get("stop"), read.first.stop))
+    have = (response.choices[0].message.raw_stop_reason if response and response.choices else None) or None
     if want != have:
         fault = f"stop: {want!r} expected, {have!r} found"
         judged.settle(fault, bytes_agree=spelt == have)
 
 
-def _usage(expected: dict[str, Any], read: Read, said: ChatResponse | None, judged: Judged) -> None:
-    have = load(said.raw_usage) if said and said.raw_usage else None
+def _usage(expected: dict[str, Any], read: Read, response: ChatResponse | None, judged: Judged) -> None:
+    have = load(response.raw_usage) if response and response.raw_usage else None
     want = expected.get("usage")
     if odd := difference(pruned(read.usage or {}), pruned(have or {})):
         judged.faults.append(f"text of usage: {odd}")
@@ -171,13 +171,13 @@ def _usage(expected: dict[str, Any], read: Read, said: ChatResponse | None, judg
 def streamed(exchange: Exchange, outcome: Outcome) -> Judged:
     """The deltas of each block, joined, equal the block, or the recorded deltas where these differ from it."""
     broken = outcome.error is not None
-    return Judged(event_faults(outcome.events, outcome.said, broken=broken, torn=exchange.read.torn))
+    return Judged(event_faults(outcome.events, outcome.reply, broken=broken, torn=exchange.read.torn))
 
 
 def rechunked(exchange: Exchange, outcome: Outcome, target: Any) -> Judged:
-    """Where the bytes are cut, how lines end, and comments make no difference."""
+    """Chunk boundaries, line ends and comments make no difference."""
     judged = Judged()
-    for name, pieces in cutting.variants(exchange.body, exchange.transport):
+    for name, pieces in stream_variants.variants(exchange.body, exchange.transport):
         again = decode_pieces(exchange, target, pieces)
         if again.sign != outcome.sign:
             judged.faults.append(f"{name}: {_odd(outcome, again)}")
@@ -196,12 +196,12 @@ def _odd(outcome: Outcome, again: Outcome) -> str:
 
 def stored(exchange: Exchange, outcome: Outcome) -> Judged:
     """A response survives storing, and its blocks written back equal those in the bytes."""
-    said, judged = outcome.said, Judged()
-    if said is None:
+    response, judged = outcome.reply, Judged()
+    if response is None:
         return judged
-    again = kept(said)
-    if again != said:
-        judged.faults.append(f"stored and loaded: {shown(said, 120)} became {shown(again, 120)}")
+    again = store_and_load(response)
+    if again != response:
+        judged.faults.append(f"stored and loaded: {shown(response, 120)} became {shown(again, 120)}")
     if outcome.error is not None:
         return judged  # the partial reply has no unconfirmed tokens
     if len(again.choices) != max(len(exchange.read.answers), 1) and exchange.read.answers:
@@ -222,18 +222,18 @@ def normal(exchange: Exchange, blocks: list[Any]) -> list[Any]:
 
 def whole(exchange: Exchange, outcome: Outcome) -> Judged:
     """Every field next to the blocks is kept: typed, or in an `extra`."""
-    said, read, judged = outcome.said, exchange.read, Judged()
-    if said is None or outcome.error is not None:
+    response, read, judged = outcome.reply, exchange.read, Judged()
+    if response is None or outcome.error is not None:
         return judged
     reader = READERS[exchange.dialect]
-    if (said.id or None) not in (read.ids or [None]):
-        judged.faults.append(f"id: one of {read.ids} expected, {said.id!r} found")
-    if (said.model or None) not in (read.models or [None, asked_model(exchange)]):
-        judged.faults.append(f"model: one of {read.models} expected, {said.model!r} found")
+    if (response.id or None) not in (read.ids or [None]):
+        judged.faults.append(f"id: one of {read.ids} expected, {response.id!r} found")
+    if (response.model or None) not in (read.models or [None, requested_model(exchange)]):
+        judged.faults.append(f"model: one of {read.models} expected, {response.model!r} found")
     answers = read.answers or [Answer()]
-    for at, (choice, answer) in enumerate(zip(said.choices, answers, strict=False)):
-        beside = {} if at else load(said.extra or "{}")
-        have = {**beside, **load(choice.extra or "{}")}
+    for at, (choice, answer) in enumerate(zip(response.choices, answers, strict=False)):
+        other_fields = {} if at else load(response.extra or "{}")
+        have = {**other_fields, **load(choice.extra or "{}")}
         if exchange.dialect != "openai-chat":  # there, the message's own fields are part of what `stored` compares
             have |= load(choice.message.extra or "{}")
         want = {**({} if at else read.fields), **answer.fields}
@@ -244,9 +244,11 @@ def whole(exchange: Exchange, outcome: Outcome) -> Judged:
 def _fields(implied: dict[str, Any], want: dict[str, Any], have: dict[str, Any], index: int) -> list[str]:
     found = []
     for name in {**want, **have}:
-        wanted, had = want.get(name, ABSENT), have.get(name, ABSENT)
-        if had is ABSENT and (wanted in implied.get(name, ()) or (name == "index" and wanted == Number(index))):
+        expected_value, had = want.get(name, ABSENT), have.get(name, ABSENT)
+        if had is ABSENT and (
+            expected_value in implied.get(name, ()) or (name == "index" and expected_value == Number(index))
+        ):
             continue
-        if odd := difference(wanted, had, name):
+        if odd := difference(expected_value, had, name):
             found.append(odd)
     return found

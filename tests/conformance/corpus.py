@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import read_anthropic, read_chat, read_gemini, read_responses
-from conformance.reading import Read
+from conformance.reply_values import Read
 
 __all__ = ["DIALECTS", "READERS", "STREAMS", "Exchange", "exchanges", "recorded"]
 
@@ -37,7 +37,7 @@ class Exchange:
 
     @property
     def corpus(self) -> str:
-        """The corpus directory that holds the exchange."""
+        """The corpus directory of the exchange."""
         return str(self.folder.parents[2])
 
     @property
@@ -57,27 +57,27 @@ class Exchange:
 
     @property
     def provider(self) -> str:
-        """The provider's folder; it may name a row, or none."""
+        """The directory of the provider; it may name a row, or none."""
         return str(self.about["provider"])
 
     @property
     def transport(self) -> str:
-        """How the reply came: `sse`, `json`, `json-array`, ..."""
+        """The form of the reply: `sse`, `json`, `json-array`, ..."""
         return str(self.about["transport"])
 
     @property
     def streamed(self) -> bool:
-        """Whether the reply came in frames."""
+        """Whether the reply is a sequence of frames."""
         return self.transport in STREAMS
 
     @functools.cached_property
     def body(self) -> bytes:
-        """The reply's bytes."""
+        """The bytes of the reply."""
         return (self.folder / str(self.about["response_file"])).read_bytes()
 
     @functools.cached_property
     def expected(self) -> dict[str, Any]:
-        """What the oracle made of the reply."""
+        """The oracle's result for the reply."""
         found: dict[str, Any] = json.loads((self.folder / "expected.json").read_bytes())
         return found
 
@@ -89,7 +89,7 @@ class Exchange:
 
     @functools.cached_property
     def read(self) -> Read:
-        """The reply as its bytes say."""
+        """The reply as read from its bytes."""
         found: Read = READERS[self.dialect].read(self.body, streamed=self.streamed)
         return found
 

@@ -36,7 +36,7 @@ _GROWS: dict[type[Block], tuple[type, str, str]] = {
     Audio: (AudioDelta, "data", "data"),
 }
 _ALWAYS = (Text, Reasoning, Refusal, ToolUse)
-"""Blocks whose deltas must add up; the others may come whole, without any."""
+"""Blocks whose deltas must add up; the others may be emitted without deltas."""
 
 
 class _Part:
@@ -47,11 +47,11 @@ class _Part:
 
 
 def event_faults(
-    events: list[StreamEvent], said: ChatResponse | None, *, broken: bool, torn: Sequence[str] = ()
+    events: list[StreamEvent], response: ChatResponse | None, *, broken: bool, torn: Sequence[str] = ()
 ) -> list[str]:
-    """Return what is wrong with the events of the reply `said`.
+    """Return the faults in the events of a reply.
 
-    A `broken` reply may end without its last events. `torn` holds the recorded deltas of items whose finished text
+    A `broken` reply may end without its last events. `torn` has the recorded deltas of items whose finished text
     differs from them: our deltas must repeat the recorded ones.
     """
     found: list[str] = []
@@ -61,9 +61,9 @@ def event_faults(
             parts.clear()
         elif isinstance(event, ContentStart | ContentDelta | ContentDone):
             _take(parts, event, found)
-    if not broken and (not events or not isinstance(events[-1], MessageDone) or events[-1].response != said):
+    if not broken and (not events or not isinstance(events[-1], MessageDone) or events[-1].response != response):
         found.append("the last event is not the response")
-    for choice in said.choices if said else ():
+    for choice in response.choices if response else ():
         for at, block in enumerate(choice.message.blocks):
             part = parts.pop((choice.index, at), None)
             found += [
@@ -100,7 +100,7 @@ def _part_faults(part: _Part | None, block: Block, *, broken: bool, torn: Sequen
     if type(block) in _GROWS:
         kind, piece, field = _GROWS[type(block)]
         pieces = [getattr(delta, piece) for delta in part.pieces if isinstance(delta, kind)]
-        told, whole = "".join(pieces), getattr(block, field)
-        if (pieces or isinstance(block, _ALWAYS)) and told != whole and told not in torn:
-            found.append(f"the deltas say {shown(told, 80)}, the block {shown(whole, 80)}")
+        streamed, block_text = "".join(pieces), getattr(block, field)
+        if (pieces or isinstance(block, _ALWAYS)) and streamed != block_text and streamed not in torn:
+            found.append(f"the deltas say {shown(streamed, 80)}, the block {shown(block_text, 80)}")
     return found

@@ -47,7 +47,7 @@ put = msgspec.structs.replace
 ANTHROPIC, CHAT, RESPONSES, GEMINI = "anthropic-messages", "openai-chat", "openai-responses", "gemini"
 
 
-# --- what the faults do -----------------------------------------------------------------------------------------------
+# --- the faults ------------------------------------------------------------------------------------------------------
 
 
 def _blocks(change: Callable[[list[Block]], list[Block]]) -> Callable[[AssistantMessage], AssistantMessage]:
@@ -72,13 +72,13 @@ def _clipped(block: Any) -> Any:
 
 
 def _signature_moved(blocks: list[Block]) -> list[Block]:
-    """Hand each signature to the next block."""
+    """Move each signature to the next block."""
     metas = [None, *(block.meta for block in blocks[:-1])]
     return [put(block, meta=meta) for block, meta in zip(blocks, metas, strict=True)]
 
 
 def _text_merged(blocks: list[Block]) -> list[Block]:
-    """Join neighbouring texts, signed or not."""
+    """Join adjacent texts, signed or not."""
     found: list[Block] = []
     for block in blocks:
         last = found[-1] if found else None
@@ -90,8 +90,8 @@ def _text_merged(blocks: list[Block]) -> list[Block]:
 
 
 def _summaries_joined(block: Reasoning) -> Reasoning:
-    held = plain(load(block.extra or "{}")).get("summary") or []
-    joined = [{"type": "summary_text", "text": "\n\n".join(part["text"] for part in held)}] if held else []
+    summary = plain(load(block.extra or "{}")).get("summary") or []
+    joined = [{"type": "summary_text", "text": "\n\n".join(part["text"] for part in summary)}] if summary else []
     return put(block, extra=fields(block.extra, summary=joined))
 
 
@@ -118,8 +118,8 @@ def _last_logprobs(response: Any) -> Any:
     """Keep the log probabilities of the last token only."""
     choices = []
     for choice in response.choices:
-        kept = plain(load(choice.extra or "{}")).get("logprobs")
-        last = {"logprobs": {**kept, "content": kept["content"][-1:]}} if kept else {}
+        stored = plain(load(choice.extra or "{}")).get("logprobs")
+        last = {"logprobs": {**stored, "content": stored["content"][-1:]}} if stored else {}
         choices.append(put(choice, extra=fields(choice.extra, **last)))
     return put(response, choices=tuple(choices))
 
@@ -153,7 +153,7 @@ def _swallow_errors(name: bytes, data: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _signature_in_halves(name: bytes, data: bytes) -> list[tuple[bytes, bytes]]:
-    """Take one signature for two deltas, of which only the last counts."""
+    """Split one signature into two deltas, of which only the last counts."""
     if b"signature_delta" not in data:
         return [(name, data)]
     event = json.loads(data)
@@ -161,9 +161,9 @@ def _signature_in_halves(name: bytes, data: bytes) -> list[tuple[bytes, bytes]]:
     return [(name, data), (name, json.dumps(event).encode())]
 
 
-def _first_wins(kept: dict[str, Any], came: Any) -> None:
-    for name, value in came:
-        kept.setdefault(name, value)
+def _first_wins(merged: dict[str, Any], update: Any) -> None:
+    for name, value in update:
+        merged.setdefault(name, value)
 
 
 def _half_read(piece: bytes) -> bytes:

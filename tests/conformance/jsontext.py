@@ -29,7 +29,7 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 class _Absent:
-    """What a field is that is not there."""
+    """The value of a missing field."""
 
     def __repr__(self) -> str:
         return "(absent)"
@@ -39,7 +39,7 @@ ABSENT: Any = _Absent()
 
 
 class Number(str):
-    """A number as it was written: `1.10` is not `1.1`, and `"1"` is not a number."""
+    """A number with its text: `1.10` is not `1.1`, and `"1"` is not a number."""
 
     __slots__ = ()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance import checks
 from conformance.ancestors import Ancestor, Conversation
-from conformance.audited import audited, follows
+from conformance.audit_checks import audited, follows
 from conformance.checks import Judged
 from conformance.corpus import Exchange
 from conformance.jsontext import load
@@ -27,8 +27,8 @@ CHECKS = ("decoded", "streamed", "rechunked", "stored", "whole", "replayed", "au
 class Case:
     """The results of one exchange.
 
-    `opaque` names the wire types that came back as `Opaque`. `follows` tells whether the request sends an earlier reply
-    back. `oracles_differ` tells whether the corpus marks the case with `own_agrees: false`.
+    `opaque` names the wire types that were decoded as `Opaque`. `follows` is whether the request contains an earlier
+    reply. `oracles_differ` is whether the corpus marks the case with `own_agrees: false`.
     """
 
     name: str
@@ -46,8 +46,8 @@ class Case:
 def judge(folders: list[Path], wanted: frozenset[Path] | None = None) -> list[Case]:
     """Judge the exchanges of one conversation; only those whose folders are `wanted`, if given."""
     conversation = Conversation(folders)
-    chosen = [one for one in conversation.exchanges if one.judged and (wanted is None or one.folder in wanted)]
-    return [_case(exchange, conversation) for exchange in chosen]
+    selected = [one for one in conversation.exchanges if one.judged and (wanted is None or one.folder in wanted)]
+    return [_case(exchange, conversation) for exchange in selected]
 
 
 def _case(exchange: Exchange, conversation: Conversation) -> Case:
@@ -76,8 +76,8 @@ def _case(exchange: Exchange, conversation: Conversation) -> Case:
         return case
     with _Check(case, "audited"):
         case.follows = follows(exchange)
-        given = [_said(ancestor) for ancestor in conversation.ancestors(exchange)]
-        case.judged["audited"] = audited(exchange, [message for message in given if message is not None])
+        replies = [_message(ancestor) for ancestor in conversation.ancestors(exchange)]
+        case.judged["audited"] = audited(exchange, [message for message in replies if message is not None])
     return case
 
 
@@ -100,13 +100,13 @@ class _Check:
         return True
 
 
-def _said(ancestor: Ancestor) -> AssistantMessage | None:
-    said = ancestor.outcome.said
-    return said.choices[0].message if said is not None and said.choices else None
+def _message(ancestor: Ancestor) -> AssistantMessage | None:
+    response = ancestor.outcome.reply
+    return response.choices[0].message if response is not None and response.choices else None
 
 
 def _count(case: Case, outcome: Outcome) -> None:
-    for choice in outcome.said.choices if outcome.said else ():
+    for choice in outcome.reply.choices if outcome.reply else ():
         for block in choice.message.blocks:
             case.blocks += 1
             if isinstance(block, Opaque):

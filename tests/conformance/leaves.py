@@ -1,8 +1,8 @@
-"""Leaves: what a turn consists of, as (wire path, value) pairs in order.
+"""Leaves: the content of a turn as (wire path, value) pairs in order.
 
-A call is one leaf: id, name and the text of its arguments. Every other scalar is a leaf of its own, with the kind of
-its block in the path and, below the block's own fields, what the block is known by: so a field counts only on the block
-it belongs to. Tokens are compared without padding and in one base64 alphabet, field names in snake_case.
+A call is one leaf: id, name and the text of its arguments. Every other scalar is a separate leaf. Its path has the kind
+of its block and, below the block's own fields, the identifying text of the block, so a field counts only on its own
+block. Tokens are compared without padding and in one base64 alphabet, field names in snake_case.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from conformance.jsontext import load, plain
-from conformance.reading import Call
+from conformance.reply_values import Call
 
 __all__ = ["CallLeaf", "Leaf", "held", "turn_leaves"]
 
@@ -39,7 +39,7 @@ _KEYS = (
     "summary",
 )
 _SKIPPED = {"type", "role", "index", "thought"}
-"""Words that only say what kind of block this is, or where; the path has the kind."""
+"""Values that only name the kind of block; the path has it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _sorted(value: Any) -> Any:
 
 
 def held(leaf: Leaf | CallLeaf) -> Any:
-    """What two leaves share when one request holds what the other says."""
+    """Return the key that two equal leaves share."""
     return leaf.meaning if isinstance(leaf, CallLeaf) else leaf
 
 
@@ -110,7 +110,9 @@ def _snake(name: str) -> str:
 
 
 def _fields(kind: str, block: dict[str, Any], skip: tuple[str, ...] = ()) -> list[Leaf | CallLeaf]:
-    """Return the leaves of a block's fields. The block's own strings stand for themselves; all else is keyed by them."""
+    """Return the leaves of a block's fields. Strings of the block itself have their own path; all others contain its
+    key.
+    """
     fields = {_snake(name): value for name, value in block.items()}
     key = next(
         (str(_token(name, fields[name])) for name in _KEYS if isinstance(fields.get(name), str) and fields[name]), ""
@@ -139,14 +141,14 @@ def _responses(item: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | C
     if kind == "message":
         content = item.get("content")
         parts = [{"type": "output_text", "text": content}] if isinstance(content, str) else content or []
-        said = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
-        beside = _fields(kind, {"text": said, **item}, ("content", "text", "id"))
+        text = "".join(str(part.get("text") or part.get("refusal") or "") for part in parts)
+        other_leaves = _fields(kind, {"text": text, **item}, ("content", "text", "id"))
         named = [Leaf((kind, "id"), item["id"])] if item.get("id") else []
-        return [*named, *beside, *(leaf for part in parts for leaf in _fields(str(part.get("type")), part))]
+        return [*named, *other_leaves, *(leaf for part in parts for leaf in _fields(str(part.get("type")), part))]
     if kind in ("function_call", "custom_tool_call"):
         named = [Leaf((kind, "id"), item["id"])] if item.get("id") else []
-        known = {**item, "id": item.get("call_id")}
-        return [*named, next(spelt), *_fields(kind, known, ("id", "call_id", "name", "arguments", "input"))]
+        identified = {**item, "id": item.get("call_id")}
+        return [*named, next(spelt), *_fields(kind, identified, ("id", "call_id", "name", "arguments", "input"))]
     return _fields(kind, item)
 
 

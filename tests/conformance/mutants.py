@@ -1,7 +1,7 @@
-"""Codecs with a fault put in: each must make the runner fail.
+"""Codecs with a fault that the runner must find.
 
-A mutant takes hold where the fault would lie: on a block as it is finished, on the assembled message, on what is sent,
-on the written bytes, on the frames, on the events, or on what is stored. `caught_by` is the check that has to notice.
+A mutant changes a finished block, the assembled message, the request, the written bytes, the frames, the events, or the
+stored form. `caught_by` is the check that must find it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _change(monkeypatch: pytest.MonkeyPatch, dialect: Any, **parts: Any) -> None
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """One fault: the dialect it lies in, what it does, and which check must notice it."""
+    """One fault: its dialect, its effect, and the check that must find it."""
 
     name: str
     dialect: str
@@ -70,12 +70,12 @@ def respelt(text: str) -> str:
 
 def fields(extra: str, *, without: tuple[str, ...] = (), **changed: Any) -> str:
     """Return the text of an object without some fields, and with others changed."""
-    held = {**plain(load(extra or "{}")), **changed}
-    kept = {name: value for name, value in held.items() if name not in without}
+    merged = {**plain(load(extra or "{}")), **changed}
+    kept = {name: value for name, value in merged.items() if name not in without}
     return json.dumps(kept, ensure_ascii=False) if kept else ""
 
 
-# --- where a fault may lie --------------------------------------------------------------------------------------------
+# --- places of a fault -----------------------------------------------------------------------------------------------
 
 
 def on_block(kind: type[Block], change: Callable[[Any], Block]) -> Patch:
@@ -85,8 +85,8 @@ def on_block(kind: type[Block], change: Callable[[Any], Block]) -> Patch:
         done = assembler.ChoiceBuilder.finish
 
         def mutated(self: assembler.ChoiceBuilder, slot: Any, block: Block | None = None) -> Block:
-            whole = block if block is not None else slot.joined()
-            return done(self, slot, change(whole) if isinstance(whole, kind) else whole)
+            joined = block if block is not None else slot.joined()
+            return done(self, slot, change(joined) if isinstance(joined, kind) else joined)
 
         monkeypatch.setattr(assembler.ChoiceBuilder, "finish", mutated)
 
@@ -186,7 +186,7 @@ def on_frames(change: Callable[[bytes, bytes], list[tuple[bytes, bytes]]]) -> Pa
 
 
 def on_lines(change: Callable[[bytes], bytes]) -> Patch:
-    """Change each piece of a stream as it comes in."""
+    """Change each chunk of a stream as it arrives."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
         read = framing.SseDecoder._read
@@ -202,8 +202,8 @@ def on_events(change: Callable[[StreamEvent], list[StreamEvent]], kind: type[Str
         feed = decoder.Decoder.feed
 
         def mutated(self: decoder.Decoder, piece: bytes) -> list[StreamEvent]:
-            told = feed(self, piece)
-            return [other for event in told for other in (change(event) if isinstance(event, kind) else [event])]
+            events = feed(self, piece)
+            return [other for event in events for other in (change(event) if isinstance(event, kind) else [event])]
 
         monkeypatch.setattr(decoder.Decoder, "feed", mutated)
 
@@ -211,7 +211,7 @@ def on_events(change: Callable[[StreamEvent], list[StreamEvent]], kind: type[Str
 
 
 def on_fields(put: Callable[..., None]) -> Patch:
-    """Replace the rule by which unknown fields merge, wherever a dialect uses it."""
+    """Replace the rule that merges unknown fields, in every dialect."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
         module = __import__(codecs.codec_for(dialect).decoder.__module__, fromlist=["merge_fields"])

@@ -1,4 +1,4 @@
-"""The block types that the providers' protocols name today: none of them may come back opaque."""
+"""The block types of the providers' protocols: none of them may be decoded as opaque."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def _phased(message: AssistantMessage, found: list[dict[str, Any]]) -> None:
     item: dict[str, Any] = {}
     last: object = None
     for block, made in zip(message.blocks, found, strict=True):
-        held = _extra(block)
-        item = held.get("item", item if block.meta == last else {})
+        extra = _extra(block)
+        item = extra.get("item", item if block.meta == last else {})
         last = block.meta
         if made["type"] in ("text", "refusal"):
             made["phase"] = item.get("phase")
@@ -77,9 +77,9 @@ def _text(dialect: str, block: Text) -> dict[str, Any]:
     if dialect == "anthropic-messages":
         made["citations"] = [plain(load(citation.raw)) for citation in block.citations] or None
     if dialect == "openai-responses":
-        held = _extra(block)
+        extra = _extra(block)
         cited = [plain(load(citation.raw)) for citation in block.citations if citation.raw]
-        made["citations"] = cited or held.get("annotations") or None
+        made["citations"] = cited or extra.get("annotations") or None
     return made
 
 

@@ -14,8 +14,8 @@ __all__ = ["details_text", "neutral_blocks"]
 def neutral_blocks(dialect: str, blocks: list[Any], order: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the neutral form of one choice's wire blocks.
 
-    `order` names the fields of a chat message in the order in which they came; by default reasoning comes first, then
-    content, refusal and calls.
+    `order` names the fields of a chat message in their order of arrival; by default reasoning is first, then content,
+    refusal and calls.
     """
     if dialect == "openai-chat":
         return [block for message in blocks for block in _chat(message, order)]
@@ -62,12 +62,17 @@ def _named(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _part(item: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    beside = {"item_id": item.get("id") or None, "phase": item.get("phase")}
+    item_fields = {"item_id": item.get("id") or None, "phase": item.get("phase")}
     if part.get("type") == "output_text":
-        return {"type": "text", "text": part["text"], "citations": plain(part.get("annotations")) or None, **beside}
+        return {
+            "type": "text",
+            "text": part["text"],
+            "citations": plain(part.get("annotations")) or None,
+            **item_fields,
+        }
     if part.get("type") == "refusal":
-        return {"type": "refusal", "text": part["refusal"], **beside}
-    return {"type": "other", "kind": part.get("type"), "raw": plain(part), **beside}
+        return {"type": "refusal", "text": part["refusal"], **item_fields}
+    return {"type": "other", "kind": part.get("type"), "raw": plain(part), **item_fields}
 
 
 def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
@@ -85,8 +90,8 @@ def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
 
 def _chat(message: dict[str, Any], order: Sequence[str]) -> list[dict[str, Any]]:
     groups = [_chat_reasoning(message), _chat_content(message), _chat_refusal(message), _chat_calls(message)]
-    came = [min((order.index(name) for name in names if name in order), default=len(order)) for names in _GROUPS]
-    return [block for at in sorted(range(len(groups)), key=came.__getitem__) for block in groups[at]]
+    positions = [min((order.index(name) for name in names if name in order), default=len(order)) for names in _GROUPS]
+    return [block for at in sorted(range(len(groups)), key=positions.__getitem__) for block in groups[at]]
 
 
 _GROUPS = (
@@ -161,8 +166,8 @@ def _gemini(part: dict[str, Any]) -> list[dict[str, Any]]:
         named = {"type": "tool_call", "id": call.get("id") or None, "name": call.get("name"), "signature": signature}
         return [{**named, **_arguments(call.get("args"))}]
     if isinstance(media := part.get("inlineData"), dict):
-        held = {"mime": media.get("mimeType"), "data_len": len(media.get("data") or "")}
-        return [{"type": "image", "signature": signature, **held}]
+        summary = {"mime": media.get("mimeType"), "data_len": len(media.get("data") or "")}
+        return [{"type": "image", "signature": signature, **summary}]
     for kind in ("executableCode", "codeExecutionResult"):
         if kind in part:
             return [{"type": "server", "kind": kind, "raw": plain(part[kind]), "signature": signature}]

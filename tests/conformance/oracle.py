@@ -11,7 +11,7 @@ __all__ = ["block_faults", "coalesce", "faults", "shown"]
 
 
 def shown(value: Any, length: int = 60) -> str:
-    """Show a value in little room."""
+    """Return a short text of a value."""
     text = repr(value)
     return text if len(text) <= length else f"{text[: length - 12]}…({len(text)})"
 
@@ -34,7 +34,7 @@ def coalesce(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def faults(expected: list[dict[str, Any]], mine: list[dict[str, Any]]) -> list[str]:
-    """Say where blocks differ from the oracle's; nothing if they agree."""
+    """Return the differences between blocks and those of the oracle."""
     if len(expected) != len(mine):
         return [f"blocks: {[b['type'] for b in expected]} expected, {[b['type'] for b in mine]} found"]
     pairs = enumerate(zip(expected, mine, strict=True))
@@ -42,7 +42,7 @@ def faults(expected: list[dict[str, Any]], mine: list[dict[str, Any]]) -> list[s
 
 
 def block_faults(want: dict[str, Any], have: dict[str, Any]) -> list[str]:
-    """Say in which fields one block differs. Null equals absent; big payloads are compared by their hash."""
+    """Return the fields in which one block differs. Null equals absent; large payloads are compared by their hash."""
     found = []
     hashed = {"raw_sha1": "raw", "citations_sha1": "citations", "signature_sha1": "signature"}
     counted = {"citations_count": "citations", "signature_len": "signature"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.jsontext import elements, load, members, text_at
-from conformance.reading import DONE, Answer, Call, Read, frames, merge
+from conformance.reply_values import DONE, Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -16,12 +16,12 @@ _CALLS = ("tool_use",)
 
 
 def normal(blocks: list[Any], *, streamed: bool) -> list[Any]:
-    """Content blocks are compared as they stand."""
+    """Content blocks are compared unchanged."""
     return blocks
 
 
 def read(data: bytes, *, streamed: bool) -> Read:
-    """Return what the bytes say."""
+    """Return the content of the bytes."""
     return _stream(data) if streamed else _body(data.decode("utf-8-sig", "surrogatepass"))
 
 
@@ -78,7 +78,7 @@ class _Stream:
         self.ended = False
 
     def message_start(self, event: dict[str, Any], spelt: str) -> None:
-        self._clear()  # a second start voids everything before it
+        self._clear()  # a second start discards everything before it
         self.message = dict(event["message"])
         self.usage = self.message.get("usage")
         texts = elements(text_at(spelt, "message", "content"))
@@ -111,8 +111,8 @@ class _Stream:
 
     def message_delta(self, event: dict[str, Any], _: str) -> None:
         merge(self.message, event.get("delta") or {})
-        beside = {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
-        merge(self.message, beside)
+        other_fields = {name: value for name, value in event.items() if name not in ("type", "delta", "usage")}
+        merge(self.message, other_fields)
         if isinstance(event.get("usage"), dict):
             self.usage = {**(self.usage or {}), **event["usage"]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.jsontext import elements, load, members, text_at
-from conformance.reading import DONE, Answer, Call, Read, frames, merge, text_merge
+from conformance.reply_values import DONE, Answer, Call, Read, frames, merge, text_merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -17,14 +17,14 @@ FRAMING = {
     "choices[].text": "some hosts repeat each delta's content as text",
     "choices[].delta.tool_calls[].index": "the place of a piece, not a part of the call",
 }
-"""Fields of a stream's frames that say nothing about the reply."""
+"""Fields of frames that are not part of the reply."""
 
 _TEXTS = ("content", "reasoning", "reasoning_content", "refusal")
 
 
 def normal(blocks: list[Any], *, streamed: bool) -> list[Any]:
-    """A message that came in pieces is compared without the places of its pieces, its content list joined. That the
-    assistant speaks goes without saying.
+    """A streamed message is compared without the indexes of its parts, with its content list joined, and with the
+    default role.
     """
     spoken = [{"role": "assistant", **message} for message in blocks]
     said = [message for message in spoken if message != {"role": "assistant"}]
@@ -41,7 +41,7 @@ def _unplaced(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(data: bytes, *, streamed: bool) -> Read:
-    """Return what the bytes say."""
+    """Return the content of the bytes."""
     return _stream(data) if streamed else _body(data.decode("utf-8-sig", "surrogatepass"))
 
 
@@ -109,14 +109,14 @@ class _Choice:
                 self.order.append(name)
             self._field(name, value)
 
-    def _logprobs(self, came: Any) -> None:
+    def _logprobs(self, tokens: Any) -> None:
         """Join the lists of log probabilities: each chunk has those of its own tokens."""
         kept = self.fields.get("logprobs")
-        if not isinstance(kept, dict) or not isinstance(came, dict):
-            merge(self.fields, {"logprobs": came})
+        if not isinstance(kept, dict) or not isinstance(tokens, dict):
+            merge(self.fields, {"logprobs": tokens})
             return
-        lists = {name: [*kept[name], *new] for name, new in came.items() if isinstance(new, list) and kept.get(name)}
-        self.fields["logprobs"] = {**kept, **{k: v for k, v in came.items() if v is not None}, **lists}
+        lists = {name: [*kept[name], *new] for name, new in tokens.items() if isinstance(new, list) and kept.get(name)}
+        self.fields["logprobs"] = {**kept, **{k: v for k, v in tokens.items() if v is not None}, **lists}
 
     def _field(self, name: str, value: Any) -> None:
         if name == "content" and (isinstance(value, list) or isinstance(self.message.get(name), list)):
@@ -138,7 +138,7 @@ class _Choice:
 
     def _call(self, piece: dict[str, Any]) -> None:
         key = piece.get("index")
-        if key is None:  # some hosts leave the index off: a piece with an id begins a call
+        if key is None:  # some hosts omit the index: a delta with an id begins a call
             key = ("new", len(self.calls)) if piece.get("id") or not self.calls else next(reversed(self.calls))
         elif piece.get("id") and self.calls.get(key, {}).get("id") not in (None, "", piece["id"]):
             key = ("again", key, piece["id"])  # some hosts give every call the index 0
@@ -149,15 +149,15 @@ class _Choice:
             call["function"] = self._function(call.get("function") or {}, function)
 
     @staticmethod
-    def _function(kept: dict[str, Any], came: dict[str, Any]) -> dict[str, Any]:
-        both = dict(kept)
-        merge(both, {name: value for name, value in came.items() if name not in ("arguments", "name")})
-        if came.get("name") or "name" not in both:
-            merge(both, {"name": came["name"]} if "name" in came else {})
-        if isinstance(came.get("arguments"), dict):
-            both["arguments"] = came["arguments"]
-        elif "arguments" in came:
-            text_merge(both, "arguments", came["arguments"])
+    def _function(merged: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
+        both = dict(merged)
+        merge(both, {name: value for name, value in update.items() if name not in ("arguments", "name")})
+        if update.get("name") or "name" not in both:
+            merge(both, {"name": update["name"]} if "name" in update else {})
+        if isinstance(update.get("arguments"), dict):
+            both["arguments"] = update["arguments"]
+        elif "arguments" in update:
+            text_merge(both, "arguments", update["arguments"])
         return both
 
 
@@ -168,7 +168,7 @@ def _chunks(content: Any) -> list[Any]:
 
 
 def _joined(chunks: list[Any]) -> list[Any]:
-    """Join neighbours of the same kind in a content list that came in pieces."""
+    """Join adjacent elements of the same kind in a streamed content list."""
     found: list[Any] = []
     for chunk in chunks:
         last = found[-1] if found else None
@@ -189,9 +189,9 @@ def _grown(old: Any, new: Any) -> Any:
     return (old or "") + (new or "") if isinstance(old or "", str) and isinstance(new or "", str) else new
 
 
-def _details(kept: list[Any], came: list[Any]) -> list[Any]:
-    found = list(kept)
-    for item in came:
+def _details(merged: list[Any], update: list[Any]) -> list[Any]:
+    found = list(merged)
+    for item in update:
         at = _same_detail(found, item)
         if at is None:
             found.append(item)
@@ -206,21 +206,21 @@ def _details(kept: list[Any], came: list[Any]) -> list[Any]:
     return found
 
 
-def _same_detail(kept: list[Any], item: dict[str, Any]) -> int | None:
+def _same_detail(merged: list[Any], item: dict[str, Any]) -> int | None:
     if item.get("index") is not None:
-        places = [
+        indexes = [
             at
-            for at, old in enumerate(kept)
+            for at, old in enumerate(merged)
             if (old.get("index"), old.get("type")) == (item["index"], item.get("type"))
         ]
-        return places[-1] if places else None
-    last = kept[-1] if kept else None
+        return indexes[-1] if indexes else None
+    last = merged[-1] if merged else None
     if (
         last is not None
         and last.get("index") is None
         and (last.get("type"), last.get("id")) == (item.get("type"), item.get("id"))
     ):
-        return len(kept) - 1
+        return len(merged) - 1
     return None
 
 
@@ -233,8 +233,10 @@ def _stream(data: bytes) -> Read:
             found.ended = True
             continue
         chunk = load(spelt)
-        beside = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "obfuscation", "p", "id", "model")}
-        merge(top, beside)
+        chunk_fields = {
+            k: v for k, v in chunk.items() if k not in ("choices", "usage", "obfuscation", "p", "id", "model")
+        }
+        merge(top, chunk_fields)
         found.named(chunk.get("id"), chunk.get("model"))
         found.usage = _usage(chunk) or found.usage
         for choice in chunk.get("choices") or []:

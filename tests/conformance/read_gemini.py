@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from conformance.jsontext import Number, elements, load, members, plain, text_at
-from conformance.reading import DONE, Answer, Call, Read, frames, merge
+from conformance.reply_values import DONE, Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -19,12 +19,12 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 
 def normal(blocks: list[Any], *, streamed: bool) -> list[Any]:
-    """Neighbouring bare text parts are compared joined."""
+    """Adjacent plain text parts are compared joined."""
     return _coalesced(blocks)
 
 
 def read(data: bytes, *, streamed: bool) -> Read:
-    """Return what the bytes say. A stream is an SSE stream or one JSON array; a body is one chunk."""
+    """Return the content of the bytes. A stream is an SSE stream or one JSON array; a body is one chunk."""
     text = data.decode("utf-8-sig", "surrogatepass")
     if not streamed:
         return _chunks([text])
@@ -69,8 +69,8 @@ class _Candidate:
 
     def _piece(self, part: dict[str, Any], call: dict[str, Any]) -> None:
         if self.open is None or call.get("name"):
-            beside = {k: v for k, v in call.items() if k not in ("partialArgs", "willContinue")}
-            self.open = {**part, "functionCall": beside}
+            other_fields = {k: v for k, v in call.items() if k not in ("partialArgs", "willContinue")}
+            self.open = {**part, "functionCall": other_fields}
             self.parts.append(self.open)
             self.texts.append(None)
         else:
@@ -96,7 +96,7 @@ def _call(call: dict[str, Any], args: str | None) -> Call:
 
 
 def _set(args: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]:
-    """Put one piece of streamed arguments where its path says; pieces of one string are joined."""
+    """Set one piece of streamed arguments at its path; pieces of one string are joined."""
     steps = [name or int(index) for name, index in _STEP.findall(piece["jsonPath"].removeprefix("$"))]
     value = next((piece[k] for k in ("stringValue", "numberValue", "boolValue") if k in piece), None)
     at: Any = args
@@ -121,7 +121,7 @@ def _child(at: Any, step: Any, empty: Any) -> Any:
 
 
 def _coalesced(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Join neighbouring text parts of the same kind that carry nothing else: a stream cuts text where it likes."""
+    """Join adjacent text parts of the same kind without other fields, because a stream may divide text anywhere."""
     found: list[dict[str, Any]] = []
     for part in parts:
         last = found[-1] if found else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.jsontext import load
-from conformance.reading import DONE, Answer, Call, Read, frames, merge
+from conformance.reply_values import DONE, Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -14,18 +14,18 @@ FRAMING = {
     "sequence_number": "the number of the frame",
     "obfuscation": "padding against traffic analysis",
 }
-"""Fields of a stream's frames that say nothing about the reply."""
+"""Fields of frames that are not part of the reply."""
 
 _TERMINAL = ("response.completed", "response.incomplete", "response.failed")
 
 
 def normal(blocks: list[Any], *, streamed: bool) -> list[Any]:
-    """Output items are compared as they stand."""
+    """Output items are compared unchanged."""
     return blocks
 
 
 def read(data: bytes, *, streamed: bool) -> Read:
-    """Return what the bytes say."""
+    """Return the content of the bytes."""
     return _stream(data) if streamed else _body(load(data))
 
 
@@ -57,7 +57,7 @@ def _calls(items: list[Any]) -> list[Call]:
 
 
 def _stream(data: bytes) -> Read:
-    """The finished item counts; one that never finished is taken from the terminal event, else as it was begun."""
+    """The finished item counts; an unfinished item is taken from the terminal event, otherwise from its start."""
     found = Read(ended=False)
     body: dict[str, Any] = {}
     begun: dict[int, Any] = {}
@@ -84,19 +84,21 @@ def _stream(data: bytes) -> Read:
                 found.ended = True
                 last = event["response"].get("output") or []
                 found.error = found.error or (event["response"].get("error") if kind == "response.failed" else None)
-    _place(found, begun, done, last)
+    _in_order(found, begun, done, last)
     found.torn = [said for index, said in pieces.items() if index in done and _text(done[index]) != said]
     _close(found, body, found.answers.pop().blocks)
     return found
 
 
 def _text(item: dict[str, Any]) -> str:
-    """The text of a message; parts are not told apart, as some hosts count them differently in their deltas."""
+    """Return the text of a message; the indexes of parts do not count, because some hosts number their deltas
+    differently.
+    """
     return "".join(part.get("text") or "" for part in item.get("content") or [] if part.get("type") == "output_text")
 
 
-def _place(found: Read, begun: dict[int, Any], done: dict[int, Any], last: list[Any]) -> None:
-    """Order the items by their index; the terminal event's list fills what is missing and gives the other forms."""
+def _in_order(found: Read, begun: dict[int, Any], done: dict[int, Any], last: list[Any]) -> None:
+    """Order the items by their index; the terminal event adds missing items and the other forms."""
     items: dict[int, Any] = {}
     other: dict[int, Any] = {}
     for index in sorted({**begun, **done}):
@@ -114,7 +116,7 @@ def _place(found: Read, begun: dict[int, Any], done: dict[int, Any], last: list[
 
 def _counterpart(item: dict[str, Any], index: int, last: list[Any]) -> Any:
     same = [one for one in last if one.get("id") and one.get("id") == item.get("id")]
-    if same:  # xAI gives several items of a reply one id
+    if same:  # xAI uses one id for several items of a reply
         return last[index] if index < len(last) and any(one is last[index] for one in same) else same[0]
     near = last[index] if index < len(last) else None
     return near if near is not None and near.get("type") == item.get("type") else None

@@ -1,7 +1,7 @@
-"""Rebuild the recorded next request from our decoded replies, and compare what both send back.
+"""Rebuild the recorded next request from our decoded replies, and compare the content that both send back.
 
-The recorded request tells which leaves were sent back; the bytes of the earlier replies tell their exact values. Our
-request must send back the same leaves, in the same order and as often.
+The recorded request determines which leaves were sent back; the bytes of the earlier replies have their exact values.
+Our request must contain the same leaves, in the same order and number.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def replayed(exchange: Exchange, ancestors: list[Ancestor], linked: Exchange | N
     needed = _needed(dialect, recorded, owned, ancestors)
     if not needed:
         return Judged(excluded=_reason(exchange, linked))
-    request, place = rebuilt(exchange, recorded, owned, ancestors)
+    request, path = rebuilt(exchange, recorded, owned, ancestors)
     written = write(request, target_for(exchange))
     ours = entries(dialect, written.body)
     sent = [leaf for entry in ours if entry.kind == "model" for leaf in entry.leaves(dialect)]
@@ -48,7 +48,7 @@ def replayed(exchange: Exchange, ancestors: list[Ancestor], linked: Exchange | N
     found = _missing(needed, sent, collections.Counter(leaf for entry in foreign for leaf in entry.leaves(dialect)))
     if not found:
         last = ancestors[max(owner for owner in owned if owner is not None)]
-        found = _turn_faults(last, ours, losses=sum(str(loss.location).startswith(place) for loss in written.losses))
+        found = _turn_faults(last, ours, losses=sum(str(loss.location).startswith(path) for loss in written.losses))
     return Judged(found)
 
 
@@ -61,7 +61,7 @@ def _reason(exchange: Exchange, linked: Exchange | None) -> str:
     return NOTHING_HELD
 
 
-# --- what is needed ---------------------------------------------------------------------------------------------------
+# --- expected leaves -------------------------------------------------------------------------------------------------
 
 
 def _needed(
@@ -85,24 +85,26 @@ def _needed(
 
 def _without_copies(found: list[Leaf | CallLeaf], copies: dict[Leaf, list[Leaf | CallLeaf]]) -> list[Leaf | CallLeaf]:
     """Replace each reasoning text that repeats `reasoning_details` by the leaves of the details."""
-    kept: list[Leaf | CallLeaf] = []
+    remaining: list[Leaf | CallLeaf] = []
     for leaf in found:
         details = copies.get(leaf) if isinstance(leaf, Leaf) else None
-        kept += [leaf] if details is None else [one for one in details if one not in found and one not in kept]
-    return kept
+        remaining += (
+            [leaf] if details is None else [one for one in details if one not in found and one not in remaining]
+        )
+    return remaining
 
 
 def _missing(
     needed: list[Leaf | CallLeaf], ours: list[Leaf | CallLeaf], foreign: collections.Counter[Leaf | CallLeaf]
 ) -> list[str]:
-    """Return which needed leaves our request lacks, repeats or moves.
+    """Return the needed leaves that our request lacks, repeats or moves.
 
-    `foreign` counts the leaves of recorded turns that no reply gave: a client that sends a text twice makes us do so.
+    `foreign` counts the leaves of recorded turns without an ancestor: a client may send a text twice.
     """
-    wanted = set(needed)
+    needed_set = set(needed)
     by_value = {leaf.meaning: leaf for leaf in needed if isinstance(leaf, CallLeaf) and not leaf.exact}
     spelt = [by_value.get(leaf.meaning, leaf) if isinstance(leaf, CallLeaf) else leaf for leaf in ours]
-    have = [leaf for leaf in spelt if leaf in wanted]
+    have = [leaf for leaf in spelt if leaf in needed_set]
     lacking = collections.Counter(needed) - collections.Counter(have)
     if lacking:
         return [f"not sent back: {_named(leaf, ours)}" for leaf in lacking][:4]
@@ -130,23 +132,23 @@ def _named(leaf: Leaf | CallLeaf, ours: list[Leaf | CallLeaf]) -> str:
 def _turn_faults(parent: Ancestor, ours: list[Entry], *, losses: int) -> list[str]:
     """Check that our request contains the parent's blocks, unaltered and adjacent; each omission needs a loss."""
     exchange = parent.exchange
-    whole = [block for block in normal(exchange, exchange.read.first.blocks) if not _says_nothing(block)]
-    want = sendable(exchange.dialect, whole)
+    wire_blocks = [block for block in normal(exchange, exchange.read.first.blocks) if not _says_nothing(block)]
+    want = sendable(exchange.dialect, wire_blocks)
     have = sendable(exchange.dialect, [block for turn in _turns(ours) for block in normal(exchange, turn)])
     if exchange.dialect == "openai-chat":
         return _message_faults(_plain_calls(want[0] if want else {}), [_plain_calls(message) for message in have])
-    places, at = [], 0
+    matches, at = [], 0
     for block in want:
-        place = next((p for p in range(at, len(have)) if not difference(block, have[p])), None)
-        places.append(place)
-        at = at if place is None else place + 1
-    left_out = [at for at, place in enumerate(places) if place is None]
-    kept = [place for place in places if place is not None]
+        match = next((p for p in range(at, len(have)) if not difference(block, have[p])), None)
+        matches.append(match)
+        at = at if match is None else match + 1
+    left_out = [at for at, match in enumerate(matches) if match is None]
+    matched = [match for match in matches if match is not None]
     if len(left_out) > losses:
         odd = want[left_out[0]]
         near = next((difference(odd, block) for block in have if block.get("type") == odd.get("type")), "absent")
         return [f"our turn lacks blocks[{left_out[0]}] without a loss: {near}"]
-    if kept and kept[-1] - kept[0] + 1 != len(kept):
+    if matched and matched[-1] - matched[0] + 1 != len(matched):
         return ["our turn holds something between the parent's blocks"]
     return []
 
@@ -163,7 +165,7 @@ def _turns(ours: list[Entry]) -> list[list[Any]]:
 
 
 def _says_nothing(block: dict[str, Any]) -> bool:
-    """Whether a block is an empty text without a token; it is not sent, as some servers refuse it."""
+    """Return whether a block is an empty text without a token; it is not sent, because some servers refuse it."""
     return block.get("text") == "" and not block.get("thoughtSignature") and block.get("type") in (None, "text")
 
 

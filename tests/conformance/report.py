@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Iterator, Sequence
 
-from conformance.audited import refusals
+from conformance.audit_checks import refusals
 from conformance.checks import Judged
 from conformance.corpus import DIALECTS, READERS, Exchange
 from conformance.judge import CHECKS, Case
@@ -38,24 +38,24 @@ class Report:
 
     @property
     def passed(self) -> int:
-        """The number of checks that passed, audits included."""
+        """The number of passed checks, audits included."""
         return sum(judged.passed for case in self.cases for judged in case.judged.values())
 
     @property
     def faults(self) -> list[Fault]:
-        """Every failed check: the case, the check, the error; and each refusal that nothing predicts or explains."""
-        held = [
+        """Every failed check: case, check, error; and each refusal that is neither predicted nor explained."""
+        failed = [
             (self._label(case), check, judged.faults)
             for case in self.cases
             for check, judged in case.judged.items()
             if judged.faults
         ]
         unexplained = [
-            (one.name, "refused", [f"not predicted: {one.status} {one.said}"])
+            (one.name, "refused", [f"not predicted: {one.status} {one.text}"])
             for one in self.refusals
             if not one.rules and not one.about
         ]
-        return [*held, *unexplained, *self._named_opaque(), *self._limits()]
+        return [*failed, *unexplained, *self._named_opaque(), *self._limits()]
 
     @property
     def excluded_share(self) -> float:
@@ -79,9 +79,9 @@ class Report:
             text = f"{self.excluded_share:.1%} of the exchanges are excluded or at odds, more than {EXCLUDED_LIMIT:.0%}"
             yield "all", "excluded", [text]
         replays = self._replays()
-        held = [case for case in replays if case.judged["replayed"].excluded != NOTHING_HELD]
-        if len(held) < HELD_LIMIT * len(replays):
-            text = f"{len(held)} of {len(replays)} replays send back a part of a reply, fewer than {HELD_LIMIT:.0%}"
+        compared = [case for case in replays if case.judged["replayed"].excluded != NOTHING_HELD]
+        if len(compared) < HELD_LIMIT * len(replays):
+            text = f"{len(compared)} of {len(replays)} replays send back a part of a reply, fewer than {HELD_LIMIT:.0%}"
             yield "all", "nothing held", [text]
         for (check, rule), cases in self._rules().items() if self.full else ():
             if len({case.source for case in cases}) < 2:
@@ -203,7 +203,7 @@ class Report:
         )
         for one in self.refusals:
             what = ", ".join(one.rules) if one.rules else f"({one.about})" if one.about else "NOT PREDICTED"
-            yield f"  {one.status} {what:<34} {one.said}  [{one.name}]"
+            yield f"  {one.status} {what:<34} {one.text}  [{one.name}]"
 
     def _failures(self, most: int) -> Iterator[str]:
         faults = self.faults

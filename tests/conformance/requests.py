@@ -9,14 +9,14 @@ from typing import Any
 from conformance.corpus import READERS
 from conformance.jsontext import elements, load, plain, text_at
 from conformance.leaves import CallLeaf, Leaf, turn_leaves
-from conformance.reading import Call
+from conformance.reply_values import Call
 
 __all__ = ["Entry", "Result", "entries"]
 
 
 @dataclasses.dataclass
 class Result:
-    """An answer to a call, named by the call's id or, where there is none, by the tool's name."""
+    """A tool result with the id of its call or, without one, the name of the tool."""
 
     id: str | None
     name: str | None
@@ -38,7 +38,7 @@ class Entry:
     text: str = ""
 
     def leaves(self, dialect: str) -> list[Leaf | CallLeaf]:
-        """The leaves of a block of the model's."""
+        """Return the leaves of the model's block."""
         return turn_leaves(dialect, [self.block], self.calls)
 
 
@@ -52,7 +52,7 @@ def _model(dialect: str, spelt: str) -> Entry:
     return Entry("model", load(spelt), READERS[dialect].calls_in(spelt))
 
 
-def _said(value: Any, kind: str = "user") -> Entry:
+def _text_entries(value: Any, kind: str = "user") -> Entry:
     return Entry(kind, text=_text(value) or "(not text)")
 
 
@@ -78,7 +78,7 @@ def _anthropic(text: str) -> Iterator[Entry]:
             elif isinstance(block, dict) and block.get("type") == "tool_result":
                 yield Entry("result", result=Result(block.get("tool_use_id"), None, _text(block.get("content"))))
             else:
-                yield _said(block, "system" if message["role"] == "system" else "user")
+                yield _text_entries(block, "system" if message["role"] == "system" else "user")
 
 
 def _chat(text: str) -> Iterator[Entry]:
@@ -91,7 +91,7 @@ def _chat(text: str) -> Iterator[Entry]:
             result = Result(message.get("tool_call_id"), message.get("name"), _text(message.get("content")))
             yield Entry("result", result=result)
         else:
-            yield _said(message.get("content"), "system" if role in ("system", "developer") else "user")
+            yield _text_entries(message.get("content"), "system" if role in ("system", "developer") else "user")
 
 
 _INPUTS = ("function_call_output", "custom_tool_call_output", "apply_patch_call_output", "computer_call_output")
@@ -99,9 +99,9 @@ _OTHERS = ("additional_tools", "mcp_approval_response", "configuration_update", 
 
 
 def _responses(text: str) -> Iterator[Entry]:
-    given = load(text_at(text, "input") or '""')
-    if isinstance(given, str):
-        yield _said(given)
+    items = load(text_at(text, "input") or '""')
+    if isinstance(items, str):
+        yield _text_entries(items)
         return
     for spelt in elements(text_at(text, "input")):
         item = load(spelt)
@@ -113,8 +113,8 @@ def _responses(text: str) -> Iterator[Entry]:
         elif kind in _OTHERS:
             continue
         elif kind == "message" and item.get("role") != "assistant":
-            said = _said(item.get("content"), "user" if item.get("role") == "user" else "system")
-            yield dataclasses.replace(said, block=item)
+            entries_of_item = _text_entries(item.get("content"), "user" if item.get("role") == "user" else "system")
+            yield dataclasses.replace(entries_of_item, block=item)
         else:
             yield _model("openai-responses", spelt)
 
@@ -131,7 +131,7 @@ def _gemini(text: str) -> Iterator[Entry]:
                     "result", result=Result(answer.get("id"), answer.get("name"), str(plain(answer.get("response"))))
                 )
             else:
-                yield _said(part.get("text"))
+                yield _text_entries(part.get("text"))
 
 
 _TABLES = {

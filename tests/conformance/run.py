@@ -36,16 +36,16 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("response.*") if path.suffix == ".sse")
 
 
-def run(groups: list[list[Path]], *, jobs: int = 1, wanted: frozenset[Path] | None = None) -> Iterator[list[Case]]:
+def run(groups: list[list[Path]], *, jobs: int = 1, selected: frozenset[Path] | None = None) -> Iterator[list[Case]]:
     """Judge the conversations, `jobs` at a time; yield the cases of each as it is done."""
     if jobs <= 1:
         for folders in groups:
-            yield judge(folders, wanted)
+            yield judge(folders, selected)
         return
     fresh = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads
     workers = futures.ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_quiet)
     try:
-        for done in futures.as_completed([workers.submit(judge, folders, wanted) for folders in groups]):
+        for done in futures.as_completed([workers.submit(judge, folders, selected) for folders in groups]):
             yield done.result()
     finally:
         workers.shutdown(cancel_futures=True)
@@ -71,8 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, print the report, and return the exit code: 0 passed, 1 failed, 2 no exchanges, 130 interrupted."""
     options = _options(arguments)
     found = [exchange for exchange in recorded(*options.corpus) if _chosen(exchange.name, options)]
-    wanted = frozenset(exchange.folder for exchange in found if exchange.judged)
-    groups = [folders for folders in conversations(*options.corpus) if not wanted.isdisjoint(folders)]
+    selected = frozenset(exchange.folder for exchange in found if exchange.judged)
+    groups = [folders for folders in conversations(*options.corpus) if not selected.isdisjoint(folders)]
     where = ", ".join(map(str, options.corpus))
     if not groups:
         print(f"conformance: no exchanges of {', '.join(DIALECTS)} in {where}", file=sys.stderr)
@@ -80,12 +80,12 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.monotonic()
     cases: list[Case] = []
     try:
-        for done in run(groups, jobs=options.jobs, wanted=wanted):
+        for done in run(groups, jobs=options.jobs, selected=selected):
             cases += done
-            _progress(len(cases), len(wanted))
+            _progress(len(cases), len(selected))
     except KeyboardInterrupt:
         _progress(0, 0)
-        print(f"conformance: interrupted after {len(cases)} of {len(wanted)} exchanges", file=sys.stderr)
+        print(f"conformance: interrupted after {len(cases)} of {len(selected)} exchanges", file=sys.stderr)
         return 130
     _progress(0, 0)
     report = Report(cases, [exchange for exchange in found if not exchange.judged], full=_full(options))

@@ -24,12 +24,12 @@ from tenuto.wire.write import write_request
 
 __all__ = [
     "Outcome",
-    "asked_model",
     "decode",
     "decode_pieces",
-    "kept",
+    "requested_model",
     "response_only",
     "sendable",
+    "store_and_load",
     "target_for",
     "verbatim",
     "write",
@@ -38,24 +38,24 @@ __all__ = [
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a reply's bytes: the response, or the error with what had come before it; and the events."""
+    """The result of decoding: the response, or the error with the content before it; and the events."""
 
     response: ChatResponse | None
     error: LLMError | None
     events: list[StreamEvent]
 
     @property
-    def said(self) -> ChatResponse | None:
+    def reply(self) -> ChatResponse | None:
         """The response, whole or partial."""
         return self.response if self.error is None else self.error.partial
 
     @property
     def sign(self) -> tuple[Any, ...]:
-        """What two readings of the same bytes must share."""
-        return (self.response, type(self.error), str(self.error) if self.error else "", self.said)
+        """The comparable form of an outcome."""
+        return (self.response, type(self.error), str(self.error) if self.error else "", self.reply)
 
 
-def asked_model(exchange: Exchange) -> str:
+def requested_model(exchange: Exchange) -> str:
     """The model of the recorded request; without a request, the one of the description."""
     try:
         request = json.loads(exchange.request or b"{}")
@@ -67,7 +67,7 @@ def asked_model(exchange: Exchange) -> str:
 
 def target_for(exchange: Exchange) -> Target:
     """Return the target of the request."""
-    return target_of(cast(Dialect, exchange.dialect), asked_model(exchange), exchange.provider)
+    return target_of(cast(Dialect, exchange.dialect), requested_model(exchange), exchange.provider)
 
 
 def decode(exchange: Exchange, target: Target) -> Outcome:
@@ -96,13 +96,13 @@ def _finished(decoder: Decoder, events: list[StreamEvent]) -> Outcome:
     return Outcome(last[-1].response, None, events)
 
 
-def kept(response: ChatResponse) -> ChatResponse:
+def store_and_load(response: ChatResponse) -> ChatResponse:
     """Store a response and load it again."""
     return stored.load_response(stored.dump_response(response))
 
 
 def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
-    """Return an assistant's turn as the wire had it, read back with plain `json`."""
+    """Return an assistant's turn in its wire form, parsed with plain `json`."""
     from tenuto.core import jsonio
 
     written = load(jsonio.encode(codecs.codec_for(cast(Dialect, dialect)).verbatim(message)))
@@ -111,17 +111,17 @@ def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
 
 
 def write(request: Any, target: Target) -> Any:
-    """Encode a request the way the client does: adapt, fit, encode.
+    """Encode a request as the client does: adapt, fit, encode.
 
-    Plain text reasoning is sent back on every turn: which turns a row or a model sends is its own policy, held
-    by the tests of the rows, and no part of what a recorded client did.
+    Plain text reasoning is sent back on every turn: the policy of a row or model has its own tests and does not depend
+    on a recorded client.
     """
-    asked = msgspec.structs.replace(target.traits, passback="always")
-    return write_request(request, msgspec.structs.replace(target, traits=asked))
+    traits = msgspec.structs.replace(target.traits, passback="always")
+    return write_request(request, msgspec.structs.replace(target, traits=traits))
 
 
 def response_only(dialect: str) -> dict[str, str]:
-    """The dialect's table of fields that are received and not sent, each with its reason."""
+    """Return the dialect's table of received fields that are not sent, with reasons."""
     return dict(codecs.codec_for(dialect).response_only)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.audited import refusals
+from conformance.audit_checks import refusals
 from conformance.corpus import recorded
 from conformance.report import Report
 from conformance.run import conversations, run
@@ -36,5 +36,5 @@ def test_recorded_refusals_are_predicted_or_unrelated() -> None:
     found = [one for corpus in CORPORA for one in refusals(recorded(corpus))]
 
     assert len(found) > 30
-    assert [] == [f"{one.name}: {one.said}" for one in found if not one.rules and not one.about]
+    assert [] == [f"{one.name}: {one.text}" for one in found if not one.rules and not one.about]
     assert sum(bool(one.rules) for one in found) >= (8 if len(CORPORA) == 1 else 30)

@@ -19,36 +19,37 @@ CASES = list(exchanges(OWN))
 
 
 @pytest.mark.parametrize("folders", conversations(OWN), ids=lambda folders: "/".join(folders[0].parts[-3:]))
-def test_our_own_cases_pass_every_check(folders: list[Path]) -> None:
+def test_own_cases_pass_every_check(folders: list[Path]) -> None:
     """Runs without a corpus."""
     assert Report(judge(folders)).faults == []
 
 
 @pytest.mark.parametrize("exchange", CASES, ids=lambda exchange: exchange.name)
-def test_the_readers_agree_with_what_we_wrote_down_by_hand(exchange: Exchange) -> None:
-    """A reader that is wrong about the bytes would judge the codecs by its own mistakes."""
+def test_readers_agree_with_handwritten_results(exchange: Exchange) -> None:
+    """A wrong reader would judge the codecs by its own mistakes."""
     answers = exchange.read.answers
     found = [neutral_blocks(exchange.dialect, answer.blocks, answer.order) for answer in answers] or [[]]
     if exchange.dialect == "gemini":
         found = [coalesce(blocks) for blocks in found]
-    wanted = exchange.expected.get("choices") or [exchange.expected["blocks"]]
+    choices = exchange.expected.get("choices") or [exchange.expected["blocks"]]
 
     if exchange.read.error is None:
-        assert [[], *([] for _ in wanted[1:])] == [faults(want, have) for want, have in zip(wanted, found, strict=True)]
+        assert [[], *([] for _ in choices[1:])] == [
+            faults(want, have) for want, have in zip(choices, found, strict=True)
+        ]
 
 
-def test_our_own_cases_reach_every_dialect_transport_and_check() -> None:
-    """The cases are few; none of the ways in may be missing."""
+def test_own_cases_reach_every_dialect_transport_and_check() -> None:
     cases = [case for folders in conversations(OWN) for case in judge(folders)]
 
     assert set(DIALECTS) == {case.dialect for case in cases}
     assert {"sse", "json", "json-array"} == {exchange.transport for exchange in CASES}
     for dialect in DIALECTS:
-        reached = {"audited"}  # only what a provider took is
+        reached = {"audited"}  # only accepted requests are audited
         assert set(CHECKS) == reached | {check for case in cases if case.dialect == dialect for check in case.judged}
 
 
-def test_our_own_cases_are_our_own() -> None:
+def test_own_cases_are_not_copied() -> None:
     """Recorded traffic is test data of others and is not copied."""
     sources = {json.loads(path.read_bytes())["source"] for path in OWN.glob("*/*/*/exchange.json")}
 

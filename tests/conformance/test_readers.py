@@ -1,4 +1,4 @@
-"""The readers and comparators, each on what it promises."""
+"""The readers and comparison functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conformance import cutting, read_anthropic, read_chat, read_gemini, read_responses
+from conformance import read_anthropic, read_chat, read_gemini, read_responses, stream_variants
 from conformance.checks import difference
 from conformance.corpus import READERS
 from conformance.jsontext import Number, canonical_sha1, elements, load, members, plain, pruned, text_at
@@ -17,21 +17,21 @@ from conformance.leaves import CallLeaf, Leaf, held, turn_leaves
 from conformance.neutral_ours import neutral_message
 from conformance.neutral_wire import neutral_blocks
 from conformance.oracle import block_faults, coalesce, faults
-from conformance.reading import Call, Read, frames, merge
+from conformance.reply_values import Call, Read, frames, merge
 from conformance.requests import entries
 from tenuto.core.blocks import ChatMeta, Reasoning, Text
 from tenuto.core.messages import AssistantMessage
 
 HERE = Path(__file__).parent
 INDEPENDENT = (
-    *("jsontext", "reading", "read_anthropic", "read_chat", "read_responses", "read_gemini"),
-    *("corpus", "cutting", "neutral_wire", "oracle", "leaves", "requests", "named_types"),
+    *("jsontext", "reply_values", "read_anthropic", "read_chat", "read_responses", "read_gemini"),
+    *("corpus", "stream_variants", "neutral_wire", "oracle", "leaves", "requests", "named_types"),
 )
 
 
 @pytest.mark.parametrize("module", INDEPENDENT)
 def test_readers_share_no_code_with_the_codecs(module: str) -> None:
-    """What judges the codecs must not repeat their mistakes."""
+    """Readers must not repeat the codecs' mistakes."""
     tree = ast.parse((HERE / f"{module}.py").read_text())
     named = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     named += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
@@ -166,7 +166,7 @@ def test_hashes_and_nulls_are_the_oracles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("want", "have", "place"),
+    ("want", "have", "path"),
     [
         ('{"a": 1.0}', '{"a": 1}', ".a"),
         ('{"a": null}', "{}", ".a"),
@@ -176,21 +176,21 @@ def test_hashes_and_nulls_are_the_oracles() -> None:
         ('{"a": true}', '{"a": 1}', ".a"),
     ],
 )
-def test_a_difference_is_named_by_its_place(want: str, have: str, place: str) -> None:
+def test_difference_names_its_path(want: str, have: str, path: str) -> None:
     """Literals, nulls, order and types all count."""
-    assert difference(load(want), load(have)).startswith(f"{place}: ")
+    assert difference(load(want), load(have)).startswith(f"{path}: ")
     assert difference(load(want), load(want)) == ""
 
 
-def test_fields_in_pieces_merge_by_the_one_rule() -> None:
-    """Null never replaces, objects merge, indexed lists merge by index, anything else is replaced."""
-    kept: dict[str, Any] = {}
-    merge(kept, {"a": None, "b": {"x": 1}, "c": [{"index": 0, "t": "p"}], "d": [1]})
-    merge(kept, {"a": 2, "b": {"y": 2}, "c": [{"index": 1, "t": "q"}, {"index": 0, "u": "r"}], "d": [2]})
-    merge(kept, {"a": None, "b": None})
+def test_streamed_fields_merge_by_one_rule() -> None:
+    """Null never replaces a value, objects merge, lists with an index merge by it, any other value is replaced."""
+    merged: dict[str, Any] = {}
+    merge(merged, {"a": None, "b": {"x": 1}, "c": [{"index": 0, "t": "p"}], "d": [1]})
+    merge(merged, {"a": 2, "b": {"y": 2}, "c": [{"index": 1, "t": "q"}, {"index": 0, "u": "r"}], "d": [2]})
+    merge(merged, {"a": None, "b": None})
 
     both = [{"index": 0, "t": "p", "u": "r"}, {"index": 1, "t": "q"}]
-    assert kept == {"a": 2, "b": {"x": 1, "y": 2}, "c": both, "d": [2]}
+    assert merged == {"a": 2, "b": {"x": 1, "y": 2}, "c": both, "d": [2]}
 
 
 def test_frames_have_names_and_joined_lines() -> None:
@@ -203,14 +203,13 @@ def test_frames_have_names_and_joined_lines() -> None:
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_the_same_in_every_variant() -> None:
-    """What is cut and written otherwise must still be the same stream."""
+def test_stream_is_the_same_in_every_variant() -> None:
     stream = "event: a\ndata: å\n\ndata: 2\ndata: 3".encode()
-    found = {name: frames(b"".join(pieces)) for name, pieces in cutting.variants(stream, "sse")}
+    found = {name: frames(b"".join(pieces)) for name, pieces in stream_variants.variants(stream, "sse")}
 
     assert set(map(repr, found.values())) == {repr([("a", "å"), ("", "2\n3")])}
     assert len(found) == 7
-    assert len(list(cutting.variants(b"[1]", "json-array"))) == 3
+    assert len(list(stream_variants.variants(b"[1]", "json-array"))) == 3
 
 
 def test_calls_of_a_chat_stream_are_separate() -> None:
@@ -229,7 +228,7 @@ def test_calls_of_a_chat_stream_are_separate() -> None:
 
 
 def test_streamed_content_lists_are_joined() -> None:
-    """A thought that comes in many chunks is one chunk; text that switches form stays in order."""
+    """A thought of many chunks is one chunk; text that changes its form stays in order."""
     deltas = [
         '""',
         '[{"type":"thinking","thinking":[{"type":"text","text":"a"}]}]',
@@ -246,7 +245,7 @@ def test_streamed_content_lists_are_joined() -> None:
 
 
 def test_streamed_gemini_arguments_follow_their_paths() -> None:
-    """Strings grow, lists fill up, and what has no text of its own is compared by what it says."""
+    """Strings grow, lists are filled; arguments without their own text are compared by value."""
     parts = [
         '{"functionCall":{"name":"f","willContinue":true},"thoughtSignature":"s"}',
         '{"functionCall":{"partialArgs":[{"jsonPath":"$.a","stringValue":"x","willContinue":true}],"willContinue":true}}',
@@ -300,8 +299,8 @@ def test_invalid_json_arguments_stay_text() -> None:
 # --- the oracle -------------------------------------------------------------------------------------------------------
 
 
-def test_either_ciphertext_of_a_block_will_do() -> None:
-    """The finished item's and the terminal event's may both be replayed."""
+def test_either_ciphertext_of_a_block_is_accepted() -> None:
+    """That of the finished item and that of the terminal event may both be replayed."""
     want = {"type": "reasoning", "text": "", "signature": "a", "signature_alt": "b"}
 
     assert block_faults(want, {"type": "reasoning", "text": "", "signature": "b"}) == []
@@ -309,7 +308,7 @@ def test_either_ciphertext_of_a_block_will_do() -> None:
     assert block_faults({"type": "text", "text": "x"}, {"type": "text", "text": "x", "signature": "made up"}) != []
 
 
-def test_big_payloads_are_compared_by_their_hash() -> None:
+def test_large_payloads_are_compared_by_their_hash() -> None:
     """With their nulls or without."""
     raw = {"type": "x", "a": None, "b": 1}
     want = {"type": "server", "kind": "x", "raw_sha1": canonical_sha1({"type": "x", "b": 1}), "raw_ids": {}}
@@ -318,8 +317,8 @@ def test_big_payloads_are_compared_by_their_hash() -> None:
     assert block_faults(want, {"type": "server", "kind": "x", "raw": {**raw, "b": 2}}) == ["raw: raw_sha1 differs"]
 
 
-def test_gemini_text_is_coalesced_by_the_oracles_rule() -> None:
-    """A signed text ends what is joined; order and number of blocks count."""
+def test_gemini_text_is_joined_by_the_rule_of_the_oracle() -> None:
+    """A signed text ends a joined text; order and number of blocks count."""
     parts = [
         {"type": "text", "text": "a"},
         {"type": "text", "text": "b", "signature": "s"},
@@ -336,13 +335,13 @@ def test_gemini_text_is_coalesced_by_the_oracles_rule() -> None:
 def test_tokens_and_names_are_compared_in_normalized_form() -> None:
     """Clients re-encode base64 and spell fields in snake_case; the token is the same."""
     sent = turn_leaves("gemini", [{"text": "a", "thought_signature": "x-_w=="}], [])
-    came = turn_leaves("gemini", [{"text": "a", "thoughtSignature": "x+/w"}], [])
+    received = turn_leaves("gemini", [{"text": "a", "thoughtSignature": "x+/w"}], [])
 
-    assert sent == came == [Leaf(("text", "text"), "a"), Leaf(("text", "thought_signature"), "x+/w")]
+    assert sent == received == [Leaf(("text", "text"), "a"), Leaf(("text", "thought_signature"), "x+/w")]
 
 
-def test_a_call_is_one_leaf_with_its_exact_arguments() -> None:
-    """With another text it is kept, but it is not the same leaf."""
+def test_call_is_one_leaf_with_its_exact_arguments() -> None:
+    """A call with other text is another leaf."""
     block = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}, "caller": {"type": "direct"}}
     leaves = turn_leaves("anthropic-messages", [block], [Call("t", "f", '{"a": 1}')])
     other = CallLeaf("t", "f", '{"a":1}')
@@ -352,7 +351,7 @@ def test_a_call_is_one_leaf_with_its_exact_arguments() -> None:
     assert held(other) == held(leaves[0])
 
 
-def test_fields_count_only_on_the_block_they_belong_to() -> None:
+def test_fields_count_only_on_their_block() -> None:
     """A signature that moves to another block changes its leaf's path or order."""
     here = turn_leaves("anthropic-messages", [{"type": "thinking", "thinking": "a", "signature": "s"}], [])
     there = turn_leaves("anthropic-messages", [{"type": "text", "text": "a", "signature": "s"}], [])
@@ -364,8 +363,7 @@ def test_fields_count_only_on_the_block_they_belong_to() -> None:
     assert not set(here) & set(there)
 
 
-def test_requests_are_split_into_turns_answers_and_the_rest() -> None:
-    """In order, whatever the dialect."""
+def test_requests_are_split_into_turns_results_and_other() -> None:
     anthropic = (
         b'{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},'
         b'{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"}]}]}]}'

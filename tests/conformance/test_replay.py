@@ -49,8 +49,8 @@ def test_replay_needs_details_whichever_copy_was_sent(
 ) -> None:
     """`reasoning` next to `reasoning_details` is a copy; we send the details, which also have the signature."""
     messages = json.loads((corpus / COPIED / "request.json").read_text())["messages"]
-    kept = ("role", "tool_calls", *fields)
-    messages[1] = {name: value for name, value in messages[1].items() if name in kept}
+    fields_sent = ("role", "tool_calls", *fields)
+    messages[1] = {name: value for name, value in messages[1].items() if name in fields_sent}
     change(corpus, COPIED, "request.json", messages=messages)
 
     assert replay(corpus, COPIED) == Judged()
@@ -74,7 +74,7 @@ def test_replay_finds_the_parent_by_its_bytes(corpus: Path) -> None:
     assert replay(corpus, TWICE).excluded == ""
 
 
-def test_replay_holds_nothing_when_no_reply_is_in_the_request(corpus: Path) -> None:
+def test_replay_is_empty_when_no_reply_is_in_the_request(corpus: Path) -> None:
     """A parent that the corpus names is not enough."""
     change(corpus, TWICE, "request.json", messages=[{"role": "user", "content": "Hello."}])
 

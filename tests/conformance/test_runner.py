@@ -1,4 +1,4 @@
-"""The runner as a command: what it prints, and its exit code."""
+"""The command of the runner: its output and exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from conformance import run
-from conformance.audited import Refusal
+from conformance.audit_checks import Refusal
 from conformance.checks import Judged
 from conformance.faults import MUTANTS
 from conformance.judge import Case
@@ -46,7 +46,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_runner_prints_its_figures_last() -> None:
-    """The last line is printed alone, and all cores are used."""
+    """The figures are the last line; all cores are used."""
     done = subprocess.run(
         [sys.executable, str(HERE), str(OWN), "--jobs", "2"], capture_output=True, text=True, check=False
     )
@@ -58,8 +58,8 @@ def test_runner_prints_its_figures_last() -> None:
     assert done.stderr == ""
 
 
-def test_the_table_has_a_row_for_each_dialect_and_provider(capsys: pytest.CaptureFixture[str]) -> None:
-    """N/M for each check; tables of what is left out follow."""
+def test_table_has_a_row_for_each_dialect_and_provider(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has N/M for each check; tables of excluded cases follow."""
     run.main([str(OWN), "--jobs", "1", "--dialect", "openai-chat"])
     printed = lines(capsys)
 
@@ -188,7 +188,7 @@ def test_two_percent_of_excluded_cases_pass() -> None:
 
 
 def test_exclusion_rule_needs_several_sources_in_a_full_run() -> None:
-    """A rule that matches one source is a name in disguise."""
+    """A rule that matches one source is the name of a case."""
     cases = [Case(f"gemini/x/{n}", "gemini", "x", {"decoded": Judged()}, source="a") for n in range(200)]
     for case in cases[:2]:
         case.judged["decoded"] = Judged(excluded="a rule")
@@ -307,7 +307,7 @@ def test_bytes_decide_choices_and_stop_of_an_error(
     assert f"judged by the bytes.\n         {case}: {listed}" in printed if listed else "bytes: 0" in printed
 
 
-def test_a_named_type_that_comes_back_opaque_fails() -> None:
+def test_named_type_that_is_decoded_as_opaque_fails() -> None:
     """Fields of the protocol are read, not only preserved."""
     opaque = Case("gemini/x/1", "gemini", "x", {"decoded": Judged()}, blocks=2, opaque=["toolCall", "brandNew"])
     report = Report([opaque])
@@ -317,7 +317,7 @@ def test_a_named_type_that_comes_back_opaque_fails() -> None:
 
 
 def test_report_limits_failures_unless_all_are_requested() -> None:
-    """A broken codec must not bury its own figures."""
+    """The figures must stay visible with a broken codec."""
     report = Report([Case(f"gemini/x/{n}", "gemini", "x", {"decoded": Judged(["odd"])}) for n in range(50)])
 
     assert sum(line.startswith("FAILED") for line in report.lines()) == 40
@@ -325,10 +325,10 @@ def test_report_limits_failures_unless_all_are_requested() -> None:
     assert sum(line.startswith("FAILED") for line in report.lines(100)) == 50
 
 
-def test_an_interrupt_ends_the_run_with_a_word(
+def test_interrupt_ends_the_run_with_a_message(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C shows no traceback, and the exit code says so."""
+    """Ctrl-C shows no traceback and has its own exit code."""
 
     def interrupted(*_: Any, **__: Any) -> Iterator[list[Case]]:
         yield []

@@ -94,9 +94,9 @@ class AgentCheck:
 
     def _was_written_first(self, before: list[Entry], ran: list[Effect]) -> None:
         """Check that each effect was preceded by its entry."""
-        begun = {(act.idempotency_key, act.attempt) for act in _acts(before, CallStarted)}
+        begun = {(act.idempotency_key, act.attempt) for act in _payloads(before, CallStarted)}
         for one in ran:
-            if self.scenario.counted(one.name):
+            if self.scenario.is_counted(one.name):
                 self._expect((one.key, one.attempt) in begun, f"{one}: took effect, and had not been written down")
 
     # --- the end ---
@@ -117,13 +117,16 @@ class AgentCheck:
 
     async def _summaries(self, session: AsyncSession, after: list[Entry]) -> None:
         """Check that at most one summary was repeated, and that each request is written again with the same bytes."""
-        asked, known = _acts(after, CompactionRequested), _acts(self.reference.entries, CompactionRequested)
+        requests, reference = (
+            _payloads(after, CompactionRequested),
+            _payloads(self.reference.entries, CompactionRequested),
+        )
         if not self.scenario.compacts:
             return
-        self._expect(len(known) == 1, f"{len(known)} summaries without a kill")
-        self._expect(len(asked) <= len(known) + 1, f"{len(asked)} summaries, {len(known)} without a kill")
+        self._expect(len(reference) == 1, f"{len(reference)} summaries without a kill")
+        self._expect(len(requests) <= len(reference) + 1, f"{len(requests)} summaries, {len(reference)} without a kill")
         if self.scenario.in_flight == 1:  # one in the background may be lost after the last reply
-            self._expect(bool(_acts(after, Compacted)), "the session was not compacted")
+            self._expect(bool(_payloads(after, Compacted)), "the session was not compacted")
         report = await session.audit()
         self._expect(report.clean, f"the audit says: {report}")
 
@@ -156,10 +159,10 @@ class AgentCheck:
         exchanges = self.provider.exchanges(self.experiment.directory.name)
         for one in exchanges:
             self._expect(not one.refused, f"refused: {one.refused}")
-        request = Counter(act.digest for act in _acts(after, RequestStarted | CompactionRequested))
+        request = Counter(act.digest for act in _payloads(after, RequestStarted | CompactionRequested))
         more = Counter(one.digest for one in exchanges if self._is_own_request(one)) - request
         self._expect(not more, f"{more.total()} requests are not in the journal")
-        again = len(_acts(after, RequestStarted)) - len(_acts(self.reference.entries, RequestStarted))
+        again = len(_payloads(after, RequestStarted)) - len(_payloads(self.reference.entries, RequestStarted))
         left = [e.payload for e in before if isinstance(e.payload, RequestStarted | ReplyReceived | RequestFailed)][-1:]
         expected = 1 if left and isinstance(left[0], RequestStarted) else 0
         if self.scenario.same:
@@ -169,7 +172,7 @@ class AgentCheck:
                 len(exchanges) <= self.reference.request + self.scenario.in_flight,
                 f"{len(exchanges)} requests, {self.reference.request} without a kill",
             )
-        if exchanges and self.scenario.same and not _acts(after, Compacted):
+        if exchanges and self.scenario.same and not _payloads(after, Compacted):
             last = max((one for one in exchanges if self._is_own_request(one)), key=lambda one: len(one.request))
             calls = [
                 view.id
@@ -185,7 +188,7 @@ class AgentCheck:
 
     def _effects(self, after: list[Entry]) -> None:
         """Check that `once` tools took effect at most once and that effects are in the journal."""
-        ran = [one for one in ledger_of(self.experiment).read() if self.scenario.counted(one.name)]
+        ran = [one for one in ledger_of(self.experiment).read() if self.scenario.is_counted(one.name)]
         times = Counter(one.key for one in ran)
         started = {(at, act.call_index): act for at, act in _by_reply(after, CallStarted)}
         for experiment, act in started.items():
@@ -230,7 +233,7 @@ class AgentCheck:
 
     async def _children(self, store: SqlStore) -> None:
         """Check the sessions of sub-agents."""
-        for linked in _acts(await entries_of(store, self.id), SubSessionLinked):
+        for linked in _payloads(await entries_of(store, self.id), SubSessionLinked):
             entries = await entries_of(store, linked.session)
             results = Counter((at, act.call_index) for at, act in _by_reply(entries, CallFinished))
             calls = Counter((at, ordinal) for at, n in _calls_by_reply(entries).items() for ordinal in range(n))
@@ -242,7 +245,7 @@ class AgentCheck:
 # --- reading a journal ------------------------------------------------------------------------------------------------
 
 
-def _acts(entries: Sequence[Entry], kind: Any) -> list[Any]:
+def _payloads(entries: Sequence[Entry], kind: Any) -> list[Any]:
     return [entry.payload for entry in entries if isinstance(entry.payload, kind)]
 
 
@@ -269,7 +272,7 @@ def _open(entries: Sequence[Entry]) -> dict[tuple[int, int], CallStarted]:
 
 
 def _last(entries: Sequence[Entry]) -> AssistantMessage:
-    return _acts(entries, ReplyReceived)[-1].message
+    return _payloads(entries, ReplyReceived)[-1].message
 
 
 def _messages(entries: Sequence[Entry]) -> list[Message]:

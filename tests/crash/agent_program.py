@@ -1,7 +1,7 @@
 """Run an agent until it is killed: `python tests/crash/agent_program.py DATABASE [HOURS]`.
 
-It uses the simulator at `TENUTO_SIM_URL` and prints a word for each event, so that a test knows when to kill it. HOURS is
-an error of its clock.
+It uses the simulator at `TENUTO_SIM_URL` and prints a word for each event, so that a test knows when to kill it. HOURS
+is added to its clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenuto.store.sqlite import SqliteEngine
 HOURS = 3_600_000
 
 
-def said(word: str) -> None:
+def report(word: str) -> None:
     sys.stdout.write(f"{word}\n")
     sys.stdout.flush()
 
@@ -34,11 +34,11 @@ def look() -> str:
 @tool
 async def hold() -> str:
     """Wait until cancelled, and half a second longer."""
-    said("holding")
+    report("holding")
     try:
         await asyncio.sleep(60)
     finally:
-        said("cancelled")
+        report("cancelled")
         await asyncio.sleep(0.5)
     return "held"
 
@@ -46,7 +46,7 @@ async def hold() -> str:
 @tool
 def grip() -> str:
     """Wait in a thread that cannot be cancelled."""
-    said("holding")
+    report("holding")
     time.sleep(60)
     return "gripped"
 
@@ -69,10 +69,10 @@ def main() -> None:
         with session.stream("Go.") as run:
             for event in run:
                 if isinstance(event, ContentDelta):
-                    said("text")
+                    report("text")
                 elif isinstance(event, ToolFinished):
-                    said("returned")
-        said(session.text)
+                    report("returned")
+        report(session.text)
 
 
 if __name__ == "__main__":

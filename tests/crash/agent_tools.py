@@ -54,8 +54,8 @@ class Barrier:
             self._barrier.wait(TIMEOUT)
 
 
-def make_tools(ledger: Ledger, barrier: Barrier, said: Callable[[], None], *, approval: bool = False) -> list[Any]:
-    """Make the tools. `said` is called while `look` runs; with `approval`, `pay` and `drop` need approval."""
+def make_tools(ledger: Ledger, barrier: Barrier, on_look: Callable[[], None], *, approval: bool = False) -> list[Any]:
+    """Make the tools. `on_look` is called while `look` runs; with `approval`, `pay` and `drop` need approval."""
 
     @tool(effect="pure")
     def look(turn: int, context: ToolContext) -> Iterator[str]:
@@ -68,7 +68,7 @@ def make_tools(ledger: Ledger, barrier: Barrier, said: Callable[[], None], *, ap
         yield "I look"
         barrier.wait(turn)
         ledger.write("look", context)
-        said()
+        on_look()
         yield f"seen {turn}"
 
     @tool(effect="idempotent", timeout=TIMEOUT)

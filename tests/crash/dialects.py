@@ -160,7 +160,7 @@ def _run_until_kill(session_run: SessionRun, kill: int) -> str:
     return asyncio.run(_continue_session(session_run))
 
 
-# --- judging ----------------------------------------------------------------------------------------------------------
+# --- checks ----------------------------------------------------------------------------------------------------------
 
 
 async def _run_checks(session_run: SessionRun, provider: SimulatorProcess) -> RunResult:
@@ -238,7 +238,7 @@ def _find_missing_blocks(text: str, before: Sequence[Entry], *, silent: bool) ->
     `silent`: the provider's row says that readable reasoning is never handed back to it.
     """
     at = 0
-    words: list[str] = []
+    texts: list[str] = []
     for message in transcript_of(before).messages:
         for group in _groups(message, silent=silent):
             experiments = [text.find(needle, at) for needle in group]
@@ -247,9 +247,9 @@ def _find_missing_blocks(text: str, before: Sequence[Entry], *, silent: bool) ->
                 return
             at = max(experiments, default=at)
         if isinstance(message, AssistantMessage):
-            words += [word for view in message.tool_calls() for word in _WORD.findall(view.args)]
-    if list(dict.fromkeys(_WORD.findall(text))) != words:
-        yield f"a question has its calls in another order than {words}"
+            texts += [text_part for view in message.tool_calls() for text_part in _WORD.findall(view.args)]
+    if list(dict.fromkeys(_WORD.findall(text))) != texts:
+        yield f"a question has its calls in another order than {texts}"
 
 
 def _groups(message: Message, *, silent: bool) -> list[list[str]]:
@@ -291,7 +291,7 @@ def _find_unsent(text: str, tokens: Sequence[str]) -> Iterator[str]:
         at = max(at, experiment)
 
 
-# --- a token that is changed ------------------------------------------------------------------------------------------
+# --- a changed token -------------------------------------------------------------------------------------------------
 
 
 def _change_token(session_run: SessionRun) -> bool:
@@ -326,13 +326,13 @@ def _refused(session_run: SessionRun, provider: SimulatorProcess, *, change: boo
     if change and not _change_token(session_run):
         return None
     try:
-        said = asyncio.run(_send_more(session_run))
+        reply_text = asyncio.run(_send_more(session_run))
     except LLMError:
         return provider.exchanges(session_run.tag)[-1].refused
-    return "" if said.strip() == "And more." else f"said {said}"
+    return "" if reply_text.strip() == "And more." else f"said {reply_text}"
 
 
-# --- doing it ---------------------------------------------------------------------------------------------------------
+# --- the sessions ----------------------------------------------------------------------------------------------------
 
 
 class SessionRuns:
@@ -353,7 +353,7 @@ class SessionRuns:
     def session_run(self, style: str, length: str) -> SessionRun:
         return SessionRun(style, length, Experiment("sqlite", self._base, None, "dialects", self._made))
 
-    def done(self, chosen: Sequence[tuple[str, str]]) -> RunResult:
+    def run_all(self, chosen: Sequence[tuple[str, str]]) -> RunResult:
         found = RunResult()
         for style, length in chosen:
             found.add(self._run_one(self.session_run(style, length)))
@@ -366,12 +366,12 @@ class SessionRuns:
         killed = 0
         kills = 1 if self._few and length.kills == 2 else length.kills
         for kill in [*(chance.randrange(1, length.apart) for _ in range(kills)), 0]:
-            status, said = run_in_child(lambda kill=kill: _run_until_kill(session_run, kill))
+            status, reply_text = run_in_child(lambda kill=kill: _run_until_kill(session_run, kill))
             if status != signal.SIGKILL:
                 break
             killed += 1
-        if str(said).strip() != "It is done.":
-            return RunResult([f"{session_run.style}, {session_run.length} turns: ended with {status} {said}"])
+        if str(reply_text).strip() != "It is done.":
+            return RunResult([f"{session_run.style}, {session_run.length} turns: ended with {status} {reply_text}"])
         status, found = run_in_child(lambda: asyncio.run(_run_checks(session_run, self._provider)))
         if not isinstance(found, RunResult):
             return RunResult(
@@ -403,16 +403,18 @@ def run_sweep(base: Path, provider: SimulatorProcess, seed: int, processes: int,
     began = time.monotonic()
     trips = SessionRuns(base, provider, seed, is_brief=is_brief)
     long = [DIALECT_PROVIDERS[seed % len(DIALECT_PROVIDERS)]] if is_brief else NAMES
-    chosen = [*((style, "two") for style in NAMES), *((style, "fifty") for style in long)]
-    random.Random(seed).shuffle(chosen)
-    parts = [Child(lambda part=part: trips.done(chosen[part::processes]), timeout=0) for part in range(processes)]
+    session_keys = [*((style, "two") for style in NAMES), *((style, "fifty") for style in long)]
+    random.Random(seed).shuffle(session_keys)
+    parts = [
+        Child(lambda part=part: trips.run_all(session_keys[part::processes]), timeout=0) for part in range(processes)
+    ]
     found = RunResult()
     for part in parts:
         status, value = part.end()
         found.add(value if isinstance(value, RunResult) else RunResult([f"a part ended with {status}: {value}"]))
-    said = ", ".join(f"{name} {times}" for name, times in sorted(found.count.items()))
+    counts = ", ".join(f"{name} {times}" for name, times in sorted(found.count.items()))
     print(
-        f"dialects: {len(NAMES)} styles (seed {seed}), {said}, {time.monotonic() - began:.1f} s; rules that were tried:"
+        f"dialects: {len(NAMES)} styles (seed {seed}), {counts}, {time.monotonic() - began:.1f} s; rules that were tried:"
     )
     for dialect, rules in sorted(found.rules_checked.items()):
         print(f"    {dialect}: {len(rules)}: {', '.join(sorted(rules))}")

@@ -100,7 +100,7 @@ class Experiment:
                 if self.template
                 else [f"DROP SCHEMA {self.schema} CASCADE"]
             )
-            await store._write(lambda driver: [driver.change(words) for words in statements])
+            await store._write(lambda driver: [driver.change(sql) for sql in statements])
 
     def remove(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)

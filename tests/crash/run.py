@@ -131,7 +131,7 @@ def _run_sweep(sweep: Sweep, options: argparse.Namespace, seed: int, reached_lin
     lines: list[Point] = []
     for scenario in options.scenario or (work.scenarios if options.sample is None else work.brief):
         # Each line is killed in one scenario only, commits and events in every scenario.
-        found = {at: times for at, times in sweep.counted(scenario).items() if at[0] in MARKS or at not in counts}
+        found = {at: times for at, times in sweep.count_lines(scenario).items() if at[0] in MARKS or at not in counts}
         for points, more in zip((commits, lines), list_points(scenario, found, work.watched), strict=True):
             points += [point for point in more if point.file in MARKS or options.lines in point.file]
         counts |= found
@@ -178,13 +178,13 @@ def _print_unreached(watched: WatchedFiles, reached_lines: ReachedLines) -> None
 
 
 def _ranges(numbers: list[int]) -> str:
-    said: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if said and number == said[-1][1] + 1:
-            said[-1][1] = number
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
         else:
-            said.append([number, number])
-    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in said)
+            ranges.append([number, number])
+    return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _print_end(kind: str, result: Result) -> None:

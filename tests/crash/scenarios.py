@@ -123,7 +123,7 @@ class Scenario(NamedTuple):
     """The number of requests that a kill can repeat."""
     system: str = ""
 
-    def counted(self, name: str) -> bool:
+    def is_counted(self, name: str) -> bool:
         """Return whether the effects of a tool are counted here, not in the session of a sub-agent."""
         return not (self.agent is _make_failing_agent and name == "look")
 
@@ -234,7 +234,7 @@ def _make_cancelled_agent(experiment: Experiment, store: SqlStore, continues: bo
     return AsyncAgent(MODEL, tools=tools, **_make_options(experiment, "cut", store))
 
 
-async def _cancelled(experiment: Experiment) -> None:
+async def _run_cancelled(experiment: Experiment) -> None:
     """Cancel the run after the first result, and continue in the same process."""
     async with experiment.open_database() as store, _make_cancelled_agent(experiment, store, False) as agent:
         session = agent.session(session_of(experiment))
@@ -271,7 +271,7 @@ async def _second_life(experiment: Experiment) -> None:
         await finish_run(await agent.resume(session_of(experiment)))
 
 
-def _again(experiment: Experiment) -> None:
+def _run_after_kill(experiment: Experiment) -> None:
     """Kill a first process in `pay`; continue in this one."""
     pid = os.fork()
     if not pid:
@@ -300,7 +300,7 @@ SCENARIOS: dict[str, Scenario] = {
     "hands": Scenario(_run_sync, _make_sync_agent),
     "hard": Scenario(_run_async("hard"), _make_failing_agent, bytes=False),
     "files": Scenario(_run_async("files"), _make_file_agent),
-    "again": Scenario(_again, _make_plain_agent, system="plain"),
+    "again": Scenario(_run_after_kill, _make_plain_agent, system="plain"),
     "long": Scenario(_run_async("long"), _make_long_agent("long", LONG), bytes=False, compacts=True),
     "summed": Scenario(
         _run_async("summed"), _make_long_agent("summed", replace(LONG, by="model")), bytes=False, compacts=True
@@ -312,5 +312,5 @@ SCENARIOS: dict[str, Scenario] = {
         compacts=True,
         in_flight=2,
     ),
-    "cut": Scenario(lambda experiment: asyncio.run(_cancelled(experiment)), _make_cancelled_agent, same=False),
+    "cut": Scenario(lambda experiment: asyncio.run(_run_cancelled(experiment)), _make_cancelled_agent, same=False),
 }

@@ -92,9 +92,9 @@ class StoreCheck:
         self.taken: list[Lease] = []
 
     async def look(self, store: SqlStore, other: SqlStore, finish: bool) -> None:
-        """Take over all sessions, compare them with the log, and finish the workload if `to_the_end`.
+        """Take over all sessions, compare them with the log, and finish the workload if `finish` is set.
 
-        An error of the store's is what it is: a violation.
+        Any error of the store is a violation.
         """
         try:
             for session in sorted(self.acknowledged.started):
@@ -124,8 +124,8 @@ class StoreCheck:
             try:
                 await store.session(session)
             except SessionNotFound:
-                kept = session in self.acknowledged.forked or session in self.acknowledged.heads
-                self._expect(self._may_be_gone(session) or not kept, f"{session}: acknowledged, and gone")
+                expected = session in self.acknowledged.forked or session in self.acknowledged.heads
+                self._expect(self._may_be_gone(session) or not expected, f"{session}: acknowledged, and gone")
                 return
         try:
             lease = await store.lease(session)
@@ -155,8 +155,8 @@ class StoreCheck:
         for session in sorted(PLANS):
             found = there.get(session)
             if found is None:
-                kept = session in acknowledged.forked or acknowledged.heads.get(session)
-                self._expect(not kept or self._may_be_gone(session), f"{session}: acknowledged, and not listed")
+                expected = session in acknowledged.forked or acknowledged.heads.get(session)
+                self._expect(not expected or self._may_be_gone(session), f"{session}: acknowledged, and not listed")
                 continue
             plan = PLANS[session]
             self._expect((found.parent, found.forked_at) == (plan.parent, plan.at), f"{session}: forked elsewhere")

@@ -14,7 +14,7 @@ from crash.experiments import COMMITS, Experiment
 from crash.store_check import StoreCheck
 from crash.tracing import COMMIT, Marked, Point, WatchedFiles
 from crash.work import Verdict
-from crash.workload import ProgressLog, played
+from crash.workload import ProgressLog, play_again
 from tenuto.store import entries
 from tenuto.store.sql_store import SqlStore
 
@@ -68,7 +68,7 @@ class StoreWork:
         return COMMITS[kind]
 
     def play(self, experiment: Experiment) -> None:
-        asyncio.run(played(experiment, ProgressLog(str(experiment.log_path))))
+        asyncio.run(play_again(experiment, ProgressLog(str(experiment.log_path))))
 
     def record_reference(self, kind: str, experiment: Experiment) -> None:
         """The expected result is fixed."""

@@ -77,7 +77,7 @@ class Sweep:
 
     # --- points ---
 
-    def counted(self, scenario: str) -> Counts:
+    def count_lines(self, scenario: str) -> Counts:
         """Run the scenario here, to load everything, then in a child, to count the lines."""
         experiment = self._make_experiment(scenario)
         self.work.play(experiment)
@@ -87,7 +87,7 @@ class Sweep:
         gc.collect()
         gc.freeze()
         experiment = self._make_experiment(scenario)
-        status, value = run_in_child(lambda: self._counted(experiment))
+        status, value = run_in_child(lambda: self._count_lines(experiment))
         experiment.remove()
         if status or isinstance(value, str):
             raise RuntimeError(f"the workload fails without a kill on {self.kind}: {status} {value}")
@@ -95,7 +95,7 @@ class Sweep:
 
     # --- kills ---
 
-    def done(self, points: Sequence[Point]) -> Result:
+    def kill_at_points(self, points: Sequence[Point]) -> Result:
         """Kill a child at each point and check what it left."""
         result = Result()
         if self.kind == "postgres":
@@ -115,7 +115,9 @@ class Sweep:
         """Kill a process at a point; return its experiment."""
         for attempt in (0, 1, 2):
             experiment = self._make_experiment(point.scenario)
-            status, reached = run_in_child(lambda experiment=experiment, point=point: self._killed(experiment, point))
+            status, reached = run_in_child(
+                lambda experiment=experiment, point=point: self._kill_child(experiment, point)
+            )
             if status == signal.SIGKILL:
                 result.killed[point.file] += 1
                 result.retried += attempt > 0
@@ -144,13 +146,13 @@ class Sweep:
 
     # --- in a child ---
 
-    def _counted(self, experiment: Experiment) -> Counts:
+    def _count_lines(self, experiment: Experiment) -> Counts:
         found = tracing.count(self.work.watched, self.work.marked(self.kind))
         self.work.play(experiment)
         tracing.stop()
         return dict(found)
 
-    def _killed(self, experiment: Experiment, point: Point) -> int:
+    def _kill_child(self, experiment: Experiment, point: Point) -> int:
         self.breakage(False)
         reached = tracing.kill_at(point, self.work.watched, self.work.marked(self.kind))
         self.work.play(experiment)
@@ -171,7 +173,9 @@ class Sweep:
 def run_parallel(sweep: Sweep, points: Sequence[Point], processes: int) -> Result:
     """Distribute the points over several processes."""
     result = Result()
-    waiting = [Child(lambda part=part: sweep.done(points[part::processes]), timeout=0) for part in range(processes)]
+    waiting = [
+        Child(lambda part=part: sweep.kill_at_points(points[part::processes]), timeout=0) for part in range(processes)
+    ]
     for started in waiting:
         status, value = started.end()
         if status or not isinstance(value, Result):
@@ -236,10 +240,10 @@ class Child:
     def end(self) -> tuple[int, Any]:
         """Wait for the child; return the signal that killed it, or 0, and its result."""
         with os.fdopen(self._answer, "rb") as line:
-            said = line.read()
+            data = line.read()
         _, status = os.waitpid(self._pid, 0)
         ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        return ended, pickle.loads(said) if said and not ended else None
+        return ended, pickle.loads(data) if data and not ended else None
 
 
 def _send_error(line: IO[bytes], exc: BaseException | None) -> None:

@@ -109,19 +109,19 @@ async def _continue_session(experiment: Experiment, way: Sequence[str]) -> str:
             session = await agent.resume("run")
         except SessionNotFound:
             session = agent.session("run")
-        said = await _said(session)
+        text = await _last_text(session)
         if session.has_pending_work:
-            if said % 2:  # in the middle of a turn
-                await session.handover(way[said % TURNS])
+            if text % 2:  # in the middle of a turn
+                await session.handover(way[text % TURNS])
             await session.continue_()
-        while said < TURNS:
-            await session.handover(way[said])
-            await session.send(f"question-{said}")
-            said += 1
+        while text < TURNS:
+            await session.handover(way[text])
+            await session.send(f"question-{text}")
+            text += 1
         return session.text
 
 
-async def _said(session: AsyncSession) -> int:
+async def _last_text(session: AsyncSession) -> int:
     return sum(isinstance(entry.payload, MessageAdded) for entry in await session.entries())
 
 
@@ -212,12 +212,12 @@ def run_sweep(base: Path, provider: SimulatorProcess, seed: int) -> int:
     chance, way = random.Random(seed), route(seed)
     killed = 0
     for kill in [*(chance.randrange(1, MARKS_BETWEEN_KILLS) for _ in range(KILLS)), 0]:
-        status, said = run_in_child(lambda kill=kill: _run_until_kill(experiment, way, kill))
+        status, text = run_in_child(lambda kill=kill: _run_until_kill(experiment, way, kill))
         if status != signal.SIGKILL:
             break
         killed += 1
-    wrong, rules_checked, questions = [f"ended with {status} {said}"], set(), 0
-    if str(said).strip() == f"done-{TURNS - 1}.":
+    wrong, rules_checked, questions = [f"ended with {status} {text}"], set(), 0
+    if str(text).strip() == f"done-{TURNS - 1}.":
         status, check_all = run_in_child(lambda: asyncio.run(_run_checks(experiment, provider)))
         wrong, rules_checked, questions = (
             check_all if isinstance(check_all, tuple) else ([f"not judged: {status} {check_all}"], rules_checked, 0)

@@ -172,8 +172,10 @@ def list_code_lines(path: Path) -> set[int]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             left_out |= {*range(first, node.body[0].lineno)}
-            said = [part for part in node.body if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)]
-            for part in node.body if len(said) == len(node.body) else said:
+            docstrings = [
+                part for part in node.body if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)
+            ]
+            for part in node.body if len(docstrings) == len(node.body) else docstrings:
                 left_out |= {*range(part.lineno, (part.end_lineno or part.lineno) + 1)}
     for code in codes:
         if code.co_flags & 0x2:  # of a function: it has fast locals

@@ -50,7 +50,7 @@ class ProgressLog:
             os.write(self._file, json.dumps({"what": what, **facts}).encode() + b"\n")
 
 
-# --- what is written --------------------------------------------------------------------------------------------------
+# --- the plan --------------------------------------------------------------------------------------------------------
 
 
 class Plan:
@@ -125,7 +125,7 @@ def marked(scenario: str) -> set[tuple[str, int]]:
     return {(id, seq) for id, seq, draft in found if seq > PLANS[id].at and b"marked" in draft.body}
 
 
-# --- how --------------------------------------------------------------------------------------------------------------
+# --- the operations --------------------------------------------------------------------------------------------------
 
 
 async def play(experiment: Experiment, say: ProgressLog, first: SqlStore, second: SqlStore) -> None:
@@ -143,7 +143,7 @@ async def play(experiment: Experiment, say: ProgressLog, first: SqlStore, second
         await _deliver(first, second, say)
 
 
-async def played(experiment: Experiment, say: ProgressLog) -> None:
+async def play_again(experiment: Experiment, say: ProgressLog) -> None:
     """Run the scenario in new stores."""
     async with experiment.store() as first, experiment.store() as second:
         await play(experiment, say, first, second)
@@ -195,14 +195,14 @@ async def _together(store: SqlStore, say: ProgressLog) -> None:
         assert again.head == alpha.head
     nobody = Lease(session="beta", owner="nobody", fence=beta.fence + 1000, head=beta.head)
     gate = threading.Event()
-    held = store._state().writer.submit(lambda driver: gate.wait(), alone=True)
+    blocker = store._state().writer.submit(lambda driver: gate.wait(), alone=True)
     some = [
         asyncio.ensure_future(work)
         for work in (write(store, say, alpha, upto=3), _refused(store, nobody), write(store, say, beta, upto=1))
     ]
     await asyncio.sleep(0)  # each append is in the queue
     gate.set()
-    await held
+    await blocker
     alpha, _, beta = await asyncio.gather(*some)
     await free(store, say, await write(store, say, alpha))
     await write(store, say, beta)
@@ -299,10 +299,10 @@ async def _keep(store: SqlStore, say: ProgressLog) -> None:
     await store.delete("doomed", children=True)
     say("deleted", session="doomed")
     say("leasing", session="meant")
-    meant = asyncio.ensure_future(store.lease("meant"))
+    pending_lease = asyncio.ensure_future(store.lease("meant"))
     await asyncio.sleep(0)
-    meant.cancel()  # an abandoned lease is released
-    await asyncio.wait([meant])
+    pending_lease.cancel()  # an abandoned lease is released
+    await asyncio.wait([pending_lease])
     await store.gc()
     await store.search("marked")
     await store.reindex()

@@ -132,8 +132,10 @@ def _slots_of(stream: Stream, rng: random.Random) -> list[Slot]:
 
 def _pick(rng: random.Random, found: list[Slot]) -> Slot:
     """Choose a value; those that structure a reply, its keys `index`, `type`, `id` and the like, more often."""
-    told = [slot for slot in found if slot.key.endswith(("index", "type", "id", "name", "role", "status", "object"))]
-    return rng.choice(told) if told and rng.random() < 0.3 else rng.choice(found)
+    structural = [
+        slot for slot in found if slot.key.endswith(("index", "type", "id", "name", "role", "status", "object"))
+    ]
+    return rng.choice(structural) if structural and rng.random() < 0.3 else rng.choice(found)
 
 
 def _change_value(rng: random.Random, stream: Stream, donor: Stream) -> str:
@@ -175,9 +177,9 @@ def _change_everywhere(rng: random.Random, stream: Stream, donor: Stream) -> str
     if not keys:
         return _change_value(rng, stream, donor)
     key, value, delete = rng.choice(keys), _any_value(rng), rng.random() < 0.4
-    for place in range(len(stream.frames)):
+    for index in range(len(stream.frames)):
         try:
-            root = [stream.document(place)]
+            root = [stream.document(index)]
         except ValueError:
             continue
         same = [slot for slot in slots(root) if slot.key == key]
@@ -186,7 +188,7 @@ def _change_everywhere(rng: random.Random, stream: Stream, donor: Stream) -> str
                 slot.holder[:] = [pair for pair in slot.holder if pair[0] != key]
             else:
                 slot.put(copied(value))
-        stream.put(place, root[0])
+        stream.put(index, root[0])
     return f"every frame: {'delete' if delete else 'replace'} key {key!r}"
 
 

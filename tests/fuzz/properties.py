@@ -1,11 +1,11 @@
-"""What must hold for every reply, however it is damaged.
+"""Properties of every reply, also a damaged one.
 
-* `escaped`: nothing but a `TenutoError` leaves a decoder.
-* `cause`: the error of a damaged reply does not hide a mistake of ours (`KeyError`, `AttributeError`, ...).
-* `cuts`: where the bytes are cut changes neither the events nor the response nor the error.
-* `size`: what was decoded is not much larger than its bytes.
-* `stored`: what was decoded, also the `partial` of an error, is stored and loaded unchanged.
-* `sent`: it is sent back to its own dialect as valid JSON, with results for its open calls.
+~- `escaped`: a decoder raises nothing but a `TenutoError`.
+- `cause`: the error of a damaged reply does not hide a bug of this library (`KeyError`, `AttributeError`, ...).
+- `cuts`: the division of the bytes into chunks changes neither the events nor the response nor the error.
+- `size`: the decoded reply is not much larger than its bytes.
+- `stored`: the decoded reply, also the `partial` of an error, is stored and loaded unchanged.
+- `sent`: it is sent back to its own dialect as valid JSON, with results for its open calls.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from conformance import subject
-from conformance.cutting import cut
-from conformance.subject import kept
+from conformance.stream_variants import cut
 from tenuto.core import stored
 from tenuto.core.events import MessageDone, StreamEvent
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
@@ -34,7 +33,7 @@ from tenuto.wire.write import write_request
 __all__ = ["Fault", "Outcome", "check", "outcome_of"]
 
 _LARGER = 12
-"""How many times the bytes of a reply its stored form may take, beyond 20,000 bytes."""
+"""The maximum size of a stored reply as a multiple of its bytes, plus 20,000 bytes."""
 _OURS = (AttributeError, LookupError, TypeError, ArithmeticError, AssertionError)
 _PIECES = 3_000
 """The approximate maximum of chunks of a reply."""
@@ -67,8 +66,8 @@ class Outcome(NamedTuple):
         failed = self.escaped or self.error
         return type(failed).__name__ if failed is not None else "reply"
 
-    def compared(self) -> dict[str, Any]:
-        """Return all that must not depend on cuts, by name."""
+    def comparable_parts(self) -> dict[str, Any]:
+        """Return all parts that must not depend on cuts, by name."""
         return {
             "escaped": repr(self.escaped),
             "error": type(self.error),
@@ -92,7 +91,7 @@ def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) 
         return Outcome(events, None, exc)
     except TenutoError as exc:
         return Outcome(events, None, None, exc)
-    except Exception as exc:  # what escapes is what is looked for
+    except Exception as exc:  # an escaped exception is one of the faults
         return Outcome(events, None, None, exc)
     last = events[-1]
     return Outcome(events, last.response if isinstance(last, MessageDone) else None, None)
@@ -121,10 +120,10 @@ def _escaped(outcome: Outcome) -> Iterator[Fault]:
 
 
 def _cuts(target: Target, body: bytes, first: Outcome, rng: random.Random) -> Iterator[Fault]:
-    wanted = first.compared()
+    expected = first.comparable_parts()
     for pieces in (cut(body, max(1, len(body) // _PIECES)), _random_cuts(body, rng)):
-        again = outcome_of(target, pieces).compared()
-        for name, value in wanted.items():
+        again = outcome_of(target, pieces).comparable_parts()
+        for name, value in expected.items():
             if again[name] != value:
                 yield Fault("cuts", name, f"{_shown(value, again[name])} became {_shown(again[name], value)}")
                 return
@@ -144,7 +143,7 @@ def _returned(target: Target, outcome: Outcome, received: int) -> Iterator[Fault
     if reply is None:
         return
     try:
-        if (again := kept(reply)) != reply:
+        if (again := subject.store_and_load(reply)) != reply:
             yield Fault("stored", "response", f"{_shown(reply, again)} became {_shown(again, reply)}")
         for choice in reply.choices:
             history = Transcript(_history(choice.message))

@@ -1,4 +1,4 @@
-"""Find a shorter reply that breaks the same property in the same place."""
+"""Find a shorter reply that breaks the same property at the same position."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from fuzz.document import read, write
 __all__ = ["Stream", "parse"]
 
 MAX_FRAMES = 45
-"""Of a longer stream, the beginning, the end and one stretch between are kept: 100,000 runs have to end."""
+"""The number of frames of a longer stream that are used: its start, its end and a part between. 100,000 runs must end.
+"""
 _BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2,}")
 _DATA = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 

@@ -70,7 +70,7 @@ def test_fuzzer_reports_dependence_on_cuts(monkeypatch):
     assert "cuts" in broken_properties()
 
 
-def test_fuzzer_reports_a_lossy_store(monkeypatch):
+def test_fuzzer_reports_a_store_that_loses_data(monkeypatch):
     dump = stored.dump_response
     monkeypatch.setattr(stored, "dump_response", lambda response: dump(replace(response, model="another")))
 
@@ -106,8 +106,8 @@ def test_runs_are_the_same_for_the_same_seed():
     assert [mutant((OWN,), 1, at).body for at in range(50)] != [mutant((OWN,), 2, at).body for at in range(50)]
 
 
-def test_runs_reach_every_operation(monkeypatch):
-    """No operation is out of reach, and none raises."""
+def test_runs_reach_every_mutation(monkeypatch):
+    """No mutation is unreachable, and none raises."""
     done = set()
 
     def noted(operation):
@@ -117,15 +117,15 @@ def test_runs_reach_every_operation(monkeypatch):
 
         return note
 
-    wanted = set()
+    missing = set()
     for name in ("VALUE_OPERATIONS", "FRAME_OPERATIONS", "BYTE_OPERATIONS"):
         operations = getattr(mutations, name)
-        wanted |= {operation.__name__ for operation in operations}
+        missing |= {operation.__name__ for operation in operations}
         monkeypatch.setattr(mutations, name, tuple(map(noted, operations)))
     for at in range(1_000):
         mutant((OWN,), SEED, at)
 
-    assert done == wanted
+    assert done == missing
 
 
 def test_failure_prints_how_to_repeat_it(monkeypatch, capsys):
@@ -163,11 +163,11 @@ def test_recorded_directories_fall_back_to_own_cases(tmp_path):
 
 
 @given(value=say.json_values, indent=st.sampled_from((None, 1)))
-def test_document_keeps_what_it_reads(value, indent):
+def test_document_round_trips(value, indent):
     assert json.loads(write(read(json.dumps(value, indent=indent)))) == value
 
 
-def test_document_keeps_repeated_keys_and_spelling():
+def test_document_preserves_repeated_keys_and_spelling():
     text = '{"a":1.10,"a":[1e400,-0,"\\ud800"],"":null}'
 
     assert write(read(text)) == text

@@ -158,7 +158,7 @@ def test_delta_events_omit_server_tools():
     assert list(to_delta_events(events)) == []
 
 
-def test_delta_events_keep_choices_apart():
+def test_delta_events_separate_choices():
     events = [
         ContentStart(0, 0, ToolUse("a", "f", "")),
         ContentStart(1, 0, ServerToolUse("s", "web_search")),

@@ -60,7 +60,7 @@ def test_reply_without_calls_has_no_rows():
     assert from_data_json([]) == AssistantMessage(())
 
 
-def test_rows_have_no_text_and_keep_unsigned_thinking():
+def test_rows_have_no_text_but_unsigned_thinking():
     blocks = (Text("First."), Reasoning("Hm."), CALL)
     rows = to_data_json(AssistantMessage(blocks))
 
@@ -69,7 +69,7 @@ def test_rows_have_no_text_and_keep_unsigned_thinking():
 
 
 @given(assistant_messages_of(broken_words))
-def test_rows_keep_every_call_and_its_token(message):
+def test_rows_have_every_call_and_its_token(message):
     thinking = [block for block in message.blocks if isinstance(block, Reasoning)]
     calls = [block for block in message.blocks if isinstance(block, ToolUse)]
     read = from_data_json(to_data_json(message)).blocks

@@ -257,6 +257,6 @@ def test_codec_writes_unknown_elements_of_parse_items(values):
 
 @given(ARRAYS)
 def test_codec_and_parse_items_agree_on_known_items(values):
-    known = [item for item in parse_items(values) if not isinstance(item, ReasoningOther)]
+    known_items = [item for item in parse_items(values) if not isinstance(item, ReasoningOther)]
 
-    assert OpenRouterReasoningCodec().parse_response(values) == known
+    assert OpenRouterReasoningCodec().parse_response(values) == known_items

@@ -1,4 +1,4 @@
-"""The official SDK as judge: it sees what we see, and takes what we send."""
+"""Comparison with the official SDK: it reads the same replies, and its types accept our requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGE = TypeAdapter(BetaMessage)
 
 
 def accumulated(body: bytes) -> dict:
-    """What the SDK makes of a stream."""
+    """Return the message that the SDK makes of a stream."""
     snapshot, buffers = None, {}
     for line in body.decode().splitlines():
         if line.startswith("data: ") and json.loads(line[6:])["type"] != "ping":
@@ -45,7 +45,6 @@ def plain(blocks: list) -> list:
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
 def test_sdk_accumulates_the_same_blocks(name):
-    """Stream by stream, block by block."""
     theirs = accumulated(STREAMS[name])
     ours = decode_stream(decoder(), [STREAMS[name]])
 
@@ -56,7 +55,7 @@ def test_sdk_accumulates_the_same_blocks(name):
 
 @pytest.mark.parametrize("name", sorted(WHOLE))
 def test_sdk_reads_the_same_body(name):
-    """Text, thoughts and calls as the SDK's own types have them."""
+    """Text, thinking and calls in the SDK's own types."""
     theirs = MESSAGE.validate_json(WHOLE[name])
     ours = decode_body(decoder(), WHOLE[name]).message.blocks
 
@@ -72,7 +71,7 @@ def test_sdk_reads_the_same_body(name):
                 assert (block.id, block.name, json.loads(block.args)) == (their.id, their.name, their.input)
 
 
-# --- what we send -----------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 PARAMS = TypeAdapter(MessageCreateParams)
 CASES = {
@@ -83,22 +82,22 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_sdk_takes_what_we_send(name, monkeypatch):
-    """Every body that the tests of the encoder write is valid to the SDK's parameter types."""
-    seen = []
-    monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python, seen.append])
+def test_sdk_types_accept_our_requests(name, monkeypatch):
+    """Each body that the tests of the encoder write fits the SDK's parameter types."""
+    checked_bodies = []
+    monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python, checked_bodies.append])
     CASES[name]()
 
 
-def test_the_judge_is_heard(monkeypatch):
-    """A body that the SDK's types refuse makes a test fail."""
+def test_sdk_types_refuse_an_invalid_body(monkeypatch):
+    """Otherwise the test above could not fail."""
     monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python])
     with pytest.raises(ValidationError):
         test_encode.body(extra_body={"max_tokens": "many"})
 
 
 @pytest.mark.parametrize("name", ["search, citations", "redacted, interleaved", "compaction", "fallback"])
-def test_sdk_takes_replayed_blocks(name, monkeypatch):
-    """Server tools, redacted thinking, compaction and fallback blocks go back in place."""
+def test_sdk_types_accept_replayed_blocks(name, monkeypatch):
+    """Server tools, redacted thinking, compaction and fallback blocks are sent back in order."""
     monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python])
     test_encode.test_replayed_blocks_are_complete(name)

@@ -1,4 +1,4 @@
-"""The official SDK as judge: it sees what we see, and takes what we send."""
+"""Comparison with the official SDK: it reads the same replies, and its types accept our requests."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from wire.chat.cases import STREAMS, WHOLE, back, stream, target, whole
 PARAMS = TypeAdapter(CompletionCreateParams)
 
 
-def taken(body: dict) -> dict:
-    """What the SDK's types let through: a key they do not know falls away, a value they do not take is an error."""
+def validated(body: dict) -> dict:
+    """Return the fields that the SDK's types accept: unknown keys are dropped, invalid values are an error."""
     found = drained(PARAMS.validate_python(body))
     assert isinstance(found, dict)
     return found
 
 
 def drained(value: object) -> object:
-    """Lists are validated as they are read: read them."""
+    """Validate lists, which the SDK does only when they are read."""
     if isinstance(value, dict):
-        return {name: drained(held) for name, held in value.items()}
-    return [drained(held) for held in value] if isinstance(value, Iterable) and not isinstance(value, str) else value
+        return {name: drained(item) for name, item in value.items()}
+    return [drained(item) for item in value] if isinstance(value, Iterable) and not isinstance(value, str) else value
 
 
 def accumulated(data: bytes) -> ChatCompletion:
-    """What the SDK makes of a stream."""
+    """Return the message that the SDK makes of a stream."""
     state = ChatCompletionStreamState()
     for line in data.decode().splitlines():
         if line.startswith("data: ") and line != "data: [DONE]":
@@ -46,7 +46,7 @@ def accumulated(data: bytes) -> ChatCompletion:
 
 
 def plain(message: dict) -> dict:
-    """Null equals absent; the SDK adds what its parser found and the places of pieces, and writes empty text as null."""
+    """Normalize a message: null equals absent; the SDK adds parsed values and indexes, and writes empty text as null."""
 
     def clean(value):
         if isinstance(value, dict):
@@ -57,7 +57,7 @@ def plain(message: dict) -> dict:
     return clean(message)
 
 
-# The SDK types no custom calls in a stream; a body with one is judged below.
+# The SDK has no types for custom calls in a stream; test_sdk_reads_the_same_body has a body with one.
 SEEN = sorted(set(STREAMS) - {"custom call"})
 
 
@@ -133,17 +133,17 @@ TOOLS = (
         {"stream": True},
     ],
 )  # fmt: skip
-def test_sdk_types_take_the_request(fields):
+def test_sdk_types_accept_the_request(fields):
     switches = ChatSwitches(max_tokens_field="max_completion_tokens")
     wire = encode(BodyBuilder(ChatRequest(model="gpt-x", messages=TALK, **fields), target(switches)))
     body = json.loads(wire.body)
 
-    assert taken(body) == body
+    assert validated(body) == body
     assert wire.losses == ()
 
 
 @pytest.mark.parametrize("name", sorted({*STREAMS, *WHOLE}))
-def test_sdk_types_take_every_reply_back(name):
+def test_sdk_types_accept_every_reply(name):
     response = stream(STREAMS[name]) if name in STREAMS else whole(WHOLE[name])
     for choice in response.choices:
         if not choice.message.blocks:
@@ -151,17 +151,17 @@ def test_sdk_types_take_every_reply_back(name):
         answers = ToolResults(tuple(call.answer("ok") for call in choice.message.tool_calls()))
         messages = (UserMessage("Hi"), choice.message, *((answers,) if answers.results else ()))
         body = json.loads(encode(BodyBuilder(ChatRequest(model="gpt-x", messages=messages), target())).body)
-        body["messages"][1].pop("reasoning_content", None)  # not a field of the vendor whose SDK this is
+        body["messages"][1].pop("reasoning_content", None)  # not a field of OpenAI
 
-        assert taken(body) == body
+        assert validated(body) == body
 
 
-def test_unknown_keys_would_be_seen():
-    """The adapter is no rubber stamp: what breaks the types is refused."""
+def test_sdk_types_refuse_invalid_messages():
+    """Otherwise the tests above could not fail."""
     body = {"model": "gpt-x", "messages": [{"role": "tool", "content": "x"}]}
 
     with pytest.raises(ValueError, match="tool_call_id"):
-        taken(body)
-    assert taken({"model": "gpt-x", "messages": [{"role": "user", "content": "x", "odd": 1}]})["messages"] == [
+        validated(body)
+    assert validated({"model": "gpt-x", "messages": [{"role": "user", "content": "x", "odd": 1}]})["messages"] == [
         {"role": "user", "content": "x"}
     ]

@@ -1,4 +1,4 @@
-"""The official clients, at the same server: they see the same text, calls and usage as ours does."""
+"""The official clients with the same server: they read the same text, calls and usage."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tenuto import Client
 from tenuto.errors import BadRequest
 
 
-class Seen(NamedTuple):
-    """What a client made of a reply."""
+class Result(NamedTuple):
+    """The content of a reply in a client."""
 
     text: str
     calls: list[tuple[str, str, Any]]
@@ -27,7 +27,7 @@ class Seen(NamedTuple):
     completion_tokens: int
 
 
-EXPECTED = Seen(
+EXPECTED = Result(
     replies.TEXT,
     [(replies.CALL_ID, replies.TOOL, replies.ARGUMENTS)],
     replies.INPUT_TOKENS,
@@ -36,23 +36,23 @@ EXPECTED = Seen(
 TURN: Any = [{"role": "user", "content": "Weather?"}]
 
 
-# --- theirs -----------------------------------------------------------------------------------------------------------
+# --- official clients ------------------------------------------------------------------------------------------------
 
 
-def anthropics(url: str, *, stream: bool) -> Seen:
+def anthropic_client(url: str, *, stream: bool) -> Result:
     with anthropic.Anthropic(base_url=url, api_key="k", max_retries=0) as theirs:
-        asked: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": TURN}
+        parameters: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": TURN}
         if stream:
-            with theirs.messages.stream(**asked) as events:
+            with theirs.messages.stream(**parameters) as events:
                 message = events.get_final_message()
         else:
-            message = theirs.messages.create(**asked)
+            message = theirs.messages.create(**parameters)
     text = "".join(block.text for block in message.content if block.type == "text")
     calls = [(block.id, block.name, block.input) for block in message.content if block.type == "tool_use"]
-    return Seen(text, calls, message.usage.input_tokens, message.usage.output_tokens)
+    return Result(text, calls, message.usage.input_tokens, message.usage.output_tokens)
 
 
-def responses(url: str, *, stream: bool) -> Seen:
+def responses(url: str, *, stream: bool) -> Result:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as theirs:
         if stream:
             with theirs.responses.create(model="m", input="Weather?", stream=True) as events:
@@ -64,10 +64,10 @@ def responses(url: str, *, stream: bool) -> Seen:
         for item in response.output
         if item.type == "function_call"
     ]
-    return Seen(response.output_text, calls, response.usage.input_tokens, response.usage.output_tokens)
+    return Result(response.output_text, calls, response.usage.input_tokens, response.usage.output_tokens)
 
 
-def chat(url: str, *, stream: bool) -> Seen:
+def chat(url: str, *, stream: bool) -> Result:
     with openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as theirs:
         if stream:
             with theirs.chat.completions.stream(
@@ -78,10 +78,10 @@ def chat(url: str, *, stream: bool) -> Seen:
             completion = theirs.chat.completions.create(model="m", messages=TURN)
     message = completion.choices[0].message
     calls = [(call.id, call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls]
-    return Seen(message.content, calls, completion.usage.prompt_tokens, completion.usage.completion_tokens)
+    return Result(message.content, calls, completion.usage.prompt_tokens, completion.usage.completion_tokens)
 
 
-def gemini(url: str, *, stream: bool) -> Seen:
+def gemini(url: str, *, stream: bool) -> Result:
     with genai.Client(api_key="k", http_options=types.HttpOptions(base_url=url, api_version="v1beta")) as theirs:
         if stream:
             chunks = list(theirs.models.generate_content_stream(model="m", contents="Weather?"))
@@ -92,21 +92,21 @@ def gemini(url: str, *, stream: bool) -> Seen:
     calls = [(p.function_call.id, p.function_call.name, p.function_call.args) for p in parts if p.function_call]
     usage = chunks[-1].usage_metadata
     written = usage.candidates_token_count + usage.thoughts_token_count
-    return Seen(text, calls, usage.prompt_token_count, written)
+    return Result(text, calls, usage.prompt_token_count, written)
 
 
-THEIRS: dict[str, Callable[..., Seen]] = {
-    "anthropic-messages": anthropics,
+THEIRS: dict[str, Callable[..., Result]] = {
+    "anthropic-messages": anthropic_client,
     "openai-responses": responses,
     "openai-chat": chat,
     "gemini": gemini,
 }
 
 
-# --- ours -------------------------------------------------------------------------------------------------------------
+# --- tenuto ----------------------------------------------------------------------------------------------------------
 
 
-def ours(url: str, dialect: str, *, stream: bool) -> Seen:
+def ours(url: str, dialect: str, *, stream: bool) -> Result:
     with Client(providers=[row(url, dialect)], middleware=[], timeout=QUICK) as ai:
         if stream:
             with ai.stream("mine/m", "Weather?") as events:
@@ -116,13 +116,13 @@ def ours(url: str, dialect: str, *, stream: bool) -> Seen:
         else:
             answer = ai.chat("mine/m", "Weather?")
     calls = [(call.id, call.name, call.parse()) for call in answer.tool_calls]
-    return Seen(answer.text, calls, answer.usage.prompt_tokens, answer.usage.completion_tokens)
+    return Result(answer.text, calls, answer.usage.prompt_tokens, answer.usage.completion_tokens)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_their_client_sees_what_ours_sees(dialect, stream):
-    """And asks for it at the same place, in the same way."""
+def test_official_client_reads_the_same_reply(dialect, stream):
+    """Method, path and prompt are equal, too."""
     answer = streamed(replies.events(dialect)) if stream else reply(replies.body(dialect))
 
     with Server(answer) as server:
@@ -133,11 +133,11 @@ def test_their_client_sees_what_ours_sees(dialect, stream):
     assert theirs == mine == EXPECTED
     assert (we.method, we.path) == (they.method, they.path)
     assert we.json().get("stream", False) == they.json().get("stream", False) == (stream and dialect != "gemini")
-    assert said(we) == said(they)
+    assert prompt_of(we) == prompt_of(they)
 
 
-def said(request: Request) -> str:
-    """The question, wherever a dialect puts it."""
+def prompt_of(request: Request) -> str:
+    """Return the prompt of a request in any dialect."""
     body = request.json()
     if "contents" in body:
         return str(body["contents"][-1]["parts"][0]["text"])
@@ -148,8 +148,8 @@ def said(request: Request) -> str:
 
 
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
-def test_their_client_refuses_what_ours_refuses(dialect):
-    """The same refusal is an error on both sides, of the same status."""
+def test_official_client_raises_for_the_same_refusal(dialect):
+    """With the same HTTP status."""
     with Server(reply(b'{"error": {"message": "no", "type": "x", "code": 400, "status": "x"}}', 400)) as server:
         with pytest.raises((anthropic.APIStatusError, openai.APIStatusError, errors.APIError)) as theirs:
             THEIRS[dialect](server.url, stream=False)

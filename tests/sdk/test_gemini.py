@@ -1,4 +1,4 @@
-"""The official SDK as judge: it sees what we see, and its types take what we send."""
+"""Comparison with the official SDK: it reads the same replies, and its types accept our requests."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ UNKNOWN_TO_SDK = {"odd_types", "call_with_more"}
 FUNCTIONS = (ToolDefinition("f", "Does f", {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}),)
 
 
-def seen(part: types.Part) -> tuple:
-    """One part as the SDK has it: its kind, what it holds, and its signature."""
+def sdk_part(part: types.Part) -> tuple:
+    """Return kind, content and signature of an SDK part."""
     signature = base64.b64encode(part.thought_signature).decode() if part.thought_signature else None
     if part.function_call:
         return ToolUse, (part.function_call.name, part.function_call.args or {}), signature
@@ -51,8 +51,8 @@ def seen(part: types.Part) -> tuple:
     return (Reasoning if part.thought else Text), part.text or "", signature
 
 
-def ours(block) -> tuple:
-    """The same of a block."""
+def block_part(block) -> tuple:
+    """Return kind, content and signature of a block."""
     signature = block.meta.thought_signature if block.meta else None
     match block:
         case ToolUse():
@@ -76,26 +76,28 @@ def test_sdk_reads_the_same_parts(name):
     theirs = types.GenerateContentResponse.model_validate(body)
     response = whole(body)
 
-    assert [ours(block) for block in response.message.blocks] == [seen(p) for p in theirs.candidates[0].content.parts]
+    assert [block_part(block) for block in response.message.blocks] == [
+        sdk_part(p) for p in theirs.candidates[0].content.parts
+    ]
     assert theirs.candidates[0].finish_reason.value == response.message.raw_stop_reason
     assert theirs.usage_metadata.total_token_count == response.usage.total_tokens
     assert (theirs.response_id, theirs.model_version) == (response.id, response.model)
 
 
-def test_sdk_sees_the_same_text_in_a_stream():
+def test_sdk_reads_the_same_text_in_a_stream():
     chunks = [chunk(text("Hel")), chunk(text("lo")), chunk(text("", thoughtSignature="c2ln"), reason="STOP")]
     theirs = "".join(types.GenerateContentResponse.model_validate(c).text or "" for c in chunks)
 
     assert stream(*chunks).text == theirs
 
 
-@pytest.mark.parametrize("word", list(types.FinishReason))
-def test_sdk_names_no_finish_reason_that_we_do_not_know(word):
-    assert word.value in STOP_REASONS
+@pytest.mark.parametrize("reason", list(types.FinishReason))
+def test_all_finish_reasons_of_the_sdk_are_known(reason):
+    assert reason.value in STOP_REASONS
 
 
-def checked(written: dict) -> None:
-    """Validate every part of a request by the SDK's types, which refuse what they do not know."""
+def check_request(written: dict) -> None:
+    """Validate every part of a request with the SDK's types, which refuse unknown fields."""
     for content in written.pop("contents"):
         types.Content.model_validate(content)
     for tool in written.pop("tools", []):
@@ -109,12 +111,12 @@ def checked(written: dict) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TYPED - UNKNOWN_TO_SDK))
-def test_sdk_takes_received_parts_back(name):
-    checked(body("Hi", whole(chunk(*PARTS[name], reason="STOP")).message, "Go on", to=target(LEVEL)))
+def test_sdk_types_accept_received_parts(name):
+    check_request(body("Hi", whole(chunk(*PARTS[name], reason="STOP")).message, "Go on", to=target(LEVEL)))
 
 
-def test_sdk_takes_a_conversation():
-    """Everything a request can say, said at once."""
+def test_sdk_types_accept_a_conversation():
+    """With every kind of content."""
     call = ToolUse("c1", "f", '{"a":"x"}', meta=SIGNED)
     messages = (
         SystemMessage("Be kind."),
@@ -125,7 +127,7 @@ def test_sdk_takes_a_conversation():
         AssistantMessage((ToolUse("c3", "f", "{}"),)),
         ToolResults((ToolResult("c3", "ok"),)),
     )
-    checked(
+    check_request(
         body(
             *messages,
             to=target(LEVEL),
@@ -153,8 +155,8 @@ def test_sdk_takes_a_conversation():
     )
 
 
-def test_sdk_takes_the_upper_case_schema():
-    checked(
+def test_sdk_types_accept_the_upper_case_schema():
+    check_request(
         body(
             to=target(json_schema=False),
             tools=FUNCTIONS,
@@ -170,8 +172,8 @@ def test_sdk_takes_the_upper_case_schema():
     )
 
 
-def test_sdk_refuses_what_is_misspelt():
-    """The judge judges: a field too many, or a signature inside the call, is refused."""
+def test_sdk_types_refuse_invalid_parts():
+    """An unknown field and a signature inside the call are refused."""
     with pytest.raises(ValueError, match="Extra inputs"):
         types.Content.model_validate(
             {"role": "model", "parts": [{"functionCall": {"name": "f", "thoughtSignature": "x"}}]}

@@ -1,4 +1,4 @@
-"""The official SDK as judge: it sees what we see, and takes what we send."""
+"""Comparison with the official SDK: it reads the same replies, and its types accept our requests."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ KNOWN = [
 
 
 @pytest.mark.parametrize("item", KNOWN, ids=lambda item: f"{item['type']}-{item['id']}")
-def test_our_cases_are_items_of_the_sdk_and_come_out_the_same(item):
-    """Every typed field of the SDK has the value that we write back."""
+def test_sdk_reads_the_same_items(item):
+    """Each typed field of the SDK has the value that we write back."""
     (theirs,) = Response.model_validate_json(body(item)).output
 
     assert theirs.type == item["type"]
@@ -45,7 +45,7 @@ def test_our_cases_are_items_of_the_sdk_and_come_out_the_same(item):
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS.keys() - {"hosted elsewhere"}))
-def test_the_sdk_reads_the_same_stream(name):
+def test_sdk_reads_the_same_stream(name):
     lines = [line.removeprefix("data: ") for line in STREAMS[name].decode().splitlines() if line.startswith("data: ")]
     last = [EVENT.validate_json(line) for line in lines][-1].response
     ours = decode_stream(decoder(), [STREAMS[name]])
@@ -56,22 +56,22 @@ def test_the_sdk_reads_the_same_stream(name):
     assert (last.status, last.id, last.model) == (ours.message.raw_stop_reason, ours.id, ours.model)
 
 
-def test_blocks_say_what_the_sdks_types_say():
+def test_blocks_equal_the_sdk_types():
     items = [reasoning("A.", "B."), message(text("Hi."), {"type": "refusal", "refusal": "No."}), call()]
-    thought, said, wanted = Response.model_validate_json(body(*items)).output
+    thought, reply_message, tool_call = Response.model_validate_json(body(*items)).output
     ours = decode_items(*items).message.blocks
 
     assert isinstance(ours[0], Reasoning)
     assert ours[0].text == "\n".join(part.text for part in thought.summary)
     assert ours[0].meta.encrypted_content == thought.encrypted_content
-    assert (type(ours[1]), ours[1].text) == (Text, said.content[0].text)
-    assert (type(ours[2]), ours[2].text) == (Refusal, said.content[1].refusal)
+    assert (type(ours[1]), ours[1].text) == (Text, reply_message.content[0].text)
+    assert (type(ours[2]), ours[2].text) == (Refusal, reply_message.content[1].refusal)
     assert isinstance(ours[3], ToolUse)
-    assert (ours[3].id, ours[3].name, ours[3].args) == (wanted.call_id, wanted.name, wanted.arguments)
+    assert (ours[3].id, ours[3].name, ours[3].args) == (tool_call.call_id, tool_call.name, tool_call.arguments)
 
 
-def accepted(*messages, **fields) -> dict:
-    """Encode a request and hold it against the SDK's parameter types; their checks of iterables are lazy."""
+def encode_checked(*messages, **fields) -> dict:
+    """Encode a request and validate it with the SDK's parameter types, whose checks of iterables are lazy."""
     made = json.loads(wire(*messages, **fields).body)
     INPUT.validate_python(made["input"])
     REQUEST.validate_python(made)
@@ -80,8 +80,8 @@ def accepted(*messages, **fields) -> dict:
     return made
 
 
-def test_the_sdk_takes_our_parameters():
-    accepted(
+def test_sdk_types_accept_our_parameters():
+    encode_checked(
         SystemMessage("Be brief."),
         user("Hi.", Image(data="AA=="), Document(text="a"), Document(url="u"), Document(file_id="f")),
         tools=(
@@ -109,22 +109,22 @@ def test_the_sdk_takes_our_parameters():
 
 
 @pytest.mark.parametrize("item", KNOWN, ids=lambda item: f"{item['type']}-{item['id']}")
-def test_the_sdk_takes_our_replay(item):
+def test_sdk_types_accept_our_replay(item):
     reply = decode_items(item, message(text("So."), id="msg_9")).message
 
-    assert len(accepted(reply, store=True)["input"]) == 2
+    assert len(encode_checked(reply, store=True)["input"]) == 2
 
 
 @pytest.mark.parametrize("kind", sorted(CLIENT))
-def test_the_sdk_takes_our_results(kind):
+def test_sdk_types_accept_our_results(kind):
     call_made = decode_items(CLIENT[kind]).message
     content = {"computer_call": (Image(url="https://x/y.png"),), "tool_search_call": "[]"}.get(kind, "done")
-    made = accepted(call_made, ToolResults((ToolResult(call_made.blocks[0].id, content),)))
+    made = encode_checked(call_made, ToolResults((ToolResult(call_made.blocks[0].id, content),)))
 
     assert len(made["input"]) == 2
 
 
-def test_the_sdks_types_are_no_rubber_stamp():
+def test_sdk_types_refuse_an_invalid_request():
     with pytest.raises(ValueError, match="validation error"):
         INPUT.validate_python([{"type": "function_call_output", "call_id": "c"}])
     assert INPUT.validate_python([SHELL])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conformance.reading import frames
+from conformance.reply_values import frames
 from sim.playing import TURNS, play
 
 CORPUS = Path(os.environ.get("TENUTO_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")

@@ -40,7 +40,7 @@ class Outcome:
     unknown: int = 0
     """Calls of `once` tools that were reported as unknown."""
     late: int = 0
-    """Results that arrived after that."""
+    """Results that arrived later."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -88,7 +88,7 @@ async def _disturb(workers: Workers, outcome: Outcome, chance: random.Random) ->
             if time.monotonic() > at:
                 asleep.remove((at, process))
                 workers.wake(process)
-                await asyncio.sleep(1)  # it finds out that it was replaced
+                await asyncio.sleep(1)  # it notices that it was replaced
                 workers.kill(process)
         awake = [process for process in workers.processes if process not in [one for _, one in asleep]]
         victim = chance.choice(awake)

@@ -1,4 +1,4 @@
-"""What the tests with a server start: Temporal, the simulator and worker processes."""
+"""Services of the tests with a server: Temporal, the simulator and worker processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Workers:
         self.processes: list[subprocess.Popen[str]] = []
 
     def start(self, count: int = 1) -> list[subprocess.Popen[str]]:
-        """Start workers, and wait until they take work."""
+        """Start workers, and wait until they accept work."""
         new = [
             subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             for _ in range(count)
@@ -58,10 +58,10 @@ class Workers:
     def wake(process: subprocess.Popen[str]) -> None:
         os.kill(process.pid, signal.SIGCONT)
 
-    def lines(self, word: str) -> list[str]:
-        """Return the keys of the effects that have this name, in order."""
+    def lines(self, effect: str) -> list[str]:
+        """Return the keys of the effects with this name, in order."""
         lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
-        return [line.split()[1] for line in lines if line.split()[0] == word]
+        return [line.split()[1] for line in lines if line.split()[0] == effect]
 
 
 class Services:

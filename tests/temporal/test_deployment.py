@@ -1,4 +1,4 @@
-"""The compose file is parsed, not started: it names what the worker reads."""
+"""The compose file is parsed, not started: it sets the variables that the worker reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 FILE = Path(__file__).parents[2] / "examples/temporal/compose.yaml"
 
 
-def test_compose_file():
+def test_compose_file_sets_the_worker_variables():
     services = yaml.safe_load(FILE.read_text())["services"]
     assert set(services) == {"postgres", "temporal", "worker"}
     worker = services["worker"]

@@ -36,7 +36,7 @@ def services(tmp_path, postgres, request):
 
 
 async def until(holds, *, seconds: float = 30.0):
-    """Poll until something holds, and return it."""
+    """Poll until the result of a function is true, and return it."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = await holds()
@@ -52,7 +52,7 @@ async def outcomes(agent, id: str) -> list[str]:
 
 
 @scene
-async def test_approval_after_all_workers_were_stopped(services):
+async def test_approval_works_after_all_workers_were_stopped(services):
     """For longer than the timeouts of heartbeat, sticky queue, workflow task and lease."""
     async with services() as all_, all_.agent("pay") as agent:
         client = SessionClient(all_.client, agent, heartbeat_timeout=HEARTBEAT)
@@ -69,8 +69,8 @@ async def test_approval_after_all_workers_were_stopped(services):
 
 
 @scene
-async def test_approval_timer(services):
-    """After 5 seconds without a decision, the call is denied, and the model reads why."""
+async def test_approval_timer_denies_the_call(services):
+    """After 5 seconds without a decision, the call is denied with a reason for the model."""
     async with services() as all_, all_.agent("pay") as agent:
         client = SessionClient(all_.client, agent, approval_timeout=5.0)
         all_.workers.start(1)
@@ -84,7 +84,7 @@ async def test_approval_timer(services):
 
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 @scene
-async def test_decision_by_signal(services, decision):
+async def test_signal_decides_on_a_call(services, decision):
     async with services() as all_, all_.agent("pay") as agent:
         client = SessionClient(all_.client, agent)
         all_.workers.start(1)
@@ -102,7 +102,7 @@ async def test_decision_by_signal(services, decision):
 
 @pytest.mark.parametrize("way", ["signal", "workflow"])
 @scene
-async def test_cancel_in_a_tool(services, way):
+async def test_run_is_cancelled_in_a_tool(services, way):
     """By signal, or as the cancellation of the workflow; the next prompt starts a new run."""
     async with services() as all_, all_.agent("hold") as agent:
         client = SessionClient(all_.client, agent, heartbeat_timeout=HEARTBEAT)
@@ -130,7 +130,7 @@ async def test_cancel_in_a_tool(services, way):
 
 
 @scene
-async def test_steering_in_a_run(services):
+async def test_steering_message_reaches_the_running_session(services):
     """The message arrives while a tool runs, three times with one key; the model receives it with its next request."""
     async with services() as all_, all_.agent("hold") as agent:
         client = SessionClient(all_.client, agent)
@@ -156,7 +156,7 @@ async def test_steering_in_a_run(services):
 
 
 @scene
-async def test_prompt_that_is_delivered_five_times(services):
+async def test_prompt_delivered_five_times_is_sent_once(services):
     async with services() as all_, all_.agent("look") as agent:
         client = SessionClient(all_.client, agent)
         await client.start_session("Look.", session="s", key="k")
@@ -174,7 +174,7 @@ async def test_prompt_that_is_delivered_five_times(services):
 
 
 @scene
-async def test_worker_that_wakes_after_it_was_replaced(services):
+async def test_replaced_worker_cannot_append(services):
     """It cannot append; the result of its tool reaches the model as a message."""
     async with services() as all_, all_.agent("hold") as agent:
         client = SessionClient(all_.client, agent, heartbeat_timeout=HEARTBEAT)

@@ -1,4 +1,4 @@
-"""The steps of a session as an activity does them, without an engine."""
+"""The steps of a session as in an activity, without an engine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def finish(steps: SessionSteps, first: SessionJob):
 
 @pytest.mark.parametrize("whole_run", [False, True])
 @scene
-async def test_run_in_steps(tenuto_sim, stores, whole_run):
+async def test_run_is_done_in_steps(tenuto_sim, stores, whole_run):
     tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn("3."), turn("Again 3."))
     async with stores() as store, agent(add, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
@@ -53,8 +53,8 @@ async def test_run_in_steps(tenuto_sim, stores, whole_run):
 
 
 @scene
-async def test_prompt_that_is_delivered_five_times_is_sent_once(tenuto_sim, stores):
-    """As a job and as an item beside a step, before and after its run."""
+async def test_prompt_delivered_five_times_is_sent_once(tenuto_sim, stores):
+    """As a job, and as an inbox item during a step, before and after its run."""
     tenuto_sim.script(turn("One."))
     async with stores() as store, agent(store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
@@ -72,7 +72,7 @@ async def test_prompt_that_is_delivered_five_times_is_sent_once(tenuto_sim, stor
 
 @pytest.mark.parametrize(("kind", "result"), [("approve", "paid 5"), ("deny", "pay was not run: too much.")])
 @scene
-async def test_decisions(tenuto_sim, stores, kind, result):
+async def test_decisions_are_applied(tenuto_sim, stores, kind, result):
     tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Ended."), turn("Later."))
     async with stores() as store, agent(pay, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
@@ -93,18 +93,18 @@ async def test_decisions(tenuto_sim, stores, kind, result):
 @scene
 async def test_steering_and_cancel_reach_a_step_of_another_worker(tenuto_sim, stores):
     tenuto_sim.script(turn(call("hold")), turn("Hurried."), turn("Next."))
-    held = Held()
-    async with stores() as store, stores() as other, agent(held.tool, store=store, name=NAME) as ai:
+    held_tool = Held()
+    async with stores() as store, stores() as other, agent(held_tool.tool, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
         await steps.advance(job(1, prompt("Go.")), OWNER, 1 << 16)
         async with running(steps.advance(job(2), OWNER, 2 << 16)) as step, agent(store=other, name=NAME) as second:
-            await held.begun.wait()
+            await held_tool.begun.wait()
             steer = SessionItem("steer", "s1", "Hurry.")
             await SessionSteps([second]).deliver(job(0, steer, steer))
             await SessionSteps([second]).deliver(job(0, SessionItem("cancel", "c1")))
             ended = await step
         assert (ended.status, ended.error.split(":")[0]) == ("cancelled", "RunCancelled")
-        assert held.ended == "cancelled"
+        assert held_tool.ended == "cancelled"
         following = await finish(steps, job(3, prompt("Next.", "k2")))
         assert (following.status, following.error) == ("completed", "")
         texts = [str(message) for message in (await ai.resume("s")).transcript]
@@ -115,37 +115,37 @@ async def test_steering_and_cancel_reach_a_step_of_another_worker(tenuto_sim, st
 async def test_late_attempt_cannot_write(tenuto_sim, stores):
     """Its result reaches the model, and a lower attempt that starts later is refused."""
     tenuto_sim.script(turn(call("hold", {"x": 3})), turn("Unknown."), turn("Now I know."))
-    held = Held()
-    async with stores() as store, stores() as other, agent(held.tool, store=store, name=NAME) as ai:
+    held_tool = Held()
+    async with stores() as store, stores() as other, agent(held_tool.tool, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
         await steps.advance(job(1, prompt("Go.")), OWNER, (1 << 16) + 1)
         async with running(steps.advance(job(2), OWNER, (2 << 16) + 1)) as zombie:
-            await held.begun.wait()
-            async with agent(held.tool, store=other, name=NAME) as second:
+            await held_tool.begun.wait()
+            async with agent(held_tool.tool, store=other, name=NAME) as second:
                 again = SessionSteps([second])
                 assert (await again.advance(job(2), OWNER, (2 << 16) + 2)).status == "more"
-                held.go.set()
+                held_tool.go.set()
                 with pytest.raises(LeaseLost):
                     await zombie
                 assert (await finish(again, job(3))).status == "completed"
                 texts = [str(message) for message in (await second.resume("s")).transcript]
-        assert held.runs == 1
+        assert held_tool.runs == 1
         assert sum("It has ended since. Its result: held 3" in text for text in texts) == 1
         assert not await other.verify()
 
 
 @pytest.mark.parametrize("is_interrupted", [True, False])
 @scene
-async def test_cancelled_attempt(tenuto_sim, stores, is_interrupted):
+async def test_cancelled_attempt_is_continued_or_cancels_the_run(tenuto_sim, stores, is_interrupted):
     """If the worker stops, the next attempt continues the run. If the workflow cancels it, the run is cancelled."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
-    async with stores() as store, agent(held.tool, store=store, name=NAME) as ai:
+    held_tool = Held()
+    async with stores() as store, agent(held_tool.tool, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
         await steps.advance(job(1, prompt("Go.")), OWNER, 1 << 16)
         attempt = steps.advance(job(2), OWNER, (2 << 16) + 1, lambda: is_interrupted)
         async with running(attempt) as task:
-            await held.begun.wait()
+            await held_tool.begun.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -191,8 +191,8 @@ async def test_work_that_this_worker_cannot_do_is_refused(tenuto_sim, stores):
 
 
 @scene
-async def test_agents_of_a_worker(tenuto_sim, stores):
-    """Each has its own name; `store` is for those without one."""
+async def test_worker_finds_its_agents_by_name(tenuto_sim, stores):
+    """`store` is used for agents without their own store."""
     async with stores() as store, agent(name=NAME) as ai, agent(name=NAME) as twin, agent(store=None, name="x") as own:
         with pytest.raises(ValueError, match="two agents have the name 'support'"):
             SessionSteps([ai, twin])

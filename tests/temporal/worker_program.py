@@ -1,6 +1,6 @@
 """A worker process: `python tests/temporal/worker_program.py ADDRESS STORE SIMULATOR LEDGER`.
 
-It prints `ready` when it takes work. The tools append a line for each effect to LEDGER.
+It prints `ready` when it accepts work. The tools append a line for each effect to LEDGER.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LEASE = 2.0  # seconds
 LEDGER = sys.argv[4] if __name__ == "__main__" else ""
 
 
-def write(word: str, context: ToolContext) -> None:
+def write(effect: str, context: ToolContext) -> None:
     file = os.open(LEDGER, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.write(file, f"{word} {context.key} {context.attempt}\n".encode())
+    os.write(file, f"{effect} {context.key} {context.attempt}\n".encode())
     os.fsync(file)
     os.close(file)
 

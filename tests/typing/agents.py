@@ -1,4 +1,4 @@
-"""Agents and their sessions, awaited and not."""
+"""Agents and their sessions, synchronous and asynchronous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type checker shall find: each line below that is wrong says how."""
+"""Errors that a type checker must find: the comment of each wrong line has the code."""
 
 from __future__ import annotations
 

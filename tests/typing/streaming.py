@@ -1,4 +1,4 @@
-"""A reply while it arrives: every kind of event, told apart by its type."""
+"""A stream: every kind of event, distinguished by its type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tenuto.events import (
 )
 
 
-def told(event: StreamEvent) -> str:
+def describe(event: StreamEvent) -> str:
     match event:
         case ContentDelta(delta=TextDelta(text=text)):
             assert_type(text, str)
@@ -50,7 +50,7 @@ with Client() as ai:
     with ai.stream("google/gemini-3-flash-preview", "Write a haiku.", effort="low") as stream:
         for event in stream:
             assert_type(event, StreamEvent)
-            print(told(event), end="")
+            print(describe(event), end="")
         assert_type(stream.reply, Reply)
         assert_type(stream.headers, Mapping[str, str])
 

@@ -122,14 +122,14 @@ def test_long_own_transcript_is_fit():
 
 def test_original_transcript_keeps_its_signatures():
     """The first provider later gets its signatures again."""
-    said = (HI, turn(Reasoning("hm", meta=GeminiMeta("sig")), origin=AWAY), HI)
-    adapt(said, HERE)
+    transcript = (HI, turn(Reasoning("hm", meta=GeminiMeta("sig")), origin=AWAY), HI)
+    adapt(transcript, HERE)
     back = Target(Provider("there", "gemini", ""), "gemini-3-pro", "gemini")
 
-    assert adapt(said, back).messages is said
+    assert adapt(transcript, back).messages is transcript
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
+# --- translation of blocks -------------------------------------------------------------------------------------------
 
 SEARCH = ServerToolUse("s", "web_search", '{"query":"Oslo"}', "server_tool_use")
 FOUND = ServerToolResult("s", '[{"type":"web_search_result","url":"https://a","title":"A","encrypted_content":"SEALED"}]', "web_search_tool_result")  # fmt: skip
@@ -221,9 +221,9 @@ def test_block_without_origin_stays_if_dialect_has_it(dialect):
         "anthropic-messages": SEARCH, "gemini": CodeExecution("1"), "openai-chat": Audio(id="a"),
         "openai-responses": Image(data="x", meta=OpenAiMeta("ig_1")),
     }  # fmt: skip
-    kept = (HI, turn(*plain, odd[dialect]), results("a"), HI)
+    transcript = (HI, turn(*plain, odd[dialect]), results("a"), HI)
 
-    assert adapt(kept, to(dialect)).messages is kept
+    assert adapt(transcript, to(dialect)).messages is transcript
     for other in odd.values():
         if other is not odd[dialect]:
             assert "stand-in" in rules(adapt((HI, turn(other), HI), to(dialect))) or dialect == "gemini"
@@ -250,9 +250,9 @@ def test_custom_and_built_in_calls_become_functions():
 
 
 def test_tokens_of_users_and_tools_are_removed():
-    shown = Image(data="x", meta=GeminiMeta("s"), extra='{"a":1}')
-    answers = ToolResults((ToolResult("a", (shown,)),))
-    adapted = adapt((UserMessage((shown,)), turn(ToolUse("a", "f", "{}")), answers), to("gemini"))
+    image = Image(data="x", meta=GeminiMeta("s"), extra='{"a":1}')
+    answers = ToolResults((ToolResult("a", (image,)),))
+    adapted = adapt((UserMessage((image,)), turn(ToolUse("a", "f", "{}")), answers), to("gemini"))
 
     assert adapted.messages[0] == UserMessage((Image(data="x"),))
     assert adapted.messages[2].results[0].content == (Image(data="x"),)
@@ -265,10 +265,12 @@ def test_tokens_of_users_and_tools_are_removed():
 def test_foreign_reasoning_is_noted_in_user_message():
     """The note is in the next user message, after the results of the calls."""
     thinks = turn(Reasoning("hm", meta=GeminiMeta("s")), ToolUse("a", "f", "{}"), origin=AWAY)
-    said = (HI, thinks, results("a"), turn(Reasoning("so"), Text("b"), origin=AWAY), UserMessage("And?"), HI)
-    adapted = adapt(said, HERE, notes=True)
+    transcript = (HI, thinks, results("a"), turn(Reasoning("so"), Text("b"), origin=AWAY), UserMessage("And?"), HI)
+    adapted = adapt(transcript, HERE, notes=True)
 
-    assert [type(message).__name__ for message in adapted.messages] == [type(message).__name__ for message in said]
+    assert [type(message).__name__ for message in adapted.messages] == [
+        type(message).__name__ for message in transcript
+    ]
     assert adapted.messages[1].blocks == (ToolUse("a", "f", "{}"),)
     note, question = adapted.messages[4].content
     assert note.text.endswith("hm\n\nso")
@@ -328,7 +330,7 @@ def test_model_family_is_matched_by_pattern():
     assert not issued_by(Origin("r", "openai-chat", "anthropic/claude-opus-4-5"), there)
 
 
-# --- turns that were cut off, blocks that are left out ----------------------------------------------------------------
+# --- incomplete turns, omitted blocks --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("origin", [HOME, AWAY, None])
@@ -344,28 +346,28 @@ def test_incomplete_turn_is_dropped(origin):
     ]
 
 
-def left_out(dialect: str, blocks: tuple, *places: int):
+def without_blocks(dialect: str, blocks: tuple, *places: int):
     home = Origin("x", dialect, "m")
     calls = [block.id for block in blocks if isinstance(block, ToolUse)]
-    said = (HI, turn(*blocks, origin=home), *((results(*calls),) if calls else ()), HI)
-    return adapt(said, to(dialect), without=frozenset((1, place) for place in places))
+    transcript = (HI, turn(*blocks, origin=home), *((results(*calls),) if calls else ()), HI)
+    return adapt(transcript, to(dialect), without=frozenset((1, place) for place in places))
 
 
 def test_omitted_thinking_drops_later_thinking_of_turn():
     """Removing one signed thinking block invalidates the later ones."""
     thoughts = [Reasoning(str(at), meta=AnthropicMeta(str(at))) for at in range(3)]
     blocks = (thoughts[0], thoughts[1], Text("a"), thoughts[2], Text("b"))
-    alone = left_out("anthropic-messages", blocks, 3)
-    behind = left_out("anthropic-messages", blocks, 1)
+    alone = without_blocks("anthropic-messages", blocks, 3)
+    remaining = without_blocks("anthropic-messages", blocks, 1)
 
     assert alone.messages[1].blocks == (*blocks[:3], blocks[4])
     assert [(loss.kind, str(loss.location)) for loss in alone.losses] == [("left-out", "messages[1].blocks[3]")]
-    assert behind.messages[1].blocks == (thoughts[0], Text("a"), Text("b"))
-    assert rules(behind) == ["left-out"] * 2
+    assert remaining.messages[1].blocks == (thoughts[0], Text("a"), Text("b"))
+    assert rules(remaining) == ["left-out"] * 2
 
 
 def test_omitted_call_drops_its_result():
-    adapted = left_out("openai-chat", (ToolUse("a", "f", "{}"), ToolUse("b", "f", "{}")), 0)
+    adapted = without_blocks("openai-chat", (ToolUse("a", "f", "{}"), ToolUse("b", "f", "{}")), 0)
 
     assert adapted.messages[1].blocks == (ToolUse("b", "f", "{}"),)
     assert adapted.messages[2] == results("b")
@@ -378,7 +380,7 @@ def test_omitted_call_drops_its_result():
 def test_items_after_omitted_reasoning_lose_their_ids():
     """An id would require the omitted reasoning."""
     blocks = (Reasoning("r", meta=OpenAiMeta("rs_1", "gAAA")), Text("a", meta=OpenAiMeta("msg_1")), ToolUse("c", "f", "{}", meta=OpenAiMeta("fc_1")))  # fmt: skip
-    adapted = left_out("openai-responses", blocks, 0)
+    adapted = without_blocks("openai-responses", blocks, 0)
 
     assert [block.meta for block in adapted.messages[1].blocks] == [OpenAiMeta(), OpenAiMeta()]
     assert rules(adapted) == ["left-out", "item-id", "item-id"]
@@ -387,7 +389,7 @@ def test_items_after_omitted_reasoning_lose_their_ids():
 def test_omitted_signed_part_loses_only_its_signature():
     """Its content is sent; the encoder writes a placeholder signature for a call."""
     signed = ToolUse("a", "f", "{}", meta=GeminiMeta("s"))
-    adapted = left_out("gemini", (Reasoning("r", meta=GeminiMeta("t")), signed), 0, 1)
+    adapted = without_blocks("gemini", (Reasoning("r", meta=GeminiMeta("t")), signed), 0, 1)
 
     assert adapted.messages[1].blocks == (replace(signed, meta=None),)
     assert rules(adapted) == ["left-out"] * 2
@@ -397,14 +399,14 @@ def test_omitted_item_with_content_loses_only_its_id():
     """The parts of a message share its id; an item without an id is omitted itself."""
     call = ToolUse("c", "f", "{}", meta=OpenAiMeta("fc_1"))
     parts = tuple(Text(text, meta=OpenAiMeta("msg_1")) for text in "ab")
-    adapted = left_out("openai-responses", (*parts, call), 1)
+    adapted = without_blocks("openai-responses", (*parts, call), 1)
 
     assert adapted.messages[1].blocks == (*(replace(part, meta=OpenAiMeta()) for part in parts), call)
     assert [(loss.kind, str(loss.location)) for loss in adapted.losses] == [
         ("item-id", "messages[1].blocks[0]"),
         ("left-out", "messages[1].blocks[1]"),
     ]
-    assert left_out("openai-responses", (Text("a", meta=OpenAiMeta()), call), 0).messages[1].blocks == (
+    assert without_blocks("openai-responses", (Text("a", meta=OpenAiMeta()), call), 0).messages[1].blocks == (
         replace(call, meta=OpenAiMeta()),
     )
 
@@ -413,14 +415,14 @@ def test_dependent_blocks_are_omitted_together():
     """A server tool call and its result; the details of one reply."""
     details = [Reasoning(str(at), meta=ChatMeta("reasoning_details", details="[{}]")) for at in range(2)]
 
-    assert left_out("anthropic-messages", (SEARCH, FOUND, Text("a")), 1).messages[1].blocks == (Text("a"),)
-    assert left_out("openai-chat", (*details, Text("a")), 1).messages[1].blocks == (Text("a"),)
+    assert without_blocks("anthropic-messages", (SEARCH, FOUND, Text("a")), 1).messages[1].blocks == (Text("a"),)
+    assert without_blocks("openai-chat", (*details, Text("a")), 1).messages[1].blocks == (Text("a"),)
 
 
 def test_unknown_indexes_in_without_are_ignored():
-    said = (HI, turn(Text("a"), origin=HOME), HI)
+    transcript = (HI, turn(Text("a"), origin=HOME), HI)
 
-    assert adapt(said, HERE, without=frozenset(((0, 0), (1, 9), (7, 0), (1, -1)))).messages is said
+    assert adapt(transcript, HERE, without=frozenset(((0, 0), (1, 9), (7, 0), (1, -1)))).messages is transcript
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -440,19 +442,19 @@ ODD = ("", "a.b:c", "x" * 65, "y" * 446, "é" * 50, "\ud800", "abcdefghi", "call
 @pytest.mark.parametrize("target", EVERYBODY, ids=lambda target: f"{target.dialect} {target.provider.chat.call_id_max}")
 def test_call_ids_are_mapped_to_accepted_ids(target):
     """Calls and results match, ids are unique and repeatable, and later messages do not change them."""
-    said = [HI]
+    transcript = [HI]
     for _ in range(2):
-        said += [turn(*(ToolUse(id, "f", "{}") for id in (*ODD, "abc"))), results(*ODD, "abc")]
-    whole, part = adapt(tuple(said), target), adapt(tuple(said[:3]), target)
-    calls, answers = ids_of(whole)
+        transcript += [turn(*(ToolUse(id, "f", "{}") for id in (*ODD, "abc"))), results(*ODD, "abc")]
+    longer, part = adapt(tuple(transcript), target), adapt(tuple(transcript[:3]), target)
+    calls, answers = ids_of(longer)
 
     assert calls == answers
     assert len(set(calls)) == 20
     assert all(calls)
     assert "\ud800" not in calls
     assert ids_of(part)[0] == calls[:10]
-    assert adapt(tuple(said), target) == whole
-    assert adapt(whole.messages, target).messages is whole.messages
+    assert adapt(tuple(transcript), target) == longer
+    assert adapt(longer.messages, target).messages is longer.messages
     if target.dialect == "openai-chat":
         nine = target is NINE
         most = target.provider.chat.call_id_max
@@ -503,7 +505,7 @@ def test_second_use_of_id_in_a_turn_is_replaced():
     assert [(r.tool_use_id, r.content) for r in adapted.messages[2].results] == [("t", "1"), (second, "2")]
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------------------------
 
 A, B = ToolUse("a", "f", "{}"), ToolUse("b", "f", "{}")
 
@@ -535,8 +537,8 @@ def test_result_after_later_turn_moves_to_its_call():
 
 def test_orphan_results_are_dropped():
     """A result without a call, and a second result of a call."""
-    given = ToolResults((ToolResult("a", "1"), ToolResult("a", "2"), ToolResult("zzz")))
-    adapted = adapt((HI, results("early"), turn(A), given), HERE)
+    mixed = ToolResults((ToolResult("a", "1"), ToolResult("a", "2"), ToolResult("zzz")))
+    adapted = adapt((HI, results("early"), turn(A), mixed), HERE)
 
     assert adapted.messages == (HI, turn(A), ToolResults((ToolResult("a", "1"),)))
     assert [(loss.kind, str(loss.location)) for loss in adapted.losses] == [
@@ -565,7 +567,7 @@ def test_late_result_of_asynchronous_call_stays():
     assert rules(adapt((*plain, turn(Text("y")), results("a"), HI), HERE)) == ["orphan-result"]
 
 
-# --- the first and the last word --------------------------------------------------------------------------------------
+# --- first and last message ------------------------------------------------------------------------------------------
 
 ALTERNATING = to("openai-chat", chat=ChatSwitches(alternate=True))
 
@@ -574,10 +576,10 @@ ALTERNATING = to("openai-chat", chat=ChatSwitches(alternate=True))
     (HERE, True), (to("gemini"), True), (ALTERNATING, True), (to("openai-chat"), False), (to("openai-responses"), False),
 ], ids=lambda value: getattr(value, "dialect", ""))  # fmt: skip
 def test_user_message_is_first_if_required(target, begins):
-    said = (SystemMessage("s"), turn(Text("a")), HI)
-    adapted = adapt(said, target)
+    transcript = (SystemMessage("s"), turn(Text("a")), HI)
+    adapted = adapt(transcript, target)
 
-    assert (adapted.messages is said) is not begins
+    assert (adapted.messages is transcript) is not begins
     if begins:
         assert isinstance(adapted.messages[1], UserMessage)
         assert [(loss.kind, str(loss.location)) for loss in adapted.losses] == [("first-turn", "messages[1]")]
@@ -585,18 +587,18 @@ def test_user_message_is_first_if_required(target, begins):
 
 
 def test_compaction_may_be_first():
-    said = (turn(Marker("compaction", "so far", meta=AnthropicMeta("s")), origin=HOME), HI)
+    transcript = (turn(Marker("compaction", "so far", meta=AnthropicMeta("s")), origin=HOME), HI)
 
-    assert adapt(said, HERE).messages is said
+    assert adapt(transcript, HERE).messages is transcript
 
 
 def test_assistant_message_separates_results_from_user():
-    said = (HI, turn(A), results("a"), turn(), SystemMessage("s"), HI)
-    adapted = adapt(said, ALTERNATING)
+    transcript = (HI, turn(A), results("a"), turn(), SystemMessage("s"), HI)
+    adapted = adapt(transcript, ALTERNATING)
 
     assert [type(message) for message in adapted.messages[4:]] == [SystemMessage, AssistantMessage, UserMessage]
     assert [(loss.kind, str(loss.location)) for loss in adapted.losses] == [("bridged-turn", "messages[5]")]
-    assert adapt(said, to("openai-chat")).messages is said
+    assert adapt(transcript, to("openai-chat")).messages is transcript
 
 
 def test_last_assistant_message_is_dropped_if_refused():
@@ -616,7 +618,7 @@ def test_loss_effects_have_three_values():
     assert set(LOSS_EFFECTS.values()) == {"stripped", "translated", "dropped"}
 
 
-# --- where a loss stands ---
+# --- locations of losses ---------------------------------------------------------------------------------------------
 
 
 def test_loss_location_is_in_original_transcript():
@@ -634,33 +636,35 @@ def test_loss_location_is_in_original_transcript():
         UserMessage("And?"),
     )
     losses = write_request(ChatRequest(model="m", messages=messages), here).losses
-    told = {loss.kind: str(loss.location) for loss in losses}
+    locations = {loss.kind: str(loss.location) for loss in losses}
 
-    assert told["incomplete-turn"] == "messages[0]"
-    assert told["arguments-not-an-object"] == "messages[2].blocks[2]"
-    assert told["unsigned-reasoning"] == "messages[4].blocks[0]"
+    assert locations["incomplete-turn"] == "messages[0]"
+    assert locations["arguments-not-an-object"] == "messages[2].blocks[2]"
+    assert locations["unsigned-reasoning"] == "messages[4].blocks[0]"
 
 
 def test_inserted_instructions_do_not_move_locations():
-    said = AssistantMessage(
+    message = AssistantMessage(
         (Reasoning("So."), Text("x")), origin=Origin("anthropic", "anthropic-messages", "claude-3-haiku")
     )
     target = resolve("anthropic/claude-3-haiku-20240307")
     target = replace(target, traits=replace(target.traits, structured_output="prompt"))
     request = ChatRequest(
-        model="m", messages=(UserMessage("?"), said, UserMessage("!")), response_format=JsonSchema({"type": "object"})
+        model="m",
+        messages=(UserMessage("?"), message, UserMessage("!")),
+        response_format=JsonSchema({"type": "object"}),
     )
-    told = {loss.kind: str(loss.location) for loss in write_request(request, target).losses}
+    locations = {loss.kind: str(loss.location) for loss in write_request(request, target).losses}
 
-    assert told["no-structured-output"] == "response_format"
-    assert told["unsigned-reasoning"] == "messages[1].blocks[0]"
+    assert locations["no-structured-output"] == "response_format"
+    assert locations["unsigned-reasoning"] == "messages[1].blocks[0]"
 
 
-# --- what only its issuer can name ---
+# --- ids and outcomes of the issuer ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "block, made, told",
+    "block, made, kinds",
     [
         (Image("aGk=", "image/png", file_id="file-1"), Image("aGk=", "image/png"), {"foreign-fields"}),
         (CodeExecution("1", "PYTHON", id="c1"), CodeExecution("1", "PYTHON"), {"foreign-fields"}),
@@ -668,12 +672,12 @@ def test_inserted_instructions_do_not_move_locations():
         (CodeResult("OUTCOME_FAILED", "1"), CodeResult("OUTCOME_FAILED", "1"), set()),
     ],
 )
-def test_foreign_ids_and_outcomes_are_losses_in_gemini(block, made, told):
-    said = AssistantMessage((block,), origin=Origin("there", "gemini", "gemini-3-pro"))
-    adapted = adapt((HI, said, HI), to("gemini"))
+def test_foreign_ids_and_outcomes_are_losses_in_gemini(block, made, kinds):
+    message = AssistantMessage((block,), origin=Origin("there", "gemini", "gemini-3-pro"))
+    adapted = adapt((HI, message, HI), to("gemini"))
 
     assert adapted.messages[1].blocks == (made,)
-    assert set(rules(adapted)) == told
+    assert set(rules(adapted)) == kinds
 
 
 # --- generated call ids -----------------------------------------------------------------------------------------------
@@ -697,8 +701,8 @@ def test_generated_call_id_is_not_sent_to_another_gemini_model():
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "gemini"])
 def test_generated_call_id_is_sent_where_an_id_is_required(dialect: str):
-    said = (HI, turn(ToolUse("tnt_1", "f", "{}", id_generated=True), origin=AWAY), results("tnt_1"))
-    body = write_request(ChatRequest(model="m", messages=said), to(dialect)).body.decode()
+    transcript = (HI, turn(ToolUse("tnt_1", "f", "{}", id_generated=True), origin=AWAY), results("tnt_1"))
+    body = write_request(ChatRequest(model="m", messages=transcript), to(dialect)).body.decode()
 
     assert body.count("tnt_1") >= 2
 
@@ -712,8 +716,8 @@ CALL = ToolUse("t1", "f", "{}")
 @pytest.mark.parametrize("origin", [None, CHAT, Origin("elsewhere", "anthropic-messages", "claude-haiku-4-5")])
 def test_text_after_calls_moves_before_them_for_anthropic(origin: Origin | None):
     other = ToolUse("t2", "g", "{}")
-    said = (HI, turn(Text("one"), CALL, Text("two"), other, Refusal("three"), origin=origin), results("t1", "t2"))
-    adapted = adapt(said, HERE)
+    transcript = (HI, turn(Text("one"), CALL, Text("two"), other, Refusal("three"), origin=origin), results("t1", "t2"))
+    adapted = adapt(transcript, HERE)
 
     assert adapted.messages[1].blocks == (Text("one"), Text("two"), Refusal("three"), CALL, other)
     assert [loss for loss in adapted.losses if loss.kind == "calls-last"] == [
@@ -724,19 +728,19 @@ def test_text_after_calls_moves_before_them_for_anthropic(origin: Origin | None)
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "anthropic-messages"])
 def test_text_after_calls_stays_for_other_dialects(dialect: str):
-    said = (HI, turn(CALL, Text("a"), origin=None), results("t1"))
+    transcript = (HI, turn(CALL, Text("a"), origin=None), results("t1"))
 
-    assert adapt(said, to(dialect)).messages[1].blocks == (CALL, Text("a"))
+    assert adapt(transcript, to(dialect)).messages[1].blocks == (CALL, Text("a"))
 
 
 def test_text_after_calls_stays_in_replies_of_the_target():
-    said = (HI, turn(CALL, Text("a"), origin=HOME), results("t1"))
+    transcript = (HI, turn(CALL, Text("a"), origin=HOME), results("t1"))
 
-    assert adapt(said, HERE).messages is said
+    assert adapt(transcript, HERE).messages is transcript
 
 
 @pytest.mark.parametrize("between", [(Reasoning("h", meta=AnthropicMeta("s")),), (SEARCH, FOUND)])
 def test_thinking_and_server_tools_after_calls_stay_in_place(between: tuple[Block, ...]):
-    said = (HI, turn(CALL, *between, Text("a"), ToolUse("t2", "f", "{}")), results("t1", "t2"))
+    transcript = (HI, turn(CALL, *between, Text("a"), ToolUse("t2", "f", "{}")), results("t1", "t2"))
 
-    assert adapt(said, HERE).messages[1].blocks == said[1].blocks
+    assert adapt(transcript, HERE).messages[1].blocks == transcript[1].blocks

@@ -14,7 +14,7 @@ from tenuto.wire.capabilities import apply_traits
 ROW = Provider("here", "openai-chat", "")
 
 
-def fitted(traits: ModelTraits, *messages, dialect="openai-chat", **fields):
+def fit(traits: ModelTraits, *messages, dialect="openai-chat", **fields):
     request = ChatRequest(model="m", messages=messages or (UserMessage("Hi"),), **fields)
     return apply_traits(request, Target(ROW, "m", dialect, traits))
 
@@ -43,7 +43,7 @@ def test_refused_sampling_is_dropped(sampling, fields, kept):
     has = traits(
         sampling=sampling, efforts=("none", "low"), effort_default="low", thinking_default="yes", thinking=("effort",)
     )
-    request, losses = fitted(has, temperature=0.5, top_p=0.9, **fields)
+    request, losses = fit(has, temperature=0.5, top_p=0.9, **fields)
 
     assert (request.temperature, request.top_p) == ((0.5, 0.9) if kept else (None, None))
     assert rules(losses) == ([] if kept else ["sampling-refused"] * 2)
@@ -54,31 +54,31 @@ def test_sampling_is_accepted_with_default_effort_none():
         sampling="only_without_reasoning", efforts=("none", "low"), effort_default="none", thinking_default="no"
     )
 
-    assert fitted(has, temperature=0.5)[0].temperature == 0.5
+    assert fit(has, temperature=0.5)[0].temperature == 0.5
     always = traits(sampling="only_without_reasoning", thinking_default="always")
-    assert fitted(always, temperature=0.5, effort="none")[0].temperature is None
+    assert fit(always, temperature=0.5, effort="none")[0].temperature is None
 
 
-@pytest.mark.parametrize("wanted, takes, mapped", [
+@pytest.mark.parametrize("requested, takes, mapped", [
     ("minimal", ("low", "high", "max"), "low"), ("medium", ("low", "high", "max"), "high"),
     ("xhigh", ("low", "high", "max"), "high"), ("max", ("low", "medium", "high"), "high"),
     ("none", ("low", "high"), "low"), ("high", ("low", "high"), "high"), ("low", ("medium",), "medium"),
     ("low", (), None), ("low", ("default",), None),
 ])  # fmt: skip
-def test_effort_is_mapped_to_nearest(wanted, takes, mapped):
+def test_effort_is_mapped_to_nearest(requested, takes, mapped):
     """P9: efforts are per-model data."""
-    request, losses = fitted(traits(efforts=takes, thinking=("effort",), thinking_default="yes"), effort=wanted)
+    request, losses = fit(traits(efforts=takes, thinking=("effort",), thinking_default="yes"), effort=requested)
 
     assert request.effort == mapped
-    assert rules(losses) == ([] if mapped == wanted else ["effort-mapped"])
+    assert rules(losses) == ([] if mapped == requested else ["effort-mapped"])
 
 
 def test_effort_stays_if_encoder_can_express_it():
     """A budget or a toggle expresses it; a model that does not think by default needs no `none`."""
-    assert fitted(traits(efforts=(), thinking=("budget",)), effort="low")[0].effort == "low"
-    assert fitted(traits(efforts=("low",), thinking=("toggle", "effort")), effort="none")[0].effort == "none"
-    assert fitted(traits(efforts=("low",), thinking_default="no"), effort="none")[1] == ()
-    assert fitted(traits(efforts=None), effort="max")[0].effort == "max"
+    assert fit(traits(efforts=(), thinking=("budget",)), effort="low")[0].effort == "low"
+    assert fit(traits(efforts=("low",), thinking=("toggle", "effort")), effort="none")[0].effort == "none"
+    assert fit(traits(efforts=("low",), thinking_default="no"), effort="none")[1] == ()
+    assert fit(traits(efforts=None), effort="max")[0].effort == "max"
 
 
 @pytest.mark.parametrize("rule, fields, kept", [
@@ -88,16 +88,16 @@ def test_effort_stays_if_encoder_can_express_it():
 @pytest.mark.parametrize("choice", ["required", NamedTool("f")])
 def test_refused_tool_choice_becomes_auto(rule, fields, kept, choice):
     has = traits(forced_tool_choice=rule, thinking=("budget", "disabled"), thinking_default="no", efforts=())
-    request, losses = fitted(has, tools=(ToolDefinition("f"),), tool_choice=choice, **fields)
+    request, losses = fit(has, tools=(ToolDefinition("f"),), tool_choice=choice, **fields)
 
     assert request.tool_choice == (choice if kept else "auto")
     assert rules(losses) == ([] if kept else ["forced-choice-refused"])
-    assert fitted(has, tools=(ToolDefinition("f"),), tool_choice="none", **fields)[1] == ()
+    assert fit(has, tools=(ToolDefinition("f"),), tool_choice="none", **fields)[1] == ()
 
 
 def test_tools_are_dropped_for_model_without_tools():
     has = traits(tools=False, parallel_tools=False)
-    request, losses = fitted(has, tools=(ToolDefinition("f"), ToolDefinition("g")), parallel_tool_calls=True)
+    request, losses = fit(has, tools=(ToolDefinition("f"), ToolDefinition("g")), parallel_tool_calls=True)
 
     assert (request.tools, request.parallel_tool_calls) == ((), None)
     assert losses[0].detail == "f, g"
@@ -105,26 +105,26 @@ def test_tools_are_dropped_for_model_without_tools():
 
 
 def test_max_tokens_is_clamped():
-    request, losses = fitted(traits(max_output=100), max_tokens=200)
+    request, losses = fit(traits(max_output=100), max_tokens=200)
 
     assert (request.max_tokens, rules(losses)) == (100, ["clamped"])
-    assert fitted(traits(max_output=100), max_tokens=50)[1] == ()
+    assert fit(traits(max_output=100), max_tokens=50)[1] == ()
 
 
 @pytest.mark.parametrize(
     "means, form", [("native", "schema"), ("prompt", "json_object"), ("tool", "json_object"), ("none", None)]
 )
 def test_unsupported_schema_moves_to_instructions(means, form):
-    wanted = JsonSchema({"type": "object"})
-    request, losses = fitted(traits(structured_output=means), response_format=wanted)
+    schema = JsonSchema({"type": "object"})
+    request, losses = fit(traits(structured_output=means), response_format=schema)
 
-    assert request.response_format == (wanted if form == "schema" else form)
+    assert request.response_format == (schema if form == "schema" else form)
     if form != "schema":
         assert isinstance(request.transcript[0], SystemMessage)
         assert json.loads(str(request.transcript[0]).partition(": ")[2]) == {"type": "object"}
         assert rules(losses) == ["no-structured-output"]
-    assert fitted(traits(structured_output="none"), response_format="json_object")[0].response_format is None
-    assert fitted(traits(structured_output="prompt"), response_format="json_object")[1] == ()
+    assert fit(traits(structured_output="none"), response_format="json_object")[0].response_format is None
+    assert fit(traits(structured_output="prompt"), response_format="json_object")[1] == ()
 
 
 GEMINI_2 = traits(thinking=("budget",))
@@ -132,15 +132,15 @@ GEMINI_2 = traits(thinking=("budget",))
 
 def test_schema_moves_to_instructions_with_functions():
     """Gemini before 3 refuses JSON by its media type if functions are declared."""
-    wanted, tools = JsonSchema({"type": "object"}), (ToolDefinition("f"),)
-    request, losses = fitted(GEMINI_2, dialect="gemini", response_format=wanted, tools=tools)
+    schema, tools = JsonSchema({"type": "object"}), (ToolDefinition("f"),)
+    request, losses = fit(GEMINI_2, dialect="gemini", response_format=schema, tools=tools)
 
     assert request.response_format is None
     assert request.tools == tools
     assert '{"type":"object"}' in str(request.transcript[0])
     assert rules(losses) == ["no-structured-output"]
     assert "without functions" in losses[0].remedy
-    request, losses = fitted(GEMINI_2, dialect="gemini", response_format="json_object", tools=tools)
+    request, losses = fit(GEMINI_2, dialect="gemini", response_format="json_object", tools=tools)
     assert request.response_format is None
     assert [(loss.kind, str(loss.location)) for loss in losses] == [("no-structured-output", "response_format")]
 
@@ -155,10 +155,10 @@ def test_schema_moves_to_instructions_with_functions():
     ],
 )
 def test_response_format_stays_if_supported(has, dialect, fields):
-    for wanted in (JsonSchema({"type": "object"}), "json_object"):
-        request, losses = fitted(has, dialect=dialect, response_format=wanted, **fields)
+    for response_format in (JsonSchema({"type": "object"}), "json_object"):
+        request, losses = fit(has, dialect=dialect, response_format=response_format, **fields)
 
-        assert request.response_format == wanted
+        assert request.response_format == response_format
         assert losses == ()
 
 
@@ -172,8 +172,8 @@ def test_forced_tool_choice_works_with_adaptive_thinking():
     )
     tools = (ToolDefinition("f"),)
 
-    assert fitted(has, tools=tools, tool_choice="required", effort="high")[1] == ()
-    assert rules(fitted(has, tools=tools, tool_choice="required", thinking=Thinking("on", 2000))[1]) == [
+    assert fit(has, tools=tools, tool_choice="required", effort="high")[1] == ()
+    assert rules(fit(has, tools=tools, tool_choice="required", thinking=Thinking("on", 2000))[1]) == [
         "forced-choice-refused"
     ]
 
@@ -182,20 +182,20 @@ def test_chat_tools_need_effort_none():
     """Some models accept them only without reasoning, some never; other dialects do not change."""
     tools = (ToolDefinition("f"),)
     off = traits(chat_tools="effort_none", efforts=("none", "low"), effort_default="low", thinking_default="yes")
-    request, losses = fitted(off, tools=tools, effort="low")
+    request, losses = fit(off, tools=tools, effort="low")
 
     assert (request.effort, rules(losses)) == ("none", ["effort-mapped"])
-    assert fitted(off, tools=tools)[0].effort == "none"
-    assert fitted(off, tools=tools, effort="none")[1] == ()
-    assert fitted(off, effort="low")[1] == ()
-    assert fitted(off, tools=tools, effort="low", dialect="openai-responses")[1] == ()
-    request, losses = fitted(traits(chat_tools="rejected"), tools=tools, tool_choice="required")
+    assert fit(off, tools=tools)[0].effort == "none"
+    assert fit(off, tools=tools, effort="none")[1] == ()
+    assert fit(off, effort="low")[1] == ()
+    assert fit(off, tools=tools, effort="low", dialect="openai-responses")[1] == ()
+    request, losses = fit(traits(chat_tools="rejected"), tools=tools, tool_choice="required")
     assert (request.tools, request.tool_choice, rules(losses)) == ((), None, ["no-tools"])
 
 
 def test_refused_parameters_are_dropped():
     """Of parameters that exclude each other, the first stays."""
-    request, losses = fitted(
+    request, losses = fit(
         traits(refuses=("stop", "seed"), exclusive=("temperature", "top_p")), stop="x", temperature=1.0, top_p=0.5
     )
 
@@ -207,31 +207,31 @@ def test_budget_and_effort_when_off_are_limited():
     """A budget stays in its bounds (0: off); an effort is limited if thinking is off."""
     bounds = traits(budget=(128, 24576), thinking=("budget",))
 
-    assert fitted(bounds, thinking=Thinking("on", 10))[0].thinking.budget == 128
-    assert fitted(bounds, thinking=Thinking("on", 99999))[0].thinking.budget == 24576
-    assert fitted(bounds, thinking=Thinking("on", 0))[1] == ()
-    assert fitted(bounds, thinking=Thinking("on", 1000))[1] == ()
+    assert fit(bounds, thinking=Thinking("on", 10))[0].thinking.budget == 128
+    assert fit(bounds, thinking=Thinking("on", 99999))[0].thinking.budget == 24576
+    assert fit(bounds, thinking=Thinking("on", 0))[1] == ()
+    assert fit(bounds, thinking=Thinking("on", 1000))[1] == ()
     off = traits(effort_when_off="high", efforts=("low", "high", "max"), thinking=("adaptive", "disabled"))
-    request, losses = fitted(off, thinking=Thinking("off"), effort="max")
+    request, losses = fit(off, thinking=Thinking("off"), effort="max")
     assert (request.effort, rules(losses)) == ("high", ["effort-mapped"])
-    assert fitted(off, thinking=Thinking("on"), effort="max")[1] == ()
-    assert fitted(off, thinking=Thinking("off"), effort="low")[1] == ()
+    assert fit(off, thinking=Thinking("on"), effort="max")[1] == ()
+    assert fit(off, thinking=Thinking("off"), effort="low")[1] == ()
 
 
 def test_effort_is_lowered_with_thinking_between_tools():
     """Some models turn thinking off that way; other models keep the effort."""
     between = traits(effort_when_off="high", efforts=("low", "high", "max"), thinking=("adaptive", "between_tools"))
-    request, losses = fitted(between, thinking=Thinking("between_tools"), effort="max")
+    request, losses = fit(between, thinking=Thinking("between_tools"), effort="max")
 
     assert (request.effort, rules(losses)) == ("high", ["effort-mapped"])
     other = traits(effort_when_off="high", efforts=("low", "high", "max"), thinking=("adaptive", "disabled"))
-    assert fitted(other, thinking=Thinking("between_tools"), effort="max")[0].effort == "max"
+    assert fit(other, thinking=Thinking("between_tools"), effort="max")[0].effort == "max"
 
 
 def test_logprobs_are_sampling_parameters():
     """`top_logprobs` without `logprobs` is dropped, too."""
     refusing = traits(sampling="rejected", thinking_default="always")
-    request, losses = fitted(refusing, top_logprobs=3)
+    request, losses = fit(refusing, top_logprobs=3)
 
     assert request.top_logprobs is None
     assert rules(losses) == ["sampling-refused"]

@@ -58,7 +58,7 @@ def test_anthropic_summarizes_above_a_threshold(threshold, value, losses):
     ids=["signed", "encrypted"],
 )
 def test_anthropic_summary_is_sent_back_first_with_its_beta(block, beta):
-    """Nothing stands before it, and the caller's own beta stays."""
+    """No message precedes it, and the caller's own beta stays."""
     messages = (summary(CLAUDE, block), summary(CLAUDE, Text("One.")), UserMessage("Go on."))
     body, wire = written(CLAUDE, None, messages, extra_headers={"anthropic-beta": "own-beta"})
     first = body["messages"][0]
@@ -118,7 +118,7 @@ def test_other_dialects_record_a_loss(target):
         ("", BadRequest),
     ],
 )
-def test_refused_summary_is_an_error_of_its_own(code, kind):
+def test_refused_summary_is_a_separate_error(code, kind):
     error = {"type": "invalid_request_error", "message": "no", "details": {"error_code": code}}
 
     assert type(classify_error(json.dumps({"type": "error", "error": error}), status=400)) is kind

@@ -39,19 +39,19 @@ def request(model, **more):
     return ChatRequest(model=model, **(full | more))
 
 
-def counted(model, **more):
+def count_body(model, **more):
     target = catalog.resolve(model)
     wire = encode(request(model, **more), target)
     return wire, json.loads(wire.body)
 
 
-def sent(model):
+def full_body(model):
     return json.loads(write_request(request(model, stream=False), catalog.resolve(model)).body)
 
 
 def test_anthropic_request_omits_limits_and_sampling():
-    wire, body = counted(MODELS["anthropic"])
-    full = sent(MODELS["anthropic"])
+    wire, body = count_body(MODELS["anthropic"])
+    full = full_body(MODELS["anthropic"])
 
     assert (wire.method, wire.path) == ("POST", "/messages/count_tokens")
     assert wire.headers["anthropic-version"] == "2023-06-01"
@@ -62,8 +62,8 @@ def test_anthropic_request_omits_limits_and_sampling():
 
 
 def test_thinking_and_format_are_counted():
-    _, body = counted(MODELS["anthropic"], effort="high", temperature=None)
-    _, shaped = counted(
+    _, body = count_body(MODELS["anthropic"], effort="high", temperature=None)
+    _, shaped = count_body(
         "anthropic/claude-opus-4-6", response_format=JsonSchema({"type": "object"}), temperature=None, effort="low"
     )
 
@@ -72,7 +72,7 @@ def test_thinking_and_format_are_counted():
 
 
 def test_responses_request_omits_storage_and_limits():
-    wire, body = counted(MODELS["responses"], temperature=None)
+    wire, body = count_body(MODELS["responses"], temperature=None)
 
     assert wire.path == "/responses/input_tokens"
     assert set(body) == {"model", "input", "tools", "tool_choice", "reasoning"}
@@ -81,24 +81,24 @@ def test_responses_request_omits_storage_and_limits():
 
 def test_gemini_request_contains_the_whole_request():
     """Otherwise instructions and tools would not be counted."""
-    wire, body = counted(MODELS["gemini"])
+    wire, body = count_body(MODELS["gemini"])
     full = body["generateContentRequest"]
 
     assert wire.path == "/models/gemini-2.5-flash:countTokens"
     assert set(body) == {"generateContentRequest"}
-    assert full == {"model": "models/gemini-2.5-flash", **sent(MODELS["gemini"])}
+    assert full == {"model": "models/gemini-2.5-flash", **full_body(MODELS["gemini"])}
     assert {"contents", "systemInstruction", "tools"} <= set(full)
 
 
 def test_vertex_request_has_only_accepted_fields():
-    wire, body = counted(MODELS["vertex"])
+    wire, body = count_body(MODELS["vertex"])
 
     assert wire.path == "/models/gemini-2.5-flash:countTokens"
     assert set(body) == {"contents", "systemInstruction", "tools", "generationConfig"}
 
 
 def test_tuned_model_has_its_own_path():
-    wire, body = counted("google/tunedModels/mine:v2")
+    wire, body = count_body("google/tunedModels/mine:v2")
 
     assert wire.path == "/tunedModels/mine:v2:countTokens"
     assert body["generateContentRequest"]["model"] == "tunedModels/mine:v2"
@@ -107,12 +107,12 @@ def test_tuned_model_has_its_own_path():
 @pytest.mark.parametrize("model", ["groq/llama-3.3-70b", "openai-chat/gpt-4o", "mistral/mistral-large-latest"])
 def test_chat_dialect_cannot_count_tokens(model):
     with pytest.raises(UnsupportedModel, match="cannot count tokens"):
-        counted(model)
+        count_body(model)
 
 
 def test_chat_model_is_counted_in_the_provider_dialect():
     """OpenAI's older models: the Responses endpoint accepts them."""
-    wire, body = counted("openai/gpt-4o", tools=())
+    wire, body = count_body("openai/gpt-4o", tools=())
 
     assert wire.path == "/responses/input_tokens"
     assert body["model"] == "gpt-4o"
@@ -165,6 +165,6 @@ def test_claude_on_vertex_has_the_model_in_the_path():
         assert f"/models/claude-sonnet-4-5@20250929:{verb}" == wire.path
         assert (None, "vertex-2023-10-16") == (body.get("model"), body["anthropic_version"])
         assert "anthropic-version" not in wire.headers
-    counted = encode(request, target)
-    assert "/models/count-tokens:rawPredict" == counted.path
-    assert "claude-sonnet-4-5@20250929" == json.loads(counted.body)["model"]
+    count_body = encode(request, target)
+    assert "/models/count-tokens:rawPredict" == count_body.path
+    assert "claude-sonnet-4-5@20250929" == json.loads(count_body.body)["model"]

@@ -35,8 +35,8 @@ def new_decoder(dialect):
     return codec_for(dialect).decoder(Target(Provider("row", dialect, ""), "model-1", dialect))
 
 
-class Toy(Decoder):
-    """A dialect with one word in each frame: text, or the name of a fault."""
+class ToyDialect(Decoder):
+    """A dialect with one word per frame: text, or the name of a fault."""
 
     dialect = "gemini"
 
@@ -88,7 +88,7 @@ GOOD = frames("Hel", "lo", "end")
 
 
 def test_events_follow_the_bytes_and_the_last_has_the_reply():
-    decoder = Toy()
+    decoder = ToyDialect()
 
     assert decoder.feed(GOOD[:-1]) == [
         MessageStart("id", "model-1"),
@@ -104,7 +104,7 @@ def test_events_follow_the_bytes_and_the_last_has_the_reply():
 
 def test_returned_events_do_not_change():
     """Later events do not appear in a list that was returned earlier."""
-    decoder = Toy()
+    decoder = ToyDialect()
     first = decoder.feed(frames("Hel"))
     decoder.feed(frames("lo"))
 
@@ -115,26 +115,26 @@ def test_returned_events_do_not_change():
 def test_body_gives_the_same_reply_as_a_stream():
     body = b'{"words":["Hel","lo","end"]}'
 
-    assert decode_body(Toy(), body) == decode_stream(Toy(), [GOOD])
-    assert decode_stream(Toy(), [body[:5], body[5:]]) == decode_stream(Toy(), [GOOD])
+    assert decode_body(ToyDialect(), body) == decode_stream(ToyDialect(), [GOOD])
+    assert decode_stream(ToyDialect(), [body[:5], body[5:]]) == decode_stream(ToyDialect(), [GOOD])
 
 
 def test_finish_returns_the_reply_again():
-    decoder = Toy()
+    decoder = ToyDialect()
     decoder.feed(GOOD)
 
     assert decoder.finish()[-1] == decoder.finish()[-1]
 
 
 def test_origin_names_the_issuer_of_tokens():
-    assert Toy().origin() == Origin("row", "gemini", "model-1", "acc")
-    without_model = Toy(Target(TARGET.provider, "", "gemini"))
+    assert ToyDialect().origin() == Origin("row", "gemini", "model-1", "acc")
+    without_model = ToyDialect(Target(TARGET.provider, "", "gemini"))
     without_model.model = "other"
     assert without_model.origin() == Origin("row", "gemini", "other")
 
 
 def test_reply_has_the_losses():
-    decoder = Toy()
+    decoder = ToyDialect()
     decoder.record_loss("unknown-event", "stream", "ping")
     decoder.feed(GOOD)
 
@@ -145,7 +145,7 @@ def test_reply_has_the_losses():
 
 
 def test_error_event_follows_the_events_before_it():
-    decoder = Toy()
+    decoder = ToyDialect()
     events = decoder.feed(frames("Hel") + b"data: {broken\n\n" + frames("lo", "end"))
 
     assert events[-2] == ContentDelta(0, 0, TextDelta("Hel"))
@@ -161,9 +161,11 @@ def test_error_event_follows_the_events_before_it():
 
 def test_error_has_the_partial_reply_without_open_tokens():
     with pytest.raises(ProtocolError) as caught:
-        decode_stream(Toy(), [frames("Hel") + b"data: {\n\n", b"never read"])
+        decode_stream(ToyDialect(), [frames("Hel") + b"data: {\n\n", b"never read"])
 
-    assert caught.value.partial.message == AssistantMessage((Text("Hel"),), origin=Toy().origin(), incomplete=True)
+    assert caught.value.partial.message == AssistantMessage(
+        (Text("Hel"),), origin=ToyDialect().origin(), incomplete=True
+    )
 
 
 def raising(exception, *methods):
@@ -172,7 +174,7 @@ def raising(exception, *methods):
     def fail(*_, **__):
         raise exception
 
-    return type("Faulty", (Toy,), dict.fromkeys(methods, fail))()
+    return type("Faulty", (ToyDialect,), dict.fromkeys(methods, fail))()
 
 
 def ways_to_read(exception):
@@ -199,14 +201,14 @@ def test_malformed_data_becomes_a_protocol_error(exception):
     "exception",
     [KeyError, IndexError, TypeError, AttributeError, ZeroDivisionError, AssertionError, NotImplementedError],
 )
-def test_bug_of_ours_is_not_a_protocol_error(exception):
+def test_bug_in_a_decoder_is_not_a_protocol_error(exception):
     for act in ways_to_read(exception("ours")):
         with pytest.raises(exception, match="ours"):
             act()
 
 
 @pytest.mark.parametrize("part", ["complete", "response"])
-def test_bug_of_ours_at_the_end_is_not_a_protocol_error(part):
+def test_bug_at_the_end_is_not_a_protocol_error(part):
     with pytest.raises(TypeError, match="ours"):
         decode_stream(raising(TypeError("ours"), part), [GOOD])
 
@@ -308,7 +310,7 @@ def test_last_frame_without_newline_precedes_the_error(dialect, frames, cut):
 
 
 def test_drain_reports_a_cut_frame():
-    decoder = Toy()
+    decoder = ToyDialect()
     events = [*decoder.feed(frames("Hel") + b"data: {"), *decoder.drain()]
 
     assert isinstance(events[-1], ErrorEvent)
@@ -318,7 +320,7 @@ def test_drain_reports_a_cut_frame():
 
 
 def test_drain_returns_no_event_twice():
-    decoder = Toy()
+    decoder = ToyDialect()
     events = [*decoder.feed(GOOD[:-1]), *decoder.drain(), *decoder.finish()]
 
     assert [type(event) for event in events[-2:]] == [ContentDone, MessageDone]
@@ -327,7 +329,7 @@ def test_drain_returns_no_event_twice():
 
 def test_assembly_error_becomes_a_protocol_error():
     with pytest.raises(ProtocolError, match="delta for unknown reasoning block") as caught:
-        decode_stream(Toy(), [frames("orphan")])
+        decode_stream(ToyDialect(), [frames("orphan")])
 
     assert isinstance(caught.value.__cause__, OrphanedReasoningDelta)
 
@@ -335,7 +337,7 @@ def test_assembly_error_becomes_a_protocol_error():
 def test_error_inside_the_stream_keeps_its_class():
     error = frames({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, name=b"error")
     with pytest.raises(Unavailable, match="Overloaded") as caught:
-        decode_stream(Toy(), [frames("Hel"), error])
+        decode_stream(ToyDialect(), [frames("Hel"), error])
 
     assert caught.value.provider == "row"
     assert caught.value.partial.text == "Hel"
@@ -343,21 +345,21 @@ def test_error_inside_the_stream_keeps_its_class():
 
 def test_stream_without_last_event_is_incomplete():
     with pytest.raises(IncompleteResponse, match="before its last event") as caught:
-        decode_stream(Toy(), [frames("Hel")])
+        decode_stream(ToyDialect(), [frames("Hel")])
 
     assert caught.value.retryable
     assert caught.value.partial.text == "Hel"
 
 
 def test_last_frame_without_newline_is_read():
-    assert decode_stream(Toy(), [GOOD.rstrip()]).text == "Hello"
+    assert decode_stream(ToyDialect(), [GOOD.rstrip()]).text == "Hello"
     with pytest.raises(IncompleteResponse, match="middle of an event") as caught:
-        decode_stream(Toy(), [frames("Hel") + b"data: {"])
+        decode_stream(ToyDialect(), [frames("Hel") + b"data: {"])
     assert caught.value.partial.text == "Hel"
 
 
 def test_error_for_large_event_has_the_reply_so_far():
-    decoder = Toy()
+    decoder = ToyDialect()
     decoder._reader._limit = 20
     with pytest.raises(ProtocolError, match="larger than 20 bytes") as caught:
         decode_stream(decoder, [frames("Hel", "lo") + b"data: " + b"x" * 30])
@@ -366,7 +368,7 @@ def test_error_for_large_event_has_the_reply_so_far():
 
 
 def test_first_of_several_errors_is_raised():
-    decoder = Toy()
+    decoder = ToyDialect()
     decoder.feed(b"data: {first\n\ndata: {second")
     with pytest.raises(ProtocolError) as caught:
         decoder.finish()
@@ -384,7 +386,7 @@ def test_reply_that_cannot_be_assembled_is_an_error():
 
 
 def test_partial_returns_the_reply_so_far():
-    decoder = Toy()
+    decoder = ToyDialect()
     assert decoder.partial().message == AssistantMessage((), origin=decoder.origin(), incomplete=True)
     decoder.feed(frames("Hel"))
     assert decoder.partial().message == AssistantMessage((Text("Hel"),), origin=decoder.origin(), incomplete=True)
@@ -393,7 +395,7 @@ def test_partial_returns_the_reply_so_far():
 
 
 def test_partial_has_a_message_without_any_choice():
-    class Mute(Toy):
+    class Mute(ToyDialect):
         def response(self, *, partial):
             return ChatResponse("id", "row", "model-1", (), Usage(input_tokens=1))
 
@@ -433,20 +435,20 @@ def test_malformed_data_found_by_complete_is_an_error():
 @given(st.lists(st.binary(max_size=30), max_size=4))
 def test_any_bytes_raise_only_llm_errors(pieces):
     with pytest.raises(LLMError):
-        decode_stream(Toy(), pieces)
+        decode_stream(ToyDialect(), pieces)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
 
 
-def built(act):
-    decoder = Toy()
+def emitted_events(act):
+    decoder = ToyDialect()
     result = act(decoder._parts)
     return result, decoder.out, decoder.losses
 
 
 def test_complete_part_emits_start_delta_and_done():
-    block, events, _ = built(lambda parts: parts.add(Text("Hi"), TextDelta("Hi")))
+    block, events, _ = emitted_events(lambda parts: parts.add(Text("Hi"), TextDelta("Hi")))
 
     assert block == Text("Hi")
     assert events == [
@@ -454,24 +456,24 @@ def test_complete_part_emits_start_delta_and_done():
         ContentDelta(0, 0, TextDelta("Hi")),
         ContentDone(0, 0, Text("Hi")),
     ]
-    assert built(lambda parts: parts.add(Reasoning()))[1] == [
+    assert emitted_events(lambda parts: parts.add(Reasoning()))[1] == [
         ContentStart(0, 0, Reasoning()),
         ContentDone(0, 0, Reasoning()),
     ]
 
 
-def finished(call):
-    return built(lambda parts: parts.finish(parts.start(ToolUse(call.id, call.name, "")), call))
+def finish_call(call):
+    return emitted_events(lambda parts: parts.finish(parts.start(ToolUse(call.id, call.name, "")), call))
 
 
 def test_valid_arguments_are_not_a_loss():
     call = ToolUse("a", "f", '{"x":1}')
 
-    assert finished(call) == (call, [ContentStart(0, 0, ToolUse("a", "f", "")), ContentDone(0, 0, call)], [])
+    assert finish_call(call) == (call, [ContentStart(0, 0, ToolUse("a", "f", "")), ContentDone(0, 0, call)], [])
 
 
 def test_invalid_arguments_stay_with_reason_and_loss():
-    block, events, losses = finished(ToolUse("a", "f", '{"x":'))
+    block, events, losses = finish_call(ToolUse("a", "f", '{"x":'))
 
     assert block.args == '{"x":'
     assert block.args_error
@@ -490,7 +492,7 @@ def test_invalid_arguments_stay_with_reason_and_loss():
     "call", [ToolUse("a", "f", "select 1", "custom"), ToolUse("a", "f", ""), ToolUse("a", "f", "{", args_error="known")]
 )
 def test_free_text_and_missing_arguments_are_not_a_loss(call):
-    assert finished(call)[0] == call
+    assert finish_call(call)[0] == call
 
 
 def test_emitted_delta_does_not_extend_the_part():
@@ -499,7 +501,7 @@ def test_emitted_delta_does_not_extend_the_part():
         parts.emit(slot, SignatureDelta("s"))
         return parts.finish(slot)
 
-    block, events, _ = built(act)
+    block, events, _ = emitted_events(act)
 
     assert block == Reasoning()
     assert ContentDelta(0, 0, SignatureDelta("s")) in events

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.replies import DIALECTS, named, plain
+from serving.replies import DIALECTS, named_events, unnamed_events
 from strategies import words
 from tenuto.core.blocks import Text
 from tenuto.core.events import ContentDelta
@@ -32,7 +32,7 @@ def decoder(dialect):
 
 def anthropic(pieces):
     message = {"id": "msg_1", "type": "message", "model": "m", "content": []}
-    return named(
+    return named_events(
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         *(
@@ -49,7 +49,7 @@ def responses(pieces):
     item = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
     response = {"id": "resp_1", "model": "m", "output": []}
     whole = {**item, "content": [{"type": "output_text", "text": "".join(pieces), "annotations": []}]}
-    return plain(
+    return unnamed_events(
         {"type": "response.created", "response": {**response, "status": "in_progress"}},
         {"type": "response.output_item.added", "output_index": 0, "item": item},
         *(
@@ -65,7 +65,7 @@ def chat(pieces, choices=1):
         return {"id": "c1", "model": "m", "choices": [{"index": index, "delta": delta, "finish_reason": finish}]}
 
     chunks = [chunk(at, {"content": piece}) for piece in pieces for at in range(choices)]
-    return plain(*chunks, *(chunk(at, {}, "stop") for at in range(choices)), b"[DONE]")
+    return unnamed_events(*chunks, *(chunk(at, {}, "stop") for at in range(choices)), b"[DONE]")
 
 
 def gemini(pieces):
@@ -73,7 +73,7 @@ def gemini(pieces):
         return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, **more}], "responseId": "r1"}
 
     *most, last = pieces
-    return plain(*map(chunk, most), chunk(last, finishReason="STOP"))
+    return unnamed_events(*map(chunk, most), chunk(last, finishReason="STOP"))
 
 
 STREAMS = dict(zip(DIALECTS, (anthropic, responses, chat, gemini), strict=True))

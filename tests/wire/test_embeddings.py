@@ -29,7 +29,7 @@ def target_of(model):
     return catalog.resolve(model)
 
 
-def written(model, texts, **more):
+def write(model, texts, **more):
     """The path, the body and the losses of a request with all texts."""
     request = EmbedRequest(model=model, input=texts, **more)
     wire = encode(request, target_of(model), Batch(0, request.texts))
@@ -54,8 +54,8 @@ def common(*vectors, **more):
 @pytest.mark.parametrize("texts", ["hello", ["hello"], ["hello", "world"]])
 def test_common_request(texts):
     """As specified: model, input as the caller wrote it, dimensions."""
-    bare = written(SMALL, texts)
-    full = written(SMALL, texts, dimensions=256, extra_body={"user": "u"})
+    bare = write(SMALL, texts)
+    full = write(SMALL, texts, dimensions=256, extra_body={"user": "u"})
 
     assert bare == ("/embeddings", {"model": "text-embedding-3-small", "input": texts}, [])
     assert full[1] == {"model": "text-embedding-3-small", "input": texts, "dimensions": 256, "user": "u"}
@@ -80,7 +80,7 @@ def test_common_request(texts):
     ],
 )
 def test_request_follows_provider_switches(model, path, body):
-    wire = written(model, ["a"], dimensions=64)
+    wire = write(model, ["a"], dimensions=64)
 
     assert wire[0] == path
     assert wire[1] == (body or {"model": model.partition("/")[2], "input": ["a"], "dimensions": 64})
@@ -88,7 +88,7 @@ def test_request_follows_provider_switches(model, path, body):
 
 def test_gemini_embeds_one_text_with_embed_content():
     """As specified: embedContent, with the resource name of the model in the body."""
-    path, body, losses = written(GEMINI, "hello", dimensions=768, task="RETRIEVAL_DOCUMENT", title="Greetings")
+    path, body, losses = write(GEMINI, "hello", dimensions=768, task="RETRIEVAL_DOCUMENT", title="Greetings")
 
     assert path == "/models/gemini-embedding-2:embedContent"
     assert body == {
@@ -103,7 +103,7 @@ def test_gemini_embeds_one_text_with_embed_content():
 
 def test_gemini_embeds_several_texts_as_batch():
     """As specified: batchEmbedContents, in order; `extra_body` is in each item."""
-    path, body, _ = written(GEMINI, ["hello", "world"], dimensions=8, extra_body={"autoTruncate": False})
+    path, body, _ = write(GEMINI, ["hello", "world"], dimensions=8, extra_body={"autoTruncate": False})
 
     assert path == "/models/gemini-embedding-2:batchEmbedContents"
     assert body == {
@@ -120,27 +120,27 @@ def test_gemini_embeds_several_texts_as_batch():
 
 
 def test_vertex_embeds_one_text_per_request():
-    path, body, _ = written("vertex/gemini-embedding-2", "hello", dimensions=8, task="CLUSTERING")
+    path, body, _ = write("vertex/gemini-embedding-2", "hello", dimensions=8, task="CLUSTERING")
 
     assert path == "/models/gemini-embedding-2:embedContent"
     assert body == {
         "content": {"role": "user", "parts": [{"text": "hello"}]},
         "embedContentConfig": {"taskType": "CLUSTERING", "outputDimensionality": 8},
     }
-    assert "embedContentConfig" not in written("vertex/gemini-embedding-2", "hello")[1]
+    assert "embedContentConfig" not in write("vertex/gemini-embedding-2", "hello")[1]
 
 
 def test_older_vertex_models_use_predict():
-    path, body, _ = written("vertex/text-embedding-005", ["a", "b"], dimensions=8, task="CLUSTERING", title="T")
+    path, body, _ = write("vertex/text-embedding-005", ["a", "b"], dimensions=8, task="CLUSTERING", title="T")
 
     assert path == "/models/text-embedding-005:predict"
     assert body == {
         "instances": [{"content": text, "task_type": "CLUSTERING", "title": "T"} for text in "ab"],
         "parameters": {"outputDimensionality": 8},
     }
-    assert "parameters" not in written("vertex/text-embedding-005", ["a"])[1]
-    assert written("vertex/gemini-embedding-001", "a")[0].endswith(":predict")
-    assert written("vertex/gemini-embedding-001-next", "a")[0].endswith(":embedContent")
+    assert "parameters" not in write("vertex/text-embedding-005", ["a"])[1]
+    assert write("vertex/gemini-embedding-001", "a")[0].endswith(":predict")
+    assert write("vertex/gemini-embedding-001-next", "a")[0].endswith(":embedContent")
 
 
 def test_unsupported_option_is_a_loss():
@@ -150,7 +150,7 @@ def test_unsupported_option_is_a_loss():
 
     assert json.loads(wire.body) == {"model": "m", "input": "a"}
     assert [str(loss.location) for loss in wire.losses] == ["dimensions", "task", "title"]
-    assert written("nvidia/nvidia/nv-embedqa-e5-v5", "a", task="query")[1]["input_type"] == "query"
+    assert write("nvidia/nvidia/nv-embedqa-e5-v5", "a", task="query")[1]["input_type"] == "query"
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def test_lone_surrogates_are_replaced_with_a_loss():
 
 def test_value_that_json_cannot_express_is_an_error():
     with pytest.raises(TranscriptError, match="nan is not JSON"):
-        written(SMALL, "a", extra_body={"x": float("nan")})
+        write(SMALL, "a", extra_body={"x": float("nan")})
 
 
 def test_model_name_is_quoted_in_the_path():
-    assert written("google/my model?", "a")[0] == "/models/my%20model%3F:embedContent"
-    assert written("google/tunedModels/mine", "a")[0] == "/tunedModels/mine:embedContent"
+    assert write("google/my model?", "a")[0] == "/models/my%20model%3F:embedContent"
+    assert write("google/tunedModels/mine", "a")[0] == "/tunedModels/mine:embedContent"
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_batches_keep_to_the_limit_of_texts(model, count, expected):
 def test_batches_keep_to_the_limit_of_tokens():
     """Bytes are counted, since a token has at least one, plus two for each text. A longer text is sent alone."""
     model, tokens = "mistral/mistral-embed", catalog.find_provider("mistral").embeddings.tokens
-    half = "é" * (tokens // 4 - 1)  # two bytes each: with its marks, half of what fits
+    half = "é" * (tokens // 4 - 1)  # two bytes each: with two more per text, half of what fits
 
     assert sizes(model, [half, half]) == [2]
     assert sizes(model, [half, half + "a"]) == [1, 1]
@@ -466,7 +466,7 @@ ELSEWHERE = ("/v2/embed", "/api/embeddings")
 @pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no recorded traffic in {CORPUS}; set TENUTO_CORPUS to run it")
 def test_recorded_responses_are_read():
     """As many vectors as texts, of the recorded lengths; refusals are errors."""
-    seen = 0
+    count = 0
     for path in sorted((CORPUS / "embeddings").glob("*/*/exchange.json")):
         about = json.loads(path.read_bytes())
         if about["endpoint"].endswith(ELSEWHERE):
@@ -477,7 +477,7 @@ def test_recorded_responses_are_read():
         texts = asked["input"] if "input" in asked else [r["content"]["parts"][0]["text"] for r in asked["requests"]]
         request = EmbedRequest(model=about["model"], input=texts)
         body = (path.parent / about["response_file"]).read_bytes()
-        seen += 1
+        count += 1
         if about["status"] != 200:
             with pytest.raises(LLMError):
                 decode(body, request, target, Batch(0, request.texts))
@@ -491,4 +491,4 @@ def test_recorded_responses_are_read():
             assert len(vector) in (asked.get("dimensions"), 128, 768, 1024, 1536, 3072)
         assert response.usage.total_tokens is not None
 
-    assert seen > 20
+    assert count > 20

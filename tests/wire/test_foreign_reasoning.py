@@ -44,7 +44,7 @@ def test_inline_reasoning_is_sent_to_every_dialect(model):
 
 
 def test_inline_reasoning_needs_no_user_message():
-    """Unlike a note."""
+    """A note needs one."""
     call = AssistantMessage((Reasoning("hm"), ToolUse("c", "f", "{}")), origin=THINKING.origin)
     results = ToolResults((ToolResult("c", "ok"),))
     adapted = adapt((UserMessage("a"), call, results), resolve(MODELS[0]), inline=True)

@@ -27,7 +27,7 @@ SMALL, FACTOR = 100, 8
 MANY = 300
 """The smaller size where the quadratic share is small."""
 BOUND = 1.2
-"""How much more one unit may cost at FACTOR times the size; quadratic work costs up to FACTOR times as much."""
+"""The highest cost of one unit at FACTOR times the size; quadratic work costs up to FACTOR times as much."""
 
 Messages = tuple[Message, ...]
 HI = UserMessage("Hi")
@@ -65,7 +65,7 @@ def repeated(count: int) -> Messages:
 
 
 def executed_lines(work: Callable[[], Any]) -> int:
-    """Count the lines of Python that run: the same number each time, whatever else the machine does."""
+    """Count the executed lines of Python, which do not depend on the load of the machine."""
     count = 0
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
@@ -84,7 +84,7 @@ def executed_lines(work: Callable[[], Any]) -> int:
 
 def assert_linear(make: Callable[[int], Any], work: Callable[[Any], Any], size: int = SMALL) -> None:
     small, big = make(size), make(size * FACTOR)
-    work(small)  # what runs only once
+    work(small)  # loads what is loaded once
     assert executed_lines(lambda: work(big)) < BOUND * FACTOR * executed_lines(lambda: work(small))
 
 
@@ -136,12 +136,12 @@ def stream(count: int, *, indexed: bool, repeated: bool) -> bytes:
     """Return a stream; without `indexed`, items are known by their ids alone."""
     events: list[dict[str, Any]] = []
     for at, item in enumerate(items(count)):
-        place = {"output_index": at} if indexed else {}
+        position = {"output_index": at} if indexed else {}
         events += [
-            {"type": "response.output_item.added", **place, "item": {**item, "arguments": ""}},
-            {"type": "response.function_call_arguments.delta", **place, "item_id": item["id"], "delta": "{}"},
+            {"type": "response.output_item.added", **position, "item": {**item, "arguments": ""}},
+            {"type": "response.function_call_arguments.delta", **position, "item_id": item["id"], "delta": "{}"},
         ]
-        events += [{"type": "response.output_item.done", **place, "item": item}] if repeated else []
+        events += [{"type": "response.output_item.done", **position, "item": item}] if repeated else []
     events.append({"type": "response.completed", "response": response(count)})
     return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 

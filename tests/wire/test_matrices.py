@@ -57,7 +57,7 @@ def read(provider: str, reply: dict[str, Any]) -> tenuto.ChatResponse:
     return tenuto.decode(DIALECTS.get(provider, "openai-chat"), json.dumps(reply), provider=provider)
 
 
-# --- what comes out of whom -------------------------------------------------------------------------------------------
+# --- outputs of each provider ----------------------------------------------------------------------------------------
 
 ANTHROPIC = {
     "text": anthropic({"type": "text", "text": "hi"}),
@@ -216,7 +216,7 @@ def test_citations_are_read_from_any_field(provider, reply, kinds):
     assert [type(c) for c in read(provider, reply).choices[0].citations] == kinds
 
 
-# --- words and counters -----------------------------------------------------------------------------------------------
+# --- finish reasons and usage ----------------------------------------------------------------------------------------
 
 WORDS = """
 openai stop stop | together eos stop | openai length length | openai tool_calls tool_calls
@@ -233,16 +233,16 @@ openai never_heard_of stop | anthropic never_heard_of stop | google NEVER_HEARD_
 @pytest.mark.parametrize("line", [line.strip() for line in WORDS.replace("\n", "|").split("|") if line.strip()])
 def test_finish_reason_is_mapped(line):
     """The 24 of the specification; an unknown one is `stop`. `raw_finish_reason` has the provider's value."""
-    provider, word, ours = line.split()
+    provider, raw, ours = line.split()
     if provider == "anthropic":
-        reply = anthropic({"type": "text", "text": "hi"}, stop=word)
+        reply = anthropic({"type": "text", "text": "hi"}, stop=raw)
     elif provider == "google":
-        reply = gemini({"text": "hi"}, stop=word)
+        reply = gemini({"text": "hi"}, stop=raw)
     else:
-        reply = chat({"content": "hi"}, word)
+        reply = chat({"content": "hi"}, raw)
     choice = read(provider, reply).choices[0]
 
-    assert (choice.finish_reason, choice.raw_finish_reason) == (ours, word)
+    assert (choice.finish_reason, choice.raw_finish_reason) == (ours, raw)
 
 
 CHAT_USAGE = {

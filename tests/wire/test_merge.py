@@ -66,7 +66,7 @@ def test_merging_does_not_change_the_input():
     assert bytes(old["a"]) == b'{"x":1}'
 
 
-# --- the rule, written plainly ----------------------------------------------------------------------------------------
+# --- the rule in its simplest form -----------------------------------------------------------------------------------
 
 
 def compact(value):
@@ -81,17 +81,17 @@ def indexed(value):
     return bool(value) and all(isinstance(item, dict) and "index" in item for item in value)
 
 
-def combined(old, new):
+def merge_simply(old, new):
     """Merge two values by the rule, without regard to the cost."""
     if old is None or new is None or same(old, new):
         return new if old is None else old
     if isinstance(old, dict) and isinstance(new, dict):
-        return {name: combined(old.get(name), new.get(name)) for name in {**old, **new}}
+        return {name: merge_simply(old.get(name), new.get(name)) for name in {**old, **new}}
     if isinstance(old, list) and isinstance(new, list) and indexed(old) and indexed(new):
         found = {}
         for item in (*old, *new):
             index = compact(item["index"])
-            found[index] = combined(found.get(index, {}), item)
+            found[index] = merge_simply(found.get(index, {}), item)
         return list(found.values())
     return new
 
@@ -116,7 +116,7 @@ values = st.recursive(
 def test_merged_fields_equal_the_plain_rule(frames):
     expected = {}
     for frame in frames:
-        expected = combined(expected, frame)
+        expected = merge_simply(expected, frame)
 
     assert (merged(*map(compact, frames)) or "{}") == compact(expected)
 

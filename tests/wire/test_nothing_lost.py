@@ -68,8 +68,8 @@ def completed(*output: Frame) -> Frame:
     return {"type": "response.completed", "response": reply}
 
 
-def chat(said: Frame, finish: str | None = None, **more: Any) -> Frame:
-    choice = {"index": 0, "delta": said, "finish_reason": finish}
+def chat(delta_fields: Frame, finish: str | None = None, **more: Any) -> Frame:
+    choice = {"index": 0, "delta": delta_fields, "finish_reason": finish}
     return {"id": "c", "model": "m", "choices": [choice], **more}
 
 
@@ -202,10 +202,10 @@ def test_field_only_in_added_item_is_a_loss() -> None:
 
 
 def test_annotation_missing_in_finished_item_is_a_loss() -> None:
-    place = {"output_index": 0, "content_index": 0}
+    position = {"output_index": 0, "content_index": 0}
     cited = {"type": "url_citation", "url": "http://a.example"}
-    noted = {"type": "response.output_text.annotation.added", **place, "annotation": cited}
-    piece = {"type": "response.output_text.delta", **place, "delta": "a"}
+    noted = {"type": "response.output_text.annotation.added", **position, "annotation": cited}
+    piece = {"type": "response.output_text.delta", **position, "delta": "a"}
     assert rules(stream("openai-responses", CREATED, piece, noted, done(item("a")), completed())) == ["stream-differs"]
     assert rules(stream("openai-responses", CREATED, noted, completed())) == ["orphan-annotation"]
 
@@ -229,14 +229,14 @@ def ask(dialect: Dialect, *messages: Any, provider: str | None = None, **more: A
 
 
 def test_name_and_detail_are_losses_in_messages() -> None:
-    shown = Image(url="http://a.example/a.png", detail="high")
-    assert rules(ask("anthropic-messages", UserMessage((shown,), name="ann"))) == ["unsupported-field"] * 2
+    image = Image(url="http://a.example/a.png", detail="high")
+    assert rules(ask("anthropic-messages", UserMessage((image,), name="ann"))) == ["unsupported-field"] * 2
 
 
 def test_document_fields_are_losses_in_chat() -> None:
-    whole = Document(text="a", title="t", context="c", citations=True, cache="5m")
-    said = ask("openai-chat", UserMessage((whole,)))
-    assert rules(said) == ["cache-hint"] + ["unsupported-field"] * 3
+    document = Document(text="a", title="t", context="c", citations=True, cache="5m")
+    wire = ask("openai-chat", UserMessage((document,)))
+    assert rules(wire) == ["cache-hint"] + ["unsupported-field"] * 3
     named = ask("openai-chat", UserMessage((Document(data="AAAA", mime="application/pdf", title="t"),)))
     assert b'"t"' in named.body
     assert not named.losses
@@ -255,21 +255,21 @@ def test_cache_hint_in_text_result_is_a_loss_in_chat() -> None:
 
 def test_error_flag_of_image_result_is_a_loss_in_chat() -> None:
     turn = AssistantMessage((ToolUse("c", "f", "{}"),))
-    shown = (Image(data="AAAA", mime="image/png"),)
+    image = (Image(data="AAAA", mime="image/png"),)
     row = catalog.provider_or_default(None, "openai-chat")
     takes = replace(row, chat=replace(row.chat, images_in_results=True))
 
     def told(*, is_error: bool) -> list[str]:
-        said = (UserMessage("q"), turn, ToolResults((ToolResult("c", shown, is_error=is_error),)))
-        return rules(write_request(ChatRequest(model="m", messages=said), Target(takes, "m", "openai-chat")))
+        transcript = (UserMessage("q"), turn, ToolResults((ToolResult("c", image, is_error=is_error),)))
+        return rules(write_request(ChatRequest(model="m", messages=transcript), Target(takes, "m", "openai-chat")))
 
     assert told(is_error=True) == [*told(is_error=False), "unsupported-field"]
 
 
 def test_raised_budget_is_a_loss() -> None:
-    asked = ask("anthropic-messages", UserMessage("q"), thinking=Thinking(budget=100), max_tokens=9000)
-    assert rules(asked) == ["clamped"]
-    assert b'"budget_tokens":1024' in asked.body
+    wire = ask("anthropic-messages", UserMessage("q"), thinking=Thinking(budget=100), max_tokens=9000)
+    assert rules(wire) == ["clamped"]
+    assert b'"budget_tokens":1024' in wire.body
 
 
 def test_top_logprobs_without_logprobs_is_a_loss() -> None:

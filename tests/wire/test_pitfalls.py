@@ -84,20 +84,25 @@ TURNS = {
     "openai-chat": [{"role": "assistant", "content": None, "reasoning_content": "tok-1", "tool_calls": [CALLED]}],
     "gemini": [gemini.thought("Hm."), SIGNED],
 }
-"""The same as it has to stand in the next request."""
+"""The turn in the next request."""
 
 
-def decoded(dialect: str, data: bytes | None = None) -> AssistantMessage:
+def decode(dialect: str, data: bytes | None = None) -> AssistantMessage:
     return tenuto.decode(
         dialect, STREAMS[dialect] if data is None else data, provider=ROWS[dialect], stream=True
     ).message
 
 
-def asked(message: AssistantMessage, dialect: str) -> tenuto.WireRequest:
-    """The next request: the question, the reply, the answers to its calls, and one more question."""
+def next_request(message: AssistantMessage, dialect: str) -> tenuto.WireRequest:
+    """Return the next request: the question, the reply, the results of its calls, and another question."""
     answers = tuple(call.answer("12 C") for call in message.tool_calls())
-    said = (UserMessage("Weather?"), message, *((ToolResults(answers),) if answers else ()), UserMessage("And now?"))
-    return tenuto.encode(dialect, ChatRequest(model=MODELS[dialect], messages=said), provider=ROWS[dialect])
+    transcript = (
+        UserMessage("Weather?"),
+        message,
+        *((ToolResults(answers),) if answers else ()),
+        UserMessage("And now?"),
+    )
+    return tenuto.encode(dialect, ChatRequest(model=MODELS[dialect], messages=transcript), provider=ROWS[dialect])
 
 
 def turn_in(dialect: str, body: bytes) -> list:
@@ -120,7 +125,7 @@ def turn_in(dialect: str, body: bytes) -> list:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_reply_is_replayed_once_and_unchanged(dialect):
     """P1, P2, P12, P20, P21, P27, P30, P52, P56, P61, R2, R4: fields have their own names, empty thinking too."""
-    wire = asked(decoded(dialect), dialect)
+    wire = next_request(decode(dialect), dialect)
 
     assert turn_in(dialect, wire.body) == TURNS[dialect]
     assert wire.body.count(b"tok-1") == 1
@@ -131,21 +136,21 @@ def test_reply_is_replayed_once_and_unchanged(dialect):
 @pytest.mark.parametrize("to", DIALECTS)
 def test_reasoning_is_not_sent_to_another_provider(home, to):
     """P57, R6, R13, R14: neither token nor text; each is a loss, and the first provider gets the same bytes again."""
-    message = decoded(home)
-    before = asked(message, home).body
+    message = decode(home)
+    before = next_request(message, home).body
     if home != to:
-        away = asked(message, to)
+        away = next_request(message, to)
 
-        assert not any(word in away.body for word in (b"tok-1", b"tok-2", b"Hm.", b"Reasoning"))
+        assert not any(text in away.body for text in (b"tok-1", b"tok-2", b"Hm.", b"Reasoning"))
         thoughts = sum(isinstance(block, Reasoning) for block in message.blocks)
         assert [loss.kind for loss in away.losses].count("foreign-reasoning") == thoughts
-    assert asked(message, home).body == before
+    assert next_request(message, home).body == before
 
 
 @pytest.mark.parametrize("to", DIALECTS)
 def test_generated_ids_of_equal_replies_differ(to):
     """P33, P51, R12: equal bytes give equal ids; in one request they differ, with their results."""
-    message = decoded("gemini", gemini.sse(gemini.chunk(gemini.call("f", {}), gemini.call("f", {}), reason="STOP")))
+    message = decode("gemini", gemini.sse(gemini.chunk(gemini.call("f", {}), gemini.call("f", {}), reason="STOP")))
     turn = (message, ToolResults(tuple(call.answer("ok") for call in message.tool_calls())))
     request = ChatRequest(model=MODELS[to], messages=(UserMessage("?"), *turn, *turn))
     body = json.loads(tenuto.encode(to, request, provider=ROWS[to]).body)
@@ -162,7 +167,7 @@ def test_generated_ids_of_equal_replies_differ(to):
             calls = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
             answers = [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"]
         case _:
-            assert "tnt_" not in json.dumps(body), "ids that did not come do not go out"
+            assert "tnt_" not in json.dumps(body), "ids that the decoder generated are not sent"
             return
 
     assert calls == answers
@@ -189,11 +194,11 @@ def test_incomplete_turn_is_not_sent(dialect):
         "gemini": gemini.sse(gemini.chunk(gemini.text("Well."), gemini.start_call("f", thoughtSignature="tok-1"))),
     }[dialect]
     with pytest.raises(IncompleteResponse) as caught:
-        decoded(dialect, cut)
+        decode(dialect, cut)
     message = caught.value.partial.message
 
     assert message.incomplete
-    wire = asked(message, dialect)
+    wire = next_request(message, dialect)
     assert b"Well." not in wire.body
     assert b"tok-1" not in wire.body
     assert {loss.kind for loss in wire.losses} == {"incomplete-turn"}
@@ -210,11 +215,11 @@ def test_reply_may_contain_only_reasoning(dialect):
         "openai-chat": chat.sse(chat.chunk({"role": "assistant", "reasoning_content": "Hm."}), chat.chunk({}, "stop")),
         "gemini": gemini.sse(gemini.chunk(gemini.thought("Hm."), reason="STOP")),
     }[dialect]
-    message = decoded(dialect, only)
+    message = decode(dialect, only)
 
     assert [type(block) for block in message.blocks] == [Reasoning]
     assert message.stop_reason == "stop"
-    assert b"And now?" in asked(message, dialect).body
+    assert b"And now?" in next_request(message, dialect).body
 
 
 # --- the end of a stream ----------------------------------------------------------------------------------------------
@@ -227,7 +232,7 @@ def test_unreadable_data_after_end_keeps_the_reply(dialect, rest):
     data = STREAMS[dialect].removesuffix(b"data: [DONE]\n\n")
     reply = tenuto.decode(dialect, data + rest, provider=ROWS[dialect], stream=True)
 
-    assert turn_in(dialect, asked(reply.message, dialect).body) == TURNS[dialect]
+    assert turn_in(dialect, next_request(reply.message, dialect).body) == TURNS[dialect]
     assert reply.message.stop_reason == "tool_calls"
     assert [loss.kind for loss in reply.losses] == (
         [] if rest in (b"data: [DONE]\n\n", b"data:\n\n") else ["after-the-end"]
@@ -238,7 +243,7 @@ def test_cancelled_stream_has_stop_reason_error():
     """P23: the content up to there is in the reply."""
     item = responses.message(responses.text("Well."))
     last = {"type": "response.cancelled", "response": responses.response(item, status="cancelled")}
-    message = decoded("openai-responses", responses.sse(responses.created(), responses.done(0, item), last))
+    message = decode("openai-responses", responses.sse(responses.created(), responses.done(0, item), last))
 
     assert (message.stop_reason, message.raw_stop_reason, str(message)) == ("error", "cancelled", "Well.")
 
@@ -258,7 +263,7 @@ def test_last_signature_of_a_block_is_used():
     assert [loss.kind for loss in replaced.losses] == ["signature-replaced"]
 
 
-# --- nothing in silence -----------------------------------------------------------------------------------------------
+# --- no silent losses ------------------------------------------------------------------------------------------------
 
 MADE = {
     Text: Text("word-x"),
@@ -281,11 +286,11 @@ MADE = {
 @pytest.mark.parametrize("kind", get_args(Block), ids=lambda kind: kind.__name__)
 def test_every_block_is_sent_or_lost(dialect, kind):
     """P58, R21: a block that the dialect does not have is a loss."""
-    said = (UserMessage("?"), AssistantMessage((MADE[kind], Text("so"))), UserMessage("And now?"))
+    transcript = (UserMessage("?"), AssistantMessage((MADE[kind], Text("so"))), UserMessage("And now?"))
     to = oneshot.target_of(dialect, "model-x", "custom")
     for wire in (
-        codec_for(dialect).encode(BodyBuilder(ChatRequest(model="model-x", messages=said), to)),
-        tenuto.encode(dialect, ChatRequest(model="model-x", messages=said), provider="custom"),
+        codec_for(dialect).encode(BodyBuilder(ChatRequest(model="model-x", messages=transcript), to)),
+        tenuto.encode(dialect, ChatRequest(model="model-x", messages=transcript), provider="custom"),
     ):
         assert (b"word-x" in wire.body) or any(str(loss.location).startswith("messages[1]") for loss in wire.losses)
 
@@ -294,7 +299,7 @@ def test_every_block_is_sent_or_lost(dialect, kind):
 def test_model_id_is_sent_as_given(dialect):
     """P99: the readable names of the catalog are never sent."""
     target = oneshot.target_of(dialect, MODELS[dialect], ROWS[dialect])
-    wire = asked(decoded(dialect), dialect)
+    wire = next_request(decode(dialect), dialect)
 
     assert target.traits.known
     assert (

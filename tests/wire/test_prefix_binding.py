@@ -31,8 +31,8 @@ def ask(*messages, system="Be brief.", tools=(TOOL,), **more) -> ChatRequest:
     )
 
 
-def answered(request: ChatRequest, *blocks, target=BOUND) -> AssistantMessage:
-    """What the model says to a request, bound to it."""
+def reply_to(request: ChatRequest, *blocks, target=BOUND) -> AssistantMessage:
+    """Return a reply to a request, bound to it."""
     prefix = prefix_of(write_request(request, target).body, target)
     origin = Origin(target.provider.name, target.dialect, target.model, prefix=prefix)
     return AssistantMessage((Reasoning("Hm.", meta=AnthropicMeta("c2lnbmVk")), *blocks), origin=origin)
@@ -40,9 +40,9 @@ def answered(request: ChatRequest, *blocks, target=BOUND) -> AssistantMessage:
 
 def conversation() -> tuple:
     question = UserMessage("One and two?")
-    first = answered(ask(question), ToolUse("toolu_1", "add", '{"a":1}'))
+    first = reply_to(ask(question), ToolUse("toolu_1", "add", '{"a":1}'))
     result = ToolResults((ToolResult("toolu_1", "3"),))
-    second = answered(ask(question, first, result), Text("Three."))
+    second = reply_to(ask(question, first, result), Text("Three."))
     return question, first, result, second, UserMessage("And?")
 
 
@@ -106,27 +106,27 @@ def test_thinking_stays_after_unchanged_prefix():
 
 
 @pytest.mark.parametrize(
-    "changed, gone",
+    "changed, dropped",
     [
-        (lambda said: ask(*said, system="Be long."), [1, 3]),
-        (lambda said: ask(*said, tools=()), [1, 3]),
-        (lambda said: ask(*said, tools=(msgspec.structs.replace(TOOL, description="Sum."),)), [1, 3]),
-        (lambda said: ask(UserMessage("Two and two?"), *said[1:]), [1, 3]),
-        (lambda said: ask(*said[:2], ToolResults((ToolResult("toolu_1", "4"),)), *said[3:]), [3]),
-        (lambda said: ask(*said[:4], UserMessage("So?")), []),
-        (lambda said: ask(*said, cache="auto"), []),
-        (lambda said: ask(*said, max_tokens=99), []),
+        (lambda roles: ask(*roles, system="Be long."), [1, 3]),
+        (lambda roles: ask(*roles, tools=()), [1, 3]),
+        (lambda roles: ask(*roles, tools=(msgspec.structs.replace(TOOL, description="Sum."),)), [1, 3]),
+        (lambda roles: ask(UserMessage("Two and two?"), *roles[1:]), [1, 3]),
+        (lambda roles: ask(*roles[:2], ToolResults((ToolResult("toolu_1", "4"),)), *roles[3:]), [3]),
+        (lambda roles: ask(*roles[:4], UserMessage("So?")), []),
+        (lambda roles: ask(*roles, cache="auto"), []),
+        (lambda roles: ask(*roles, max_tokens=99), []),
     ],
     ids=["system", "no tools", "a tool", "the question", "a result", "what comes later", "cache marks", "a parameter"],
 )
-def test_thinking_after_changed_prefix_is_dropped(changed, gone):
+def test_thinking_after_changed_prefix_is_dropped(changed, dropped):
     """Each dropped block has a loss with the reason; the others stay."""
     request = changed(conversation())
     wire = write_request(request, BOUND)
     stale_losses = [loss for loss in wire.losses if loss.kind == "stale-prefix"]
 
-    assert [str(loss.location) for loss in stale_losses] == [f"messages[{at + 1}].blocks[0]" for at in gone]
-    assert wire.body.count(b"c2lnbmVk") == 2 - len(gone)
+    assert [str(loss.location) for loss in stale_losses] == [f"messages[{at + 1}].blocks[0]" for at in dropped]
+    assert wire.body.count(b"c2lnbmVk") == 2 - len(dropped)
     assert all("changed" in loss.remedy for loss in stale_losses)
 
 
@@ -146,7 +146,7 @@ def body(*messages, **fields) -> bytes:
     return json.dumps({"messages": list(messages), **fields}).encode()
 
 
-def said(role, *parts):
+def roles(role, *parts):
     return {"role": role, "content": list(parts)}
 
 
@@ -159,10 +159,10 @@ USE = {"type": "tool_use", "id": "a", "name": "b", "input": {"cache_control": 1}
 @pytest.mark.parametrize(
     "one, other, same",
     [
-        (body({"role": "user", "content": "Hi"}), body(said("user", TEXT)), True),
-        (body(said("user", TEXT)), body(said("user", MARKED)), True),
-        (body(said("user", TEXT, TEXT)), body(said("user", TEXT), said("user", TEXT)), True),
-        (body(said("user", RESULT)), body(said("user", {**RESULT, "content": [MARKED | {"text": "x"}]})), True),
+        (body({"role": "user", "content": "Hi"}), body(roles("user", TEXT)), True),
+        (body(roles("user", TEXT)), body(roles("user", MARKED)), True),
+        (body(roles("user", TEXT, TEXT)), body(roles("user", TEXT), roles("user", TEXT)), True),
+        (body(roles("user", RESULT)), body(roles("user", {**RESULT, "content": [MARKED | {"text": "x"}]})), True),
         (
             body(system="Be"),
             body(system=[{"type": "text", "text": "Be", "cache_control": {"type": "ephemeral"}}]),
@@ -170,9 +170,9 @@ USE = {"type": "tool_use", "id": "a", "name": "b", "input": {"cache_control": 1}
         ),
         (body(tools=[{"name": "a"}]), body(tools=[{"name": "a", "cache_control": {"type": "ephemeral"}}]), True),
         (body(), body(tools=[], system=""), False),
-        (body(said("user", TEXT)), body(said("assistant", TEXT)), False),
-        (body(said("assistant", USE)), body(said("assistant", {**USE, "input": {}})), False),
-        (body(said("user", TEXT)), body(said("user", TEXT, TEXT)), False),
+        (body(roles("user", TEXT)), body(roles("assistant", TEXT)), False),
+        (body(roles("assistant", USE)), body(roles("assistant", {**USE, "input": {}})), False),
+        (body(roles("user", TEXT)), body(roles("user", TEXT, TEXT)), False),
     ],
 )
 def test_prefix_depends_on_content(one, other, same):
@@ -190,25 +190,25 @@ THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}
 def test_prefix_stays_when_conversation_grows(messages, data):
     """Thinking stays valid at its own position, and at no other."""
     cut = data.draw(st.integers(1, len(messages)))
-    begins = body(*(said(role, *parts) for role, parts in messages[:cut]))
-    before, after = ([said(role, *parts) for role, parts in some] for some in (messages[:cut], messages[cut:]))
-    more = said("user", {"type": "text", "text": "else"})
+    begins = body(*(roles(role, *parts) for role, parts in messages[:cut]))
+    before, after = ([roles(role, *parts) for role, parts in some] for some in (messages[:cut], messages[cut:]))
+    more = roles("user", {"type": "text", "text": "else"})
     origin = Origin("anthropic", "anthropic-messages", "claude-opus-5-5", prefix=prefix_of(begins, BOUND))
     message = AssistantMessage((Reasoning("Hm.", meta=AnthropicMeta("c2lnbmVk")),), origin=origin)
 
-    assert stale_thoughts((message,), body(*before, said("assistant", THOUGHT), *after), BOUND) == ()
-    assert stale_thoughts((message,), body(more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
-    assert stale_thoughts((message,), body(*before, more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
-    assert stale_thoughts((message,), body(*before, said("assistant", TEXT, THOUGHT)), BOUND) == ((0, 0),)
-    assert stale_thoughts((message,), body(more, said("assistant", THOUGHT)), BOUND, {(0, 0)}) == ()
+    assert stale_thoughts((message,), body(*before, roles("assistant", THOUGHT), *after), BOUND) == ()
+    assert stale_thoughts((message,), body(more, roles("assistant", THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(*before, more, roles("assistant", THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(*before, roles("assistant", TEXT, THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(more, roles("assistant", THOUGHT)), BOUND, {(0, 0)}) == ()
 
 
 def test_thinking_issued_after_the_change_stays():
     """It was issued without the stale blocks."""
-    said, system = conversation(), "Be long."
-    third = answered(ask(*said, system=system), Text("Four."))
-    more = (*said, third, UserMessage("And?"))
-    fourth = answered(ask(*more, system=system), Text("Five."))
+    transcript, system = conversation(), "Be long."
+    third = reply_to(ask(*transcript, system=system), Text("Four."))
+    more = (*transcript, third, UserMessage("And?"))
+    fourth = reply_to(ask(*more, system=system), Text("Five."))
     wire = write_request(ask(*more, fourth, UserMessage("So?"), system=system), BOUND)
 
     assert [str(loss.location) for loss in wire.losses] == ["messages[2].blocks[0]", "messages[4].blocks[0]"]
@@ -227,13 +227,13 @@ def test_moved_or_copied_thinking_is_stale():
 
 def test_turn_of_stale_thinking_alone_is_dropped():
     """Thinking that was issued after the rest of the turn is stale, too."""
-    blank = answered(ask(UserMessage("Hi")), Text(" "))
+    blank = reply_to(ask(UserMessage("Hi")), Text(" "))
     before = UserMessage("Ho"), blank, UserMessage("And?")
     rest = json.loads(write_request(ask(*before[::2]), BOUND).body)
     first, more = rest["messages"][0]["content"]
-    rest["messages"] = [said("user", first), said("assistant", {"type": "text", "text": " "}), said("user", more)]
+    rest["messages"] = [roles("user", first), roles("assistant", {"type": "text", "text": " "}), roles("user", more)]
     prefix = prefix_of(json.dumps(rest).encode(), BOUND)
-    later = answered(ask(UserMessage("Hi")), Text("Yes."))
+    later = reply_to(ask(UserMessage("Hi")), Text("Yes."))
     later = msgspec.structs.replace(later, origin=msgspec.structs.replace(later.origin, prefix=prefix))
     wire = write_request(ask(*before, later, UserMessage("So?")), BOUND)
 

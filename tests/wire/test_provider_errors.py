@@ -93,7 +93,7 @@ CASES = [
     (429, openai(type="rate_limit_error", code="slow_down"), RateLimited),
     (500, openai(type="server_error"), Unavailable),
     (503, openai(type="service_unavailable_error", code="server_is_overloaded"), Unavailable),
-    # kin
+    # similar APIs
     (
         401,
         {"error": {"message": "Unauthorized", "type": "api_error", "param": None, "code": None}},
@@ -111,7 +111,7 @@ CASES = [
     (400, {"id": "1", "message": "said", "error_type": "TOO_MANY_TOKENS"}, ContextTooLong),
     (429, {"error": {"message": "said", "type": "engine_overloaded_error"}}, RateLimited),
     (400, {"error": {"message": "said", "type": "invalid_request_error", "code": "tool_use_failed"}}, BadRequest),
-    # texts without a code of their own
+    # errors that only their text identifies
     (400, {"error": "prompt too long; exceeded max context length by 65590 tokens"}, ContextTooLong),
     (400, openai("request (2009 tokens) exceeds the available context size (512 tokens), try it"), ContextTooLong),
     (400, openai(type="exceed_context_size_error", code=400), ContextTooLong),
@@ -124,7 +124,7 @@ CASES = [
     (400, {"code": "invalid-argument", "error": "Model not found: grok-9"}, NotFound),
     (400, {"message": "The provided model identifier is invalid."}, NotFound),
     (400, {"detail": "Model x is not supported. Supported models are ['y', 'z']."}, NotFound),
-    # texts that only quote such a text
+    # errors that quote such a text
     (400, openai("Invalid schema: enum value 'Invalid model: x' is not allowed"), BadRequest),
     (400, openai("tools.0.name: 'a is not a valid model ID' does not match the pattern"), BadRequest),
     (400, openai("Tool output 'Incorrect API key provided' cannot be parsed"), BadRequest),

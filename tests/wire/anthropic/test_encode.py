@@ -207,16 +207,17 @@ def test_auto_cache_marks_the_system_prompt_and_the_end(cache, ttl):
     assert "system" not in body(UserMessage("x"), cache=cache)
 
 
-def test_auto_cache_leaves_room_for_the_marks_of_the_caller():
+def test_auto_cache_leaves_room_for_marks_of_the_caller():
     four = tuple(ToolDefinition(name, cache="1h") for name in "abcd")
 
     assert "cache_control" not in body(UserMessage("x"), tools=four, cache="auto")
     assert body(UserMessage("x"), tools=four[:3], cache="auto-1h")["cache_control"]["ttl"] == "1h"
     short = UserMessage((Text("x", cache="5m"),))
-    assert "ttl" not in body(short, cache="auto-1h")["cache_control"]  # an hour may not follow five minutes
+    # a mark of an hour may not follow one of five minutes
+    assert "ttl" not in body(short, cache="auto-1h")["cache_control"]
 
 
-def test_host_without_mark_of_the_body_has_it_on_the_last_block():
+def test_host_without_cache_field_marks_the_last_block():
     switches = AnthropicSwitches(raw_predict="vertex-2023-10-16")
     vertex = Target(Provider("here", "anthropic-messages", "", anthropic=switches), "claude-x", "anthropic-messages")
     fields = json.loads(wire(SystemMessage("A"), UserMessage("x"), to=vertex, cache="auto").body)
@@ -345,9 +346,9 @@ def test_extra_body_and_headers():
 
 def test_structured_output():
     """A schema is a parameter, `json_object` an instruction."""
-    wanted = JsonSchema(SCHEMA)
+    schema = JsonSchema(SCHEMA)
 
-    assert body(response_format=wanted)["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
+    assert body(response_format=schema)["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
     assert body(SystemMessage("S"), UserMessage("?"), response_format="json_object")["system"] == (
         "S\n\nRespond with valid JSON only."
     )

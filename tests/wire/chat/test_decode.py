@@ -218,8 +218,8 @@ def test_choices_are_separate():
 
 
 def test_choice_index_may_be_string_or_missing():
-    places = ("1", None, -1, 0)
-    response = stream(sse(*(chunk({"content": text}, index=at) for text, at in zip("abcd", places, strict=True))))
+    indexes = ("1", None, -1, 0)
+    response = stream(sse(*(chunk({"content": text}, index=at) for text, at in zip("abcd", indexes, strict=True))))
 
     assert [(c.index, c.text) for c in response.choices] == [(0, "bcd"), (1, "a")]
 

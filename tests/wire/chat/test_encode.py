@@ -227,7 +227,7 @@ def test_unsupported_content_parts_are_losses(part, switches):
     wire_messages, losses = encode_messages(user("See:", part), switches=ChatSwitches(**switches))
 
     assert wire_messages == [{"role": "user", "content": "See:"}]
-    assert [place for _, place in losses] == ["messages[0].blocks[1]"]
+    assert [location for _, location in losses] == ["messages[0].blocks[1]"]
 
 
 def test_user_name_is_sent_if_supported():

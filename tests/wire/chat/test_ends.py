@@ -16,7 +16,7 @@ from wire.chat.cases import FIRST, HEAD, USAGE, assistant, back, body, chunk, ss
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    ("raw", "reason"),
     [
         ("stop", "stop"),
         ("eos", "stop"),
@@ -35,10 +35,10 @@ from wire.chat.cases import FIRST, HEAD, USAGE, assistant, back, body, chunk, ss
         (None, None),
     ],
 )
-def test_finish_reasons(word, reason):
-    message = whole(body(assistant(), word)).message
+def test_finish_reasons(raw, reason):
+    message = whole(body(assistant(), raw)).message
 
-    assert (message.stop_reason, message.raw_stop_reason) == (reason, word)
+    assert (message.stop_reason, message.raw_stop_reason) == (reason, raw)
 
 
 def test_stream_ends_with_done_or_all_finish_reasons():
@@ -180,7 +180,7 @@ def test_unreadable_frame_is_an_error_or_a_loss_after_the_end():
         pytest.param([{**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": USAGE}]}], id="in a choice"),
     ],
 )  # fmt: skip
-def test_usage_is_found_in_every_place(frames):
+def test_usage_is_found_in_every_field(frames):
     response = stream(sse(FIRST, text("a"), *frames))
 
     assert json.loads(response.raw_usage) == USAGE

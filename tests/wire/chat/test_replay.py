@@ -209,7 +209,9 @@ def test_reasoning_is_sent_back_by_policy(policy, plain, called, by):
     wire_messages, losses = encode_messages(turn(THOUGHT, Text("a")), HI, turn(THOUGHT, CALL), RESULT, **options)
 
     assert ("reasoning_content" in wire_messages[0], "reasoning_content" in wire_messages[2]) == (plain, called)
-    expected = [("reasoning-withheld", f"messages[{at}]") for at, kept in ((0, plain), (2, called)) if not kept]
+    expected = [
+        ("reasoning-withheld", f"messages[{at}]") for at, sent_back in ((0, plain), (2, called)) if not sent_back
+    ]
     assert losses == expected
 
 
@@ -244,8 +246,8 @@ def test_missing_reasoning_is_empty_string_with_calls():
     assert (
         only(turn(CALL), RESULT, switches=replace(deepseek, reasoning_field="reasoning_details"))[0]["reasoning"] == ""
     )
-    kept = replace(THOUGHT, meta=ChatMeta(field="reasoning"))
-    assert "reasoning_content" not in only(turn(kept, CALL), RESULT, switches=deepseek)[0]
+    with_field = replace(THOUGHT, meta=ChatMeta(field="reasoning"))
+    assert "reasoning_content" not in only(turn(with_field, CALL), RESULT, switches=deepseek)[0]
 
 
 DETAILS = '[{"type":"reasoning.text","text":"Look.","signature":"Er=","cost":1.10},{"type":"odd","id":null}]'

@@ -161,7 +161,7 @@ def test_effort_none_is_sent_to_models_that_know_it():
 
 
 @pytest.mark.parametrize(
-    ("request_", "switches", "place"),
+    ("request_", "switches", "location"),
     [
         ({"effort": "low"}, {"effort_field": ""}, "effort"),
         ({"thinking": ON}, {}, "thinking.mode"),
@@ -170,8 +170,8 @@ def test_effort_none_is_sent_to_models_that_know_it():
         ({"thinking": Thinking(show=False)}, {}, "thinking.show"),
     ],
 )
-def test_unsupported_thinking_is_a_loss(request_, switches, place):
-    assert encode_body(request_, switches)[1] == [("unsupported-parameter", place)]
+def test_unsupported_thinking_is_a_loss(request_, switches, location):
+    assert encode_body(request_, switches)[1] == [("unsupported-parameter", location)]
 
 
 # --- single parameters ------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_tool_choice():
     assert choice("none") == "none"
 
 
-def test_tools_stay_out_where_none_is_not_obeyed():
+def test_tools_are_omitted_if_choice_none_is_ignored():
     assert encode_body({"tools": TOOLS, "tool_choice": "none"}, {"none_drops_tools": True}) == (
         {},
         [("dropped-tools", "tools")],

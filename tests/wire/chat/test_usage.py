@@ -1,4 +1,4 @@
-"""Usage: many spellings, buckets that do not overlap, and sums that hold."""
+"""Usage: field names of all hosts, disjoint buckets, consistent sums."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ BASE = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
         ),
     ],
 )
-def test_every_spelling_is_read(fields, expected):
+def test_usage_fields_of_all_hosts_are_read(fields, expected):
     assert read({**BASE, **fields}) == (Usage(reported_total=150, **expected), [])
 
 
-def test_what_nobody_said_is_not_zero():
+def test_missing_usage_is_not_zero():
     assert read({}) == (Usage(), [])
     assert read({"prompt_tokens": "many", "completion_tokens": -5, "total_tokens": True})[0] == Usage()
     assert read({"prompt_tokens": 7.0})[0] == Usage(input_tokens=7)
 
 
-def test_buckets_that_contradict_their_sum_are_cut_down_to_it():
-    usage, places = read(
+def test_buckets_above_their_sum_are_reduced():
+    usage, locations = read(
         {
             **BASE,
             "prompt_tokens_details": {"cached_tokens": 90, "cache_write_tokens": 20},
@@ -84,16 +84,16 @@ def test_buckets_that_contradict_their_sum_are_cut_down_to_it():
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (0, 90, 10)
     assert (usage.output_tokens, usage.reasoning_tokens) == (0, 50)
     assert (usage.prompt_tokens, usage.completion_tokens) == (100, 50)
-    assert places == ["usage.cache_write_tokens", "usage.reasoning_tokens"]
+    assert locations == ["usage.cache_write_tokens", "usage.reasoning_tokens"]
 
 
-def test_the_loss_is_on_the_reply_once():
+def test_contradictory_usage_is_one_loss():
     data = body(assistant(), usage={**BASE, "completion_tokens_details": {"reasoning_tokens": 51}})
 
     assert [loss.kind for loss in whole(data).losses] == ["contradicting-usage"]
 
 
-def test_reasoning_may_come_on_top_of_the_completion():
+def test_reasoning_may_be_added_to_the_completion():
     fields = {**BASE, "completion_tokens_details": {"reasoning_tokens": 200}}
 
     assert read(fields, output_excludes_reasoning=True)[0].completion_tokens == 250
@@ -101,7 +101,7 @@ def test_reasoning_may_come_on_top_of_the_completion():
     assert whole(data, ChatSwitches(output_excludes_reasoning=True)).usage.output_tokens == 50
 
 
-def test_usage_that_is_no_object_is_a_loss():
+def test_usage_that_is_not_an_object_is_a_loss():
     response = whole(body(assistant(), usage=[5]))
 
     assert response.usage is None
@@ -126,7 +126,7 @@ COUNTS = st.fixed_dictionaries(
 
 
 @given(COUNTS, st.booleans())
-def test_a_field_that_nobody_knows_changes_no_count(counts, excludes):
+def test_unknown_usage_field_changes_no_count(counts, excludes):
     odd = {**counts, "odd": "x"}
 
     assert read(counts, output_excludes_reasoning=excludes) == read(odd, output_excludes_reasoning=excludes)

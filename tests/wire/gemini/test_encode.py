@@ -392,7 +392,7 @@ def test_unsupported_content_fields_are_losses():
     document = Document(text="t", title="T", context="C", citations=True, cache="5m")
     message = UserMessage((document, Image(), Opaque("openai-chat", "{}"), Text("Hi", cache="1h")), name="ann")
 
-    assert [place for _, place in losses(message)] == [
+    assert [location for _, location in losses(message)] == [
         "messages[0].blocks[0].cache",
         "messages[0].blocks[0].title",
         "messages[0].blocks[0].context",

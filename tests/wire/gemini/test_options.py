@@ -72,7 +72,7 @@ def test_service_tier_and_store_are_losses_on_vertex():
     """Only the Gemini API has them."""
     assert body(service_tier="flex", store=False) == {**body(), "serviceTier": "flex", "store": False}
     assert body(service_tier="flex", store=False, to=target(vertex=True)).keys() == {"contents"}
-    assert [place for _, place in losses(service_tier="flex", store=False, to=target(vertex=True))] == [
+    assert [path for _, path in losses(service_tier="flex", store=False, to=target(vertex=True))] == [
         "service_tier",
         "store",
     ]
@@ -135,7 +135,7 @@ def test_unsupported_tool_fields_are_losses():
     tool = ToolDefinition("f", strict=True, cache="5m", options={"behavior": "NON_BLOCKING"})
 
     assert body(tools=(tool,))["tools"] == [{"functionDeclarations": [{"name": "f", "behavior": "NON_BLOCKING"}]}]
-    assert [place for _, place in losses(tools=(tool,))] == ["tools[f].strict", "tools[f].cache"]
+    assert [path for _, path in losses(tools=(tool,))] == ["tools[f].strict", "tools[f].cache"]
 
 
 def test_custom_tool_becomes_function_with_string_input():

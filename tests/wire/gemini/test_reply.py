@@ -52,15 +52,15 @@ MEANINGS = {
 }
 
 
-@pytest.mark.parametrize(("reason", "word"), [(reason, word) for reason, words in MEANINGS.items() for word in words])
-def test_finish_reason_is_mapped(reason, word):
+@pytest.mark.parametrize(("reason", "raw"), [(reason, raw) for reason, words in MEANINGS.items() for raw in words])
+def test_finish_reason_is_mapped(reason, raw):
     """An unknown reason is `stop`; the message has the provider's reason, too."""
-    for message in (whole(chunk(text("Hi"), reason=word)).message, stream(chunk(text("Hi"), reason=word)).message):
-        assert (message.raw_stop_reason, message.stop_reason) == (word, reason)
+    for message in (whole(chunk(text("Hi"), reason=raw)).message, stream(chunk(text("Hi"), reason=raw)).message):
+        assert (message.raw_stop_reason, message.stop_reason) == (raw, reason)
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"),
+    ("raw", "reason"),
     [
         ("STOP", "tool_calls"),
         ("OTHER", "tool_calls"),
@@ -69,16 +69,16 @@ def test_finish_reason_is_mapped(reason, word):
         ("SAFETY", "content_filter"),
     ],
 )
-def test_calls_override_only_a_plain_stop(word, reason):
-    assert stream(chunk(call("f", {}), reason=word)).message.stop_reason == reason
+def test_calls_override_only_a_plain_stop(raw, reason):
+    assert stream(chunk(call("f", {}), reason=raw)).message.stop_reason == reason
 
 
 @pytest.mark.parametrize(("target", "numbers"), [(TARGET, STOP_NUMBERS), (VERTEX, STOP_NUMBERS_VERTEX)])
 def test_finish_reason_may_be_a_number(target, numbers):
     """Some hosts send the value of the enumeration."""
-    for number, word in enumerate(numbers[1:], 1):
+    for number, raw in enumerate(numbers[1:], 1):
         message = whole(chunk(text("Hi"), reason=number), target).message
-        assert (message.raw_stop_reason, message.stop_reason) == (str(number), STOP_REASONS[word])
+        assert (message.raw_stop_reason, message.stop_reason) == (str(number), STOP_REASONS[raw])
     assert whole(chunk(text("Hi"), reason=99), target).message.raw_stop_reason == "99"
 
 

@@ -101,7 +101,7 @@ def test_parameter_is_sent_under_its_name(parameters, body):
 
 
 @pytest.mark.parametrize(
-    "parameters, place",
+    "parameters, path",
     [
         ({"stop": "x"}, "stop"),
         ({"seed": 1}, "seed"),
@@ -119,8 +119,8 @@ def test_parameter_is_sent_under_its_name(parameters, body):
         ({"thinking": Thinking(mode="between_tools")}, "thinking.mode"),
     ],
 )
-def test_unsupported_parameter_is_loss(parameters, place):
-    assert find_losses(**parameters) == [("unsupported-parameter", place)]
+def test_unsupported_parameter_is_loss(parameters, path):
+    assert find_losses(**parameters) == [("unsupported-parameter", path)]
     assert encode_body(**parameters) == encode_body()
 
 
@@ -359,15 +359,15 @@ def test_approval_form_follows_is_error(result, form):
 
 
 @pytest.mark.parametrize(
-    "kind, result, place",
+    "kind, result, path",
     [
         ("apply_patch_call", ToolResult("c", (Text("a"), SCREEN)), "messages[1].blocks[0].content[1]"),
         ("computer_call", ToolResult("c", "I saw it"), "messages[1].blocks[0]"),
         ("tool_search_call", ToolResult("c", "nothing"), "messages[1].blocks[0]"),
     ],
 )
-def test_result_that_does_not_fit_its_call_is_loss(kind, result, place):
-    assert encode_result(kind, result)[1] == [("unsupported-content", place)]
+def test_result_that_does_not_fit_its_call_is_loss(kind, result, path):
+    assert encode_result(kind, result)[1] == [("unsupported-content", path)]
 
 
 def test_result_without_call_is_function_output():

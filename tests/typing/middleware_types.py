@@ -1,4 +1,4 @@
-"""Middleware: what there is, and one's own, over events and over responses."""
+"""Middleware: the built-in ones, and custom ones over events and over responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types and helpers that the readers share: a reply, the frames of a stream, and the merge rule for unknown fields."""
+"""Types and helpers of the readers: a reply, the frames of a stream, and the merge rule for unknown fields."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ DONE = "[DONE]"
 
 @dataclasses.dataclass
 class Call:
-    """A call as the bytes have it: `args` is the exact text, None where the provider sent no arguments. `composed`
-    arguments came as values for paths and have no text of their own: only what they say counts.
+    """A call in the bytes: `args` is the exact text, None without arguments.
+
+    `composed` arguments arrived as values for paths and have no text of their own: only their value counts.
     """
 
     id: str | None
@@ -41,9 +42,9 @@ class Answer:
 class Read:
     """One reply, read from its bytes.
 
-    `error` is the provider's error object, if one came. `ended` tells whether the stream's last frame came. `torn` holds
-    the joined deltas of each item whose finished text differs from them. `variants` holds, by index, the other form in
-    which the same bytes give a block.
+    `error` is the error object of the provider. `ended` is whether the last frame of the stream arrived. `torn` has the
+    joined deltas of each item whose finished text differs from them. `variants` has, by index, the other form in which
+    the same bytes contain a block.
     """
 
     answers: list[Answer] = dataclasses.field(default_factory=list)
@@ -62,7 +63,7 @@ class Read:
         return self.answers[0] if self.answers else Answer()
 
     def named(self, id: Any, model: Any) -> None:
-        """Note the reply's id and model, where they are given."""
+        """Set the reply's id and model if they are present."""
         if id:
             self.ids.append(id)
         if model:
@@ -70,7 +71,7 @@ class Read:
 
 
 def frames(data: bytes) -> list[tuple[str, str]]:
-    """Split server-sent events: (event name, data) each. The whole stream is here, so nothing has to be held back."""
+    """Split server-sent events into (event name, data). The data is complete."""
     text = data.decode("utf-8-sig", "surrogatepass").replace("\r\n", "\n").replace("\r", "\n")
     found: list[tuple[str, str]] = []
     for event in text.split("\n\n"):
@@ -87,15 +88,15 @@ def frames(data: bytes) -> list[tuple[str, str]]:
     return found
 
 
-def merge(kept: dict[str, Any], came: dict[str, Any]) -> None:
+def merge(merged: dict[str, Any], update: dict[str, Any]) -> None:
     """Merge fields that arrive in pieces: null never replaces a value, objects merge key by key, lists whose elements
     all carry an `index` merge by it, any other value is replaced by the later one.
     """
-    for name, value in came.items():
-        if kept.get(name) is None:
-            kept[name] = value
+    for name, value in update.items():
+        if merged.get(name) is None:
+            merged[name] = value
         elif value is not None:
-            kept[name] = _merged(kept[name], value)
+            merged[name] = _merged(merged[name], value)
 
 
 def _merged(old: Any, new: Any) -> Any:
@@ -115,9 +116,9 @@ def _indexed(items: list[Any]) -> bool:
     return bool(items) and all(isinstance(item, dict) and "index" in item for item in items)
 
 
-def text_merge(kept: dict[str, Any], name: str, piece: Any) -> None:
-    """Append a piece of text to a field; null begins the field but never ends it."""
+def text_merge(fields: dict[str, Any], name: str, piece: Any) -> None:
+    """Append a piece of text to a field; null starts the field but never ends it."""
     if piece is None:
-        kept.setdefault(name, None)
+        fields.setdefault(name, None)
     else:
-        kept[name] = (kept.get(name) or "") + piece
+        fields[name] = (fields.get(name) or "") + piece

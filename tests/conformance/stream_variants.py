@@ -1,4 +1,4 @@
-"""The same stream in other pieces and with other line ends: what must not matter."""
+"""The same stream in other chunks, with other line ends and with comments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cut(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def variants(data: bytes, transport: str) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield each way to cut and to write a stream, with its name. A JSON array has no lines to write otherwise."""
+    """Yield each way to divide and write a stream, with its name. A JSON array has no line ends to change."""
     yield "cut at 1 byte", cut(data, 1)
     yield "cut at 2 bytes", cut(data, 2)
     yield "cut at 7 bytes", cut(data, 7)

@@ -1,4 +1,4 @@
-"""One question, with its parameters, and everything that a reply holds."""
+"""A request with its parameters, and all parts of a reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same names, awaited."""
+"""The asynchronous client, with the same names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions as tools: still functions, with their types; and every other way to name a tool."""
+"""Functions as tools, which keep their types, and all other ways to name a tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of one's own: a transport, a store for the cache, a holder of tools; and a script in place of the network."""
+"""Custom parts: a transport, a store for the cache, a toolbox; and a script in place of the network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenuto.testing import ScriptedResponse, ScriptedTransport
 
 
 class Recorder:
-    """Keeps what went out."""
+    """Stores the requests."""
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
@@ -26,7 +26,7 @@ class Recorder:
         await self.inner.close()
 
 
-class Shelf:
+class DictStore:
     def __init__(self) -> None:
         self.held: dict[str, bytes] = {}
 
@@ -46,12 +46,12 @@ def answered(request: HttpRequest) -> ScriptedResponse:
     return ScriptedResponse({"asked": request.url}, status=200, headers={"content-type": "application/json"})
 
 
-store: CacheStore = Shelf()
+store: CacheStore = DictStore()
 script = ScriptedTransport(
     ScriptedResponse(status=503), {"id": "1", "choices": []}, answered, ScriptedResponse.stream(b"data: {}\n\n")
 )
 recorder = Recorder(script)
-with Client(transport=recorder, middleware=[cache(store), cache(Shelf(), ttl=5)]) as ai:
+with Client(transport=recorder, middleware=[cache(store), cache(DictStore(), ttl=5)]) as ai:
     reply = ai.chat("openai/gpt-5.2", "Hello", tools=Toolbox())
     assert_type(reply.headers, Mapping[str, str])
 assert_type(recorder.sent, list[HttpRequest])

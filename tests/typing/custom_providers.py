@@ -1,4 +1,4 @@
-"""Servers of one's own, and keys that are made when they are needed."""
+"""Custom servers, and keys from functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Structured output: the value has the type that was asked for."""
+"""Structured output: the value has the requested type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transcripts: values that grow, with messages and blocks of every kind."""
+"""Transcripts: values to which messages are appended, with blocks of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audit recorded requests: accepted ones for false alarms, refused ones for whether the audit predicts the refusal."""
+"""Audit recorded requests: accepted ones must have no violation, refused ones must have the recorded one."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _OTHER_PARENT = {"mastra__core.core-src-tools-provider-tools-ordering.e2e-03"}
 
 
 def follows(exchange: Exchange) -> bool:
-    """Whether a request sends an earlier reply back."""
+    """Return whether a request contains an earlier reply."""
     return "parent_step" in exchange.about or _answers(load(exchange.request.decode()) if exchange.request else None)
 
 
 def _answers(body: Any) -> bool:
-    said = (body.get("messages") or body.get("contents") or body.get("input")) if isinstance(body, dict) else None
-    turns = [turn for turn in said if isinstance(turn, dict)] if isinstance(said, list) else []
+    messages = (body.get("messages") or body.get("contents") or body.get("input")) if isinstance(body, dict) else None
+    turns = [turn for turn in messages if isinstance(turn, dict)] if isinstance(messages, list) else []
     return any(turn.get("role") in ("assistant", "model") or turn.get("type") == "function_call" for turn in turns)
 
 
@@ -64,7 +64,7 @@ class Refusal:
 
     name: str
     status: int
-    said: str
+    text: str
     rules: list[str]
     about: str
 
@@ -105,8 +105,8 @@ def _about(exchange: Exchange, error: LLMError) -> str:
 
 def _code(exchange: Exchange) -> str:
     try:
-        said = jsonio.parse(exchange.body)
+        error_body = jsonio.parse(exchange.body)
     except jsonio.JsonError:
         return ""
-    error = said.get("error") if isinstance(said, dict) else None
+    error = error_body.get("error") if isinstance(error_body, dict) else None
     return str(error.get("code")) if isinstance(error, dict) else ""

@@ -1,4 +1,4 @@
-"""The official SDKs as judges of plain calls: they ask what we ask, and see what we see."""
+"""Embeddings, token counts and lists of models: requests and results equal those of the official SDKs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEATHER = ToolDefinition("weather", "Tells it", {"type": "object", "properties":
 
 
 class Wire:
-    """A transport for an SDK: keeps what goes out, and answers with one body."""
+    """A transport for an SDK: stores the requests and responds with one body."""
 
     def __init__(self, body: dict) -> None:
         self.body = body
@@ -40,7 +40,7 @@ class Wire:
         return httpx2.Response(200, json=self.body)
 
     @property
-    def asked(self) -> tuple[str, str, dict]:
+    def our_request(self) -> tuple[str, str, dict]:
         request = self.sent[0]
         return request.method, request.url.path, json.loads(request.content or b"{}")
 
@@ -62,54 +62,61 @@ def google(wire):
     return genai.Client(api_key="k", http_options=types.HttpOptions(httpx_client=wire.client, api_version="v1beta"))
 
 
-def test_openai_embeds_as_we_do():
-    """The same path and body, the same vectors."""
+def test_embeddings_equal_those_of_openai():
+    """The same path, body and vectors."""
     data = [{"object": "embedding", "index": at, "embedding": [0.5, float(at)]} for at in range(2)]
     usage = {"prompt_tokens": 2, "total_tokens": 2}
     wire = Wire({"object": "list", "data": data, "model": "text-embedding-3-small", "usage": usage})
-    seen = openai(wire).embeddings.create(
+    sdk_result = openai(wire).embeddings.create(
         model="text-embedding-3-small", input=TEXTS, dimensions=2, encoding_format="float"
     )
     target = catalog.resolve("openai/text-embedding-3-small")
-    asked = EmbedRequest(model="openai/text-embedding-3-small", input=TEXTS, dimensions=2)
-    batch = embeddings.batches(asked, target)[0]
-    method, path, body = wire.asked
+    our_request = EmbedRequest(model="openai/text-embedding-3-small", input=TEXTS, dimensions=2)
+    batch = embeddings.batches(our_request, target)[0]
+    method, path, body = wire.last_request
     del body["encoding_format"]
 
-    assert ours(target, embeddings.encode(asked, target, batch)) == (method, path, body)
-    found = embeddings.decode(json.dumps(wire.body).encode(), asked, target, batch)
-    assert [list(vector) for vector in found.embeddings] == [entry.embedding for entry in seen.data]
-    assert (found.model, found.usage.prompt_tokens) == (seen.model, seen.usage.prompt_tokens)
+    assert ours(target, embeddings.encode(our_request, target, batch)) == (method, path, body)
+    found = embeddings.decode(json.dumps(wire.body).encode(), our_request, target, batch)
+    assert [list(vector) for vector in found.embeddings] == [entry.embedding for entry in sdk_result.data]
+    assert (found.model, found.usage.prompt_tokens) == (sdk_result.model, sdk_result.usage.prompt_tokens)
 
 
-def test_openai_reads_packed_floats_as_we_do():
-    """Its default; whoever asks for it in `extra_body` gets the same numbers."""
+def test_packed_floats_equal_those_of_openai():
+    """The SDK requests them by default; with `extra_body` the numbers are the same."""
     entry = {"object": "embedding", "index": 0, "embedding": "AACAPwAAAMDNzMw9"}
     wire = Wire({"object": "list", "data": [entry], "model": "m", "usage": {"prompt_tokens": 2, "total_tokens": 2}})
-    seen = openai(wire).embeddings.create(model="m", input="hello")
+    sdk_result = openai(wire).embeddings.create(model="m", input="hello")
     target = catalog.resolve("openai/m")
-    asked = EmbedRequest(model="openai/m", input="hello", extra_body={"encoding_format": "base64"})
-    found = embeddings.decode(json.dumps(wire.body).encode(), asked, target, embeddings.batches(asked, target)[0])
+    our_request = EmbedRequest(model="openai/m", input="hello", extra_body={"encoding_format": "base64"})
+    found = embeddings.decode(
+        json.dumps(wire.body).encode(), our_request, target, embeddings.batches(our_request, target)[0]
+    )
 
-    assert ours(target, embeddings.encode(asked, target, embeddings.batches(asked, target)[0])) == wire.asked
-    assert list(found.embeddings[0]) == pytest.approx(seen.data[0].embedding)
+    assert (
+        ours(target, embeddings.encode(our_request, target, embeddings.batches(our_request, target)[0]))
+        == wire.last_request
+    )
+    assert list(found.embeddings[0]) == pytest.approx(sdk_result.data[0].embedding)
 
 
-def test_google_embeds_as_we_do():
-    """It always asks for a batch."""
+def test_embeddings_equal_those_of_google():
+    """The SDK always requests a batch."""
     wire = Wire({"embeddings": [{"values": [0.5]}, {"values": [1.5]}], "usageMetadata": {"promptTokenCount": 4}})
     config = types.EmbedContentConfig(output_dimensionality=1, task_type="CLUSTERING", title="T")
-    seen = google(wire).models.embed_content(model="gemini-embedding-001", contents=TEXTS, config=config)
+    sdk_result = google(wire).models.embed_content(model="gemini-embedding-001", contents=TEXTS, config=config)
     target = catalog.resolve("google/gemini-embedding-001")
-    asked = EmbedRequest(model="google/gemini-embedding-001", input=TEXTS, dimensions=1, task="CLUSTERING", title="T")
-    batch = embeddings.batches(asked, target)[0]
-    method, path, body = wire.asked
+    our_request = EmbedRequest(
+        model="google/gemini-embedding-001", input=TEXTS, dimensions=1, task="CLUSTERING", title="T"
+    )
+    batch = embeddings.batches(our_request, target)[0]
+    method, path, body = wire.last_request
     for request in body["requests"]:
         request["content"].pop("role", None)
 
-    assert ours(target, embeddings.encode(asked, target, batch)) == (method, path, body)
-    found = embeddings.decode(json.dumps(wire.body).encode(), asked, target, batch)
-    assert [list(vector) for vector in found.embeddings] == [entry.values for entry in seen.embeddings]
+    assert ours(target, embeddings.encode(our_request, target, batch)) == (method, path, body)
+    found = embeddings.decode(json.dumps(wire.body).encode(), our_request, target, batch)
+    assert [list(vector) for vector in found.embeddings] == [entry.values for entry in sdk_result.embeddings]
 
 
 @pytest.mark.parametrize(
@@ -123,18 +130,18 @@ def test_google_embeds_as_we_do():
         "e5-maas",
     ],
 )
-def test_google_cloud_has_two_ways_and_we_take_the_same(model):
+def test_vertex_embedding_methods_are_those_of_the_sdk(model):
     """By the SDK's own rule."""
     target = catalog.build_target(catalog.find_provider("vertex"), model, "gemini")
-    asked = EmbedRequest(model=f"vertex/{model}", input="a")
-    wire = embeddings.encode(asked, target, embeddings.batches(asked, target)[0])
+    our_request = EmbedRequest(model=f"vertex/{model}", input="a")
+    wire = embeddings.encode(our_request, target, embeddings.batches(our_request, target)[0])
 
     assert wire.path.endswith(":embedContent") == google_rules.t_is_vertex_embed_content_model(model)
     assert wire.path.endswith((":embedContent", ":predict"))
 
 
-def test_counting_takes_what_the_sdks_let_through():
-    """Every field that we keep is one of theirs, and those that count are kept."""
+def test_count_fields_are_accepted_by_the_sdks():
+    """Every field of our requests is in the SDK's types, and all relevant fields are sent."""
     anthropic_fields = set(get_type_hints(MessageCountTokensParams)) | set(get_type_hints(BetaCountTokensParams))
     openai_fields = set(get_type_hints(InputTokenCountParams))
 
@@ -142,47 +149,45 @@ def test_counting_takes_what_the_sdks_let_through():
     assert codec_for("openai-responses").count_tokens.fields == openai_fields
 
 
-def question(model):
+def make_request(model):
     messages = (SystemMessage("Be brief."), UserMessage("Hello"))
     return ChatRequest(model=model, messages=messages, tools=(WEATHER,), max_tokens=5)
 
 
-def test_anthropic_counts_as_we_do():
-    """The same path, and the same count."""
+def test_count_equals_that_of_anthropic():
     wire = Wire({"input_tokens": 14})
     target = catalog.resolve("anthropic/claude-sonnet-4-5")
-    written = count_tokens.encode(question("anthropic/claude-sonnet-4-5"), target)
-    seen = anthropic(wire).messages.count_tokens(**json.loads(written.body))
+    written = count_tokens.encode(make_request("anthropic/claude-sonnet-4-5"), target)
+    sdk_result = anthropic(wire).messages.count_tokens(**json.loads(written.body))
 
-    assert ours(target, written) == wire.asked
-    assert count_tokens.decode(b'{"input_tokens": 14}', target) == seen.input_tokens
+    assert ours(target, written) == wire.last_request
+    assert count_tokens.decode(b'{"input_tokens": 14}', target) == sdk_result.input_tokens
 
 
-def test_openai_counts_as_we_do():
-    """The same path, and the same count."""
+def test_count_equals_that_of_openai():
     wire = Wire({"object": "response.input_tokens", "input_tokens": 11})
     target = catalog.resolve("openai/gpt-5.2")
-    written = count_tokens.encode(question("openai/gpt-5.2"), target)
-    seen = openai(wire).responses.input_tokens.count(**json.loads(written.body))
+    written = count_tokens.encode(make_request("openai/gpt-5.2"), target)
+    sdk_result = openai(wire).responses.input_tokens.count(**json.loads(written.body))
 
-    assert ours(target, written) == wire.asked
-    assert count_tokens.decode(json.dumps(wire.body).encode(), target) == seen.input_tokens
+    assert ours(target, written) == wire.last_request
+    assert count_tokens.decode(json.dumps(wire.body).encode(), target) == sdk_result.input_tokens
 
 
-def test_google_counts_at_the_same_place():
-    """It counts the contents only; we count the whole question."""
+def test_count_url_is_that_of_google():
+    """The SDK counts the contents only, we count the whole request."""
     wire = Wire({"totalTokens": 9})
-    seen = google(wire).models.count_tokens(model="gemini-2.5-flash", contents="Hello")
+    sdk_result = google(wire).models.count_tokens(model="gemini-2.5-flash", contents="Hello")
     target = catalog.resolve("google/gemini-2.5-flash")
-    written = count_tokens.encode(question("google/gemini-2.5-flash"), target)
+    written = count_tokens.encode(make_request("google/gemini-2.5-flash"), target)
 
-    assert ours(target, written)[:2] == wire.asked[:2]
-    assert ours(target, written)[2]["generateContentRequest"]["contents"] == wire.asked[2]["contents"]
-    assert count_tokens.decode(b'{"totalTokens": 9}', target) == seen.total_tokens
+    assert ours(target, written)[:2] == wire.last_request[:2]
+    assert ours(target, written)[2]["generateContentRequest"]["contents"] == wire.last_request[2]["contents"]
+    assert count_tokens.decode(b'{"totalTokens": 9}', target) == sdk_result.total_tokens
 
 
 @pytest.mark.parametrize(
-    "name, sdk, body, seen",
+    "name, sdk, body, sdk_result",
     [
         (
             "openai",
@@ -217,17 +222,17 @@ def test_google_counts_at_the_same_place():
         ),
     ],
 )
-def test_models_are_listed_at_the_same_place(name, sdk, body, seen):
-    """With the same pages, and the same facts."""
+def test_model_lists_equal_those_of_the_sdks(name, sdk, body, sdk_result):
+    """The same pages and fields."""
     wire = Wire(body)
-    (theirs,) = map(seen, sdk(wire))
+    (theirs,) = map(sdk_result, sdk(wire))
     row = catalog.find_provider(name)
     written = list_models.encode(row)
     (found,), _ = list_models.decode(json.dumps(body).encode(), row)
     url = httpx2.URL(row.base_url + written.path)
-    asked = wire.sent[0].url
+    our_request = wire.sent[0].url
 
-    assert url.path == asked.path
-    assert dict(url.params) == {key: value for key, value in asked.params.items() if key != "queryBase"}
+    assert url.path == our_request.path
+    assert dict(url.params) == {key: value for key, value in our_request.params.items() if key != "queryBase"}
     facts = {found.id, f"models/{found.id}", found.name, found.context_window, found.max_output, 1765324800}
     assert set(theirs) <= facts

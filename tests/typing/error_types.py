@@ -1,4 +1,4 @@
-"""Errors: caught at any height, with what they know."""
+"""Errors, caught by any class of the tree, with their fields."""
 
 from __future__ import annotations
 
