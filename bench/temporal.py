@@ -118,7 +118,7 @@ async def peer(client: Client) -> Row:
 
 
 async def history(client: Client, row: Row, prefix: str) -> Row:
-    """Add what the engine keeps for a session: the mean of 20."""
+    """Add the data that the engine stores for a session: the mean of 20."""
     events = size = 0
     for number in range(20):
         id = f"{prefix}{row.name.replace(' ', '-').replace(',', '')}-{number}"

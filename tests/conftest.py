@@ -1,4 +1,4 @@
-"""What every test shares: one profile for Hypothesis, the same cases on every run and no folder of its own."""
+"""Settings of all tests: one Hypothesis profile with the same examples in every run and no database."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "house",
+    "tests",
     deadline=None,
     derandomize=True,
     database=None,
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
-settings.load_profile("house")
+settings.load_profile("tests")
 
 
-if not sys.stdout.isatty():  # a log keeps only so many lines: it is for what failed, and tells that at once
+# logs are often cut to their last lines, so they have only failures, as soon as they happen
+if not sys.stdout.isatty():
 
     def pytest_report_teststatus(report):
-        """Leave out the dot of a test that passed."""
+        """Omit the dot of a passed test."""
         return ("passed", "", "PASSED") if report.passed and report.when == "call" else None
 
     def pytest_runtest_logreport(report):
-        """Name a test where it fails, not only at the end."""
-        if report.failed and not hasattr(report, "_told"):
-            report._told = True
+        """Print a failure when it happens, not only at the end."""
+        if report.failed and not hasattr(report, "_is_printed"):
+            report._is_printed = True
             sys.__stdout__.write(f"\nFAILED {report.nodeid} ({report.when})\n{str(report.longrepr)[-3000:]}\n")
             sys.__stdout__.flush()
 
 
 @pytest.fixture(autouse=True)
 def _quiet_log():
-    """`TENUTO_DEBUG` turns the log on for the whole process; the next test is not to hear of it."""
+    """Restore the logger: `TENUTO_DEBUG` turns logging on for the whole process."""
     log = logging.getLogger("tenuto")
     level, handlers = log.level, list(log.handlers)
     yield

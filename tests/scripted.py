@@ -21,9 +21,9 @@ def chat(text="hello", **message):
 
 
 def frames(*words, done=True):
-    """A stream of the chat dialect, one piece a frame."""
+    """Return a stream of the chat dialect with one text per frame."""
     chunk = {"id": "c1", "model": "m-1"}
-    deltas = [{**chunk, "choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+    deltas = [{**chunk, "choices": [{"index": 0, "delta": {"content": text}}]} for text in words]
     if done:
         deltas.append({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
     pieces = [f"data: {json.dumps(delta)}\n\n".encode() for delta in deltas]

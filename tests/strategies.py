@@ -1,7 +1,7 @@
-"""What can be said, for Hypothesis: values of every kind, small enough to be quick and odd enough to hurt.
+"""Hypothesis strategies: small values of every kind, with unusual content.
 
-Everything is built from four sorts of text: `words` (any characters), `broken_words` (with half characters, too),
-`tokens` (what providers sign with) and `objects` (the text of a JSON object).
+They are built from four sorts of text: `words` (any characters), `broken_words` (also with half characters), `tokens`
+(signatures) and `objects` (the text of a JSON object).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ documents = json_values.flatmap(
         (json.dumps(value), json.dumps(value, separators=(",", ":"), ensure_ascii=False), json.dumps(value, indent=1))
     )
 )
-"""JSON texts, in several spellings."""
+"""JSON texts in several spellings."""
 objects = st.dictionaries(words, json_values, max_size=3).flatmap(
     lambda value: st.sampled_from((json.dumps(value), json.dumps(value, separators=(",", ":"), ensure_ascii=False)))
 )
@@ -82,11 +82,11 @@ objects = st.dictionaries(words, json_values, max_size=3).flatmap(
 extras = st.dictionaries(names, json_values, max_size=2).map(
     lambda value: msgspec.json.encode(value).decode() if value else ""
 )
-"""What stands in `extra`: an object's text, or nothing."""
+"""The content of `extra`: the text of an object, or nothing."""
 unreads = st.dictionaries(names.map("later_{}".format), json_values, max_size=2).map(
     lambda value: msgspec.json.encode(value).decode() if value else ""
 )
-"""What stands in `unread`: fields that no version so far has had."""
+"""The content of `unknown_fields`: fields that no version has."""
 
 
 def _seldom(strategy, otherwise):
@@ -97,9 +97,9 @@ _WORDS = {"cache": st.sampled_from(("5m", "1h")), "detail": st.sampled_from(("au
 
 
 def _loaded(kind, fields, text):
-    """Build a `kind`: `fields` are strategies, and every other field has its default or, seldom, any value it may have.
+    """Build a `kind`: `fields` are strategies; other fields have their default or, rarely, any other value.
 
-    With `broken_words`, there are unread fields now and then.
+    With `broken_words`, some values have unknown fields.
     """
     unread = _seldom(unreads, "") if text is broken_words else st.just("")
     any_of = {
@@ -122,7 +122,7 @@ def _loaded(kind, fields, text):
 
 @functools.cache
 def metas_of(text=words):
-    """Tokens of every kind. With `broken_words`, values may also hold half characters and unread fields."""
+    """Draw tokens of every kind. With `broken_words`, also half characters and unknown fields."""
     return st.one_of(
         _loaded(AnthropicMeta, {"signature": tokens}, text),
         _loaded(AnthropicRedactedMeta, {"data": tokens}, text),
@@ -134,7 +134,7 @@ def metas_of(text=words):
 
 @functools.cache
 def citations_of(text=words):
-    """Citations of every kind."""
+    """Draw citations of every kind."""
     document = {"document_index": numbers, "document_title": st.none() | text, "cited_text": st.none() | text}
     raw = {"raw": st.just("") | objects}
     return st.one_of(
@@ -154,7 +154,7 @@ def _block(kind, sort, /, **fields):
 
 @functools.cache
 def contents_of(text=words):
-    """What may be said to a model."""
+    """Draw the content of messages for a model."""
     return st.one_of(
         _block(Text, text, text=text, citations=st.lists(citations_of(text), max_size=2).map(tuple)),
         _block(Image, text, data=tokens, mime=st.just("image/png"), url=st.just("") | text),
@@ -166,7 +166,7 @@ def contents_of(text=words):
 
 @functools.cache
 def calls_of(text=words):
-    """Calls, a few of them custom, broken or with a minted id."""
+    """Draw calls; some are custom, invalid or have a generated id."""
     return _block(
         ToolUse,
         text,
@@ -182,7 +182,7 @@ def calls_of(text=words):
 
 @functools.cache
 def blocks_of(text=words):
-    """Blocks of every kind."""
+    """Draw blocks of every kind."""
     server = {"kind": st.sampled_from(("", "server_tool_use", "mcp_call"))}
     return st.one_of(
         contents_of(text),
@@ -204,7 +204,7 @@ stop_reasons = st.none() | st.sampled_from(("stop", "length", "tool_calls", "con
 
 @functools.cache
 def results_of(text=words):
-    """Results of tools."""
+    """Draw tool results."""
     content = text | st.lists(contents_of(text), max_size=2).map(tuple)
     fields = {"tool_use_id": tokens, "content": content, "is_error": st.booleans(), "extra": _seldom(extras, "")}
     return _loaded(ToolResult, fields, text)
@@ -212,7 +212,7 @@ def results_of(text=words):
 
 @functools.cache
 def assistant_messages_of(text=words):
-    """Replies in any order of blocks."""
+    """Draw replies with blocks in any order."""
     origin = _loaded(
         Origin, {"provider": names, "dialect": st.sampled_from(DIALECTS), "model": text, "account": text}, text
     )
@@ -229,7 +229,7 @@ def assistant_messages_of(text=words):
 
 @functools.cache
 def messages_of(text=words):
-    """Messages of every kind, in no relation to one another."""
+    """Draw unrelated messages of every kind."""
     texts = st.lists(_block(Text, text, text=text, citations=st.just(())), max_size=2).map(tuple)
     return st.one_of(
         _loaded(SystemMessage, {"content": text | texts}, text),
@@ -243,7 +243,7 @@ def messages_of(text=words):
 
 @functools.cache
 def transcripts_of(text=words):
-    """Any messages in any order."""
+    """Draw any messages in any order."""
     return _loaded(Transcript, {"messages": st.lists(messages_of(text), max_size=3).map(tuple)}, text)
 
 
@@ -252,18 +252,18 @@ _questions = st.builds(UserMessage, words.filter(str.strip))
 
 @st.composite
 def conversations(draw, text=words):
-    """Transcripts that a provider could have seen: each turn's calls are answered before anything else is said."""
-    said = [draw(_questions)]
+    """Draw transcripts that a provider accepts: the calls of each turn have results before the next message."""
+    messages = [draw(_questions)]
     for _ in range(draw(st.integers(0, 2))):
         reply = draw(assistant_messages_of(text))
-        said.append(_with_own_ids(reply, len(said)))
-        calls = list(said[-1].tool_calls())
+        messages.append(_with_own_ids(reply, len(messages)))
+        calls = list(messages[-1].tool_calls())
         if calls:
             results = [msgspec.structs.replace(draw(results_of(text)), tool_use_id=call.id) for call in calls]
-            said.append(ToolResults(tuple(results)))
+            messages.append(ToolResults(tuple(results)))
         else:
-            said.append(draw(_questions))
-    return Transcript(tuple(said))
+            messages.append(draw(_questions))
+    return Transcript(tuple(messages))
 
 
 def _with_own_ids(message, turn):
@@ -285,7 +285,7 @@ tools = st.builds(ToolDefinition, name=names, description=words, parameters=st.n
 
 
 def requests(models=None, messages=None):
-    """Questions, with any mix of parameters; a conversation each, if no other strategy is given."""
+    """Draw requests with any mix of parameters, with a conversation unless `messages` is passed."""
     return st.builds(
         ChatRequest,
         model=st.just("some/model") if models is None else models,
@@ -311,7 +311,7 @@ def requests(models=None, messages=None):
 
 @functools.cache
 def usages_of(text=words):
-    """What a reply used."""
+    """Draw usages."""
     count = st.none() | numbers
     shares = st.none() | st.dictionaries(names, numbers, max_size=2)
     fields = {name: count for name in Usage.__struct_fields__ if name.endswith("_tokens")}
@@ -320,7 +320,7 @@ def usages_of(text=words):
 
 @functools.cache
 def losses_of(text=words):
-    """What could not be carried."""
+    """Draw losses."""
     index = st.none() | st.integers(0, 9)
     location = _loaded(Location, {"message": index, "block": index, "path": text}, text)
     return _loaded(Loss, {"kind": names, "location": location, "detail": text, "remedy": st.just("") | text}, text)
@@ -328,7 +328,7 @@ def losses_of(text=words):
 
 @functools.cache
 def responses_of(text=words):
-    """Replies, normalised, with the provider's own words beside."""
+    """Draw normalized replies with the provider's raw values."""
     choice = _loaded(
         Choice, {"message": assistant_messages_of(text), "index": st.integers(0, 3), "extra": _seldom(extras, "")}, text
     )

@@ -303,20 +303,20 @@ COUNTS = {
 @pytest.mark.parametrize("rule", COUNTS)
 def test_known_offenders_only_shrink(rule):
     """A new offender needs another name; an entry that is too high is lowered by `python tests/test_architecture.py`."""
-    known = tomllib.loads(KNOWN_OFFENDERS.read_text("utf-8"))[rule]
+    recorded = tomllib.loads(KNOWN_OFFENDERS.read_text("utf-8"))[rule]
     current = {name: count for name, count in COUNTS[rule]().items() if count}
 
-    new = {name: count for name, count in current.items() if count > known.get(name, 0)}
-    too_high = {name: count for name, count in known.items() if count > current.get(name, 0)}
+    new = {name: count for name, count in current.items() if count > recorded.get(name, 0)}
+    too_high = {name: count for name, count in recorded.items() if count > current.get(name, 0)}
     assert (new, too_high) == ({}, {})
 
 
 def lower_known_offenders() -> None:
     """Write the known offenders again, each with the lower of its recorded and its current count."""
     lines = ["# Written by `python tests/test_architecture.py`, which only lowers counts.\n"]
-    for rule, known in tomllib.loads(KNOWN_OFFENDERS.read_text("utf-8")).items():
+    for rule, recorded in tomllib.loads(KNOWN_OFFENDERS.read_text("utf-8")).items():
         current = COUNTS[rule]()
-        left = {name: min(count, current.get(name, 0)) for name, count in known.items()}
+        left = {name: min(count, current.get(name, 0)) for name, count in recorded.items()}
         lines.append(f"\n[{rule}]\n")
         lines += [f'"{name}" = {count}\n' for name, count in sorted(left.items()) if count]
     KNOWN_OFFENDERS.write_text("".join(lines), "utf-8")

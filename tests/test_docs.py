@@ -1,4 +1,4 @@
-"""What the pages say is true: every promise has its place, every name and test exists, every example runs."""
+"""The pages are correct: names, tests and modules exist, and promises have their tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name
 
 
 def rows(text: str) -> list[list[str]]:
-    """The rows of all tables, as cells; without their heads."""
+    """Return the rows of all tables as cells, without headers."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [
         cells for line in lines if (cells := [cell.strip() for cell in line.strip("|").split("|")]) and _numbered(cells)
@@ -41,7 +41,7 @@ def _numbered(cells: list[str]) -> bool:
 
 
 def numbers(cell: str) -> list[str]:
-    """The numbers in a cell, ranges written out: `S0-25 to S0-28, S0-30`."""
+    """Return the numbers in a cell, with ranges expanded: `S0-25 to S0-28, S0-30`."""
     found: list[str] = []
     for head, first, _, last in re.findall(r"(S\d-|C)(\d+)(?: ≠)?(?: to (S\d-|C)(\d+))?", cell):
         found += [f"{head}{number}" for number in range(int(first), int(last or first) + 1)]
@@ -51,14 +51,13 @@ def numbers(cell: str) -> list[str]:
 PLACED = [number for cells in rows(TABLES) for number in numbers(cells[0])]
 
 
-def test_every_promise_has_its_place():
-    """None is missing, none is made up."""
+def test_specifications_page_lists_every_promise():
+    """No other promise is listed."""
     assert [] == sorted(set(PROMISES) - set(PLACED))
     assert [] == sorted(set(PLACED) - set(PROMISES))
 
 
-def test_every_row_says_where_or_when():
-    """A promise is kept by a module, proven by a test, or belongs to a part that is named; or it needs neither."""
+def test_every_promise_has_a_module_a_test_or_a_part():
     neither = {"C8", "C66", "S4-20"}
     bare = [
         cells[0]
@@ -69,8 +68,8 @@ def test_every_row_says_where_or_when():
     assert [] == bare
 
 
-def test_what_is_kept_in_another_way_is_marked_and_explained():
-    """A mark without an explanation is a riddle; an explanation without a mark is not found."""
+def test_deviations_are_marked_and_explained():
+    """Each mark has an explanation, and each explanation a mark."""
     explained = {number for cells in rows(DEVIATIONS) for number in numbers(cells[0])}
     marked = [numbers(cells[0]) for cells in rows(TABLES) if "≠" in cells[0]]
 
@@ -86,8 +85,8 @@ def functions_in(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [PAGE, PITFALLS], ids=["specifications", "pitfalls"])
-def test_every_test_exists(page):
-    """By its file and its name."""
+def test_every_named_test_exists(page):
+    """With its file and its name."""
     named = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", page)))
 
     assert named
@@ -95,12 +94,12 @@ def test_every_test_exists(page):
 
 
 def test_every_pitfall_has_its_test_or_its_part():
-    """In order, each once; a mark leads to an explanation and back."""
+    """In order, each once; a mark has an explanation with a link back."""
     ways, tables = PITFALLS.split("\n## Anthropic\n")
     lines = [line.strip("|").split("|") for line in tables.splitlines() if re.match(r"\| [PR]\d", line)]
-    wanted = [f"P{number}" for number in range(1, 103)] + [f"R{number}" for number in range(1, 26)]
+    expected = [f"P{number}" for number in range(1, 103)] + [f"R{number}" for number in range(1, 26)]
 
-    assert [number for cells in lines for number in re.findall(r"[PR]\d+", cells[0])] == wanted
+    assert [number for cells in lines for number in re.findall(r"[PR]\d+", cells[0])] == expected
     assert [] == [cells[0] for cells in lines if "::test_" not in cells[2] and "**later**" not in cells[2]]
     assert [cells[0].split()[0] for cells in lines if "≠" in cells[0]] == re.findall(r"^\| (P\d+) ", ways, re.MULTILINE)
 
@@ -118,7 +117,7 @@ def test_architecture_page_names_the_modules():
 
 
 def test_every_module_and_name_exists():
-    """A module below the package with the name in it, or a file of the project."""
+    """A module with the name in it, or a file of the project."""
     named = sorted(set(re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", PAGE)))
 
     assert named
@@ -139,8 +138,8 @@ def _exists(path: str, name: str) -> bool:
 
 
 @pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
-def test_every_page_that_is_named_exists(page):
-    """In links and in prose."""
+def test_every_linked_page_exists(page):
+    """In links and in text."""
     named = set(re.findall(r"`(docs/[\w./-]+\.md)`", page.read_text("utf-8")))
 
     assert [] == sorted(name for name in named if not (ROOT / name).is_file())
@@ -148,9 +147,9 @@ def test_every_page_that_is_named_exists(page):
 
 def test_journal_page_names_every_kind_and_field():
     page = (ROOT / "docs" / "journal.md").read_text("utf-8")
-    told = {}
+    fields_on_page = {}
     for tag, name, fields in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \| (.*) \|$", page):
-        told[tag] = (name, re.findall(r"(\[?)`(\w+)`", fields))
+        fields_on_page[tag] = (name, re.findall(r"(\[?)`(\w+)`", fields))
     kinds = {
         kind.__struct_config__.tag: (
             kind.__name__,
@@ -160,7 +159,7 @@ def test_journal_page_names_every_kind_and_field():
     }
     own = {tag: (name, [one for one in fields if one[1] != "unknown_fields"]) for tag, (name, fields) in kinds.items()}
 
-    assert own == told
+    assert own == fields_on_page
     for version in (journal.VERSION, schema.VERSION, schema.EXPORT_FORMAT):
         assert f"now {version})" in page
 
@@ -169,18 +168,17 @@ def test_journal_page_names_every_kind_and_field():
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_short(example):
-    """At most 40 lines."""
+def test_example_has_at_most_40_lines(example):
     assert len(example.read_text("utf-8").splitlines()) <= 40
 
 
-def test_demo_prints_what_readme_shows():
-    """In a pipe, as a user would run it; `...` on a line of its own stands for any lines."""
+def test_demo_prints_the_output_in_readme():
+    """Without a terminal; `...` on a separate line stands for any lines."""
     demo = [sys.executable, "-m", "examples.demo"]
     done = subprocess.run(demo, capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
     page = (ROOT / "README.md").read_text("utf-8")
-    (shown,) = re.findall(r"```text\n(1\. .*?)```", page, re.DOTALL)
+    (expected,) = re.findall(r"```text\n(1\. .*?)```", page, re.DOTALL)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(pattern(shown), done.stdout.removeprefix("\n")), done.stdout
+    assert re.fullmatch(pattern(expected), done.stdout.removeprefix("\n")), done.stdout
     assert "\x1b" not in done.stdout

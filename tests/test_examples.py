@@ -31,7 +31,7 @@ ANSWERS = {
     "Largest city of Norway?": '{"name": "Oslo", "population": 717710}',
     "What is this?": "A picture.",
     "Hello": "Hello! How can I help?",
-    "Write a poem.": "Snow on the pier,\nnobody here.",
+    "Write a poem.": "Snow on the pier,\nno one here.",
     "And now a shorter one.": "Snow.",
     "Write a haiku.": "Old pond, a frog.",
     "Solve: x^2 + 5x + 6 = 0": "x = -2 or x = -3",
@@ -74,12 +74,12 @@ def find_prompt(body):
     return " ".join(_find_texts(last))
 
 
-def _find_texts(said):
-    if isinstance(said, list):
-        return [word for part in said for word in _find_texts(part)]
-    if isinstance(said, dict):
-        return [word for name in TEXT_FIELDS for word in _find_texts(said.get(name))]
-    return [said] if isinstance(said, str) else []
+def _find_texts(content):
+    if isinstance(content, list):
+        return [text for part in content for text in _find_texts(part)]
+    if isinstance(content, dict):
+        return [text for name in TEXT_FIELDS for text in _find_texts(content.get(name))]
+    return [content] if isinstance(content, str) else []
 
 
 # --- dialects ---------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def anthropic(row, body):
         assert body["tools"][0]["input_schema"]["properties"].keys() >= arguments.keys()
         blocks.append({"type": "tool_use", "id": f"toolu_{at}", "name": name, "input": arguments})
     if prompt not in CALLS:
-        found = next(text for said, text in ANSWERS.items() if prompt.startswith(said))
+        found = next(text for start, text in ANSWERS.items() if prompt.startswith(start))
         blocks.append({"type": "text", "text": found})
     usage = {"input_tokens": 9, "output_tokens": 7, "cache_read_input_tokens": 2}
     stop = "tool_use" if prompt in CALLS else "end_turn"
@@ -178,18 +178,18 @@ def answer(request: Request):
     headers = request.headers
     key = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers["authorization"].removeprefix("Bearer ")
     if not re.fullmatch("my-key|token-[0-9a-f]{8}" if row == "mine" else f"key-of-{row}", key):
-        said = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
-        return reply(json.dumps(said).encode(), 401, request_id="req_7")
+        error = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
+        return reply(json.dumps(error).encode(), 401, request_id="req_7")
     body = request.json() if request.body else {}
     if body.get("model") == "gpt-0":
         return reply(b'{"error": {"message": "no gpt-0", "code": "model_not_found"}}', 404)
     if (row, body.get("model")) == ("groq", "llama-3.3-70b-versatile") and "tools" not in body:
         return reply(b'{"error": {"message": "slow down"}}', 429, retry_after="7")
     writer = next(WRITERS[end] for end in sorted(WRITERS, key=len, reverse=True) if request.path.endswith(end))
-    said = writer(row, body)
+    error = writer(row, body)
     if body.get("stream"):
-        return write_stream(said)
-    return streamed(plain(said)) if "alt=sse" in request.path else reply(json.dumps(said).encode())
+        return write_stream(error)
+    return streamed(plain(error)) if "alt=sse" in request.path else reply(json.dumps(error).encode())
 
 
 # --- the examples -----------------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ PRINTED = {
     ],
     "custom_provider": ["custom: Hello! How can I help?", "mine:   Hello! How can I help?"],
     "reasoning": [f"reasoning: {REASONING}", "answer:    x = -2 or x = -3"],
-    "stream": ["Snow on the pier,", "nobody here.", "usage: Usage(input_tokens=9, ...", "Snow."],
+    "stream": ["Snow on the pier,", "no one here.", "usage: Usage(input_tokens=9, ...", "Snow."],
     "structured": ["red", "green", "blue", "replies: 1"],
     "testing": ["passed"],
     "tool_loop": ["tool:  12 C in Oslo", "tool:  12 F in Bergen", "model: 12 degrees in both, of different kinds."],
@@ -343,7 +343,7 @@ def test_example_prints_expected_output(run, name):
 
 
 def shorten(line, expected):
-    """Return `wanted` if the line starts with its text before the three dots."""
+    """Return `expected` if the line starts with its text before the three dots."""
     start = expected.removesuffix("...")
     return expected if line.startswith(start) and start != expected else line
 

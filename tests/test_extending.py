@@ -147,9 +147,9 @@ def test_new_dialect_streams_events():
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_new_dialect_does_not_depend_on_chunks(size):
     chunks = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]
-    whole = json.dumps({"lines": LINES}).encode()
+    body = json.dumps({"lines": LINES}).encode()
 
-    assert decode_stream(ToyDecoder(TARGET), chunks) == decode_body(ToyDecoder(TARGET), whole)
+    assert decode_stream(ToyDecoder(TARGET), chunks) == decode_body(ToyDecoder(TARGET), body)
     assert decode_stream(ToyDecoder(TARGET), [STREAM.rstrip()]).message.blocks == BLOCKS
 
 
@@ -229,7 +229,7 @@ def test_registered_dialect_replaces_none(toy):
 NEW_PROVIDER = Provider("sunrise", "openai-chat", "https://api.sunrise.example/v1", key_env=("SUNRISE_API_KEY",))
 
 
-def test_provider_row_is_asked_listed_and_documented(monkeypatch):
+def test_provider_row_is_used_listed_and_documented(monkeypatch):
     """One row is enough: the client resolves it, and the page lists it."""
     chunk = {
         "id": "1",
@@ -254,7 +254,7 @@ def test_provider_row_is_asked_listed_and_documented(monkeypatch):
 
 
 def test_new_provider_is_simulated_and_audited(monkeypatch):
-    """One row is enough: the simulator imitates it, and rules for the whole dialect hold without certainty."""
+    """One row is enough: the simulator imitates it, and rules for the whole dialect apply to it without certainty."""
     monkeypatch.setattr(providers, "PROVIDERS", PROVIDERS.copy())
     add_provider(NEW_PROVIDER)
     open_call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -275,9 +275,9 @@ def test_new_provider_is_simulated_and_audited(monkeypatch):
 
 @pytest.fixture
 def rule_book(monkeypatch):
-    """Registered rules count during the test only."""
-    known = book.rules_of("openai-chat")
-    monkeypatch.setitem(book._registered, "openai-chat", list(known))
+    """Remove rules that a test registers."""
+    rules_before = book.rules_of("openai-chat")
+    monkeypatch.setitem(book._registered, "openai-chat", list(rules_before))
     yield
     book.rules_of.cache_clear()
     book.all_rules.cache_clear()

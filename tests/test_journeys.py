@@ -1,4 +1,4 @@
-"""`python -m bench.journeys` records the functions on the way of a frame and of a request."""
+"""`python -m bench.journeys` records the functions that a frame and a request pass through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What must hold for any input in every dialect: encoding never fails, bytes raise only our errors, the books balance."""
+"""Properties of any input in every dialect: encoding never fails, bytes raise only errors of this library, no token is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -59,22 +61,22 @@ TARGETS = [
 @pytest.mark.parametrize("target", TARGETS)
 @QUICK
 @given(said=say.transcripts_of(say.words) | say.conversations(), request=say.requests())
-def test_any_transcript_adapts_and_encodes(target, said, request):
-    """No transcript and no parameter makes encoding fail, and the same request gives the same bytes."""
-    asked = replace(request, messages=said)
-    written = write_request(asked, target)
+def test_any_transcript_adapts_and_encodes(target, messages, request):
+    """For any transcript and parameters; the same request gives the same bytes."""
+    chat_request = replace(request, messages=messages)
+    written = write_request(chat_request, target)
 
     assert isinstance(json.loads(written.body), dict)
     assert all(isinstance(loss, Loss) for loss in written.losses)
-    assert write_request(asked, target) == written
+    assert write_request(chat_request, target) == written
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @QUICK
 @given(said=say.transcripts_of(say.broken_words))
-def test_half_characters_never_reach_a_provider(dialect, said):
-    """Lone surrogates, NUL and the like: the body is UTF-8 and holds no half character."""
-    body = write_request(ChatRequest(model="m", messages=said), oneshot.target_of(dialect, "m", "custom")).body
+def test_lone_surrogates_never_reach_a_provider(dialect, messages):
+    """The body is UTF-8 without half characters, also for NUL and similar characters."""
+    body = write_request(ChatRequest(model="m", messages=messages), oneshot.target_of(dialect, "m", "custom")).body
 
     json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8")
 
@@ -91,7 +93,7 @@ OWN = {
 
 @st.composite
 def signed_turns(draw, dialect: str):
-    """A turn of thoughts, words and calls, with a token of this dialect on every thought, and each call answered."""
+    """Draw a turn of reasoning, text and calls with results; each reasoning block has a token of this dialect."""
     kinds = draw(st.lists(st.sampled_from("rtc"), min_size=1, max_size=6))
     blocks = []
     for at, kind in enumerate(kinds):
@@ -112,11 +114,10 @@ def signed_turns(draw, dialect: str):
 @pytest.mark.parametrize("home", DIALECTS)
 @QUICK
 @given(data=st.data())
-def test_tokens_in_are_tokens_out_plus_losses(home, to, data):
-    """The books balance: each token is in the body, or one loss says that it is not."""
-    said = data.draw(signed_turns(home))
-    written = write_request(ChatRequest(model="m", messages=said), oneshot.target_of(to, "m", "custom"))
-    given_tokens = [f"token{at}" for at, block in enumerate(said[1].blocks) if isinstance(block, Reasoning)]
+def test_each_token_is_sent_or_a_loss(home, to, data):
+    messages = data.draw(signed_turns(home))
+    written = write_request(ChatRequest(model="m", messages=messages), oneshot.target_of(to, "m", "custom"))
+    given_tokens = [f"token{at}" for at, block in enumerate(messages[1].blocks) if isinstance(block, Reasoning)]
     sent = [token for token in given_tokens if written.body.decode().count(f'{token}"') == 1]
     rules = (
         "foreign-token",
@@ -137,14 +138,14 @@ def test_tokens_in_are_tokens_out_plus_losses(home, to, data):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @THOROUGH
 @given(data=st.data())
-def test_there_and_back(dialect, data):
-    """Handing a transcript over changes nothing in it: the way back finds every token in place."""
-    said = data.draw(signed_turns(dialect))
+def test_handover_and_return_restores_every_token(dialect, data):
+    """Adapting a transcript does not change it."""
+    messages = data.draw(signed_turns(dialect))
     for other in DIALECTS:
-        adapt(said, oneshot.target_of(other, "m", "custom"))
-    back = adapt(said, oneshot.target_of(dialect, "m", "custom"))
+        adapt(messages, oneshot.target_of(other, "m", "custom"))
+    back = adapt(messages, oneshot.target_of(dialect, "m", "custom"))
 
-    assert back.messages is said
+    assert back.messages is messages
     assert back.losses == ()
 
 
@@ -152,7 +153,7 @@ def test_there_and_back(dialect, data):
 
 
 def _answer(dialect: str, body: dict) -> bytes:
-    """Take the assistant's turn out of a request and dress it as a reply of the same dialect."""
+    """Convert the assistant's turn of a request to a reply of the same dialect."""
     match dialect:
         case "anthropic-messages":
             turn = [m for m in body["messages"] if m["role"] == "assistant"]
@@ -170,7 +171,7 @@ def _answer(dialect: str, body: dict) -> bytes:
             return json.dumps({"responseId": "i", "modelVersion": "m", "candidates": candidates}).encode()
 
 
-def _said(message: AssistantMessage) -> tuple[str, list, list]:
+def _content(message: AssistantMessage) -> tuple[str, list, list]:
     calls = [(c.name, json.loads(c.args or "{}")) for c in message.tool_calls()]
     thoughts = [(b.text, b.meta) for b in message.blocks if isinstance(b, Reasoning)]
     return str(message), calls, thoughts
@@ -179,19 +180,19 @@ def _said(message: AssistantMessage) -> tuple[str, list, list]:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @THOROUGH
 @given(data=st.data())
-def test_decoding_what_was_encoded_gives_it_back(dialect, data):
-    """Text, calls and thoughts survive the way out and in, save for what a loss says."""
-    said = data.draw(signed_turns(dialect))
+def test_decoded_request_equals_the_message(dialect, data):
+    """Text, calls and reasoning are equal, except for recorded losses."""
+    messages = data.draw(signed_turns(dialect))
     target = oneshot.target_of(dialect, "m", "custom")
-    written = write_request(ChatRequest(model="m", messages=said), target)
+    written = write_request(ChatRequest(model="m", messages=messages), target)
     answer = _answer(dialect, json.loads(written.body))
     back = decode_body(codec_for(dialect).decoder(target), answer).message
-    text, calls, thoughts = _said(said[1])
+    text, calls, thoughts = _content(messages[1])
 
-    assert _said(back)[:2] == (text, calls)
+    assert _content(back)[:2] == (text, calls)
     if not written.losses:
         tokens = [_token(meta) for _, meta in thoughts]
-        assert _listed(_token(meta) for _, meta in _said(back)[2]) == _listed(tokens)
+        assert _listed(_token(meta) for _, meta in _content(back)[2]) == _listed(tokens)
 
 
 def _token(meta: object) -> str:
@@ -201,7 +202,7 @@ def _token(meta: object) -> str:
 
 
 def _listed(tokens) -> list[str]:
-    """Tokens in order; the chat dialect has one list of details a message, which counts item by item."""
+    """Return the tokens in order; the chat dialect has one list of details per message, whose items are counted."""
     found = []
     for token in filter(None, tokens):
         found += [json.dumps(item) for item in json.loads(token)] if token.startswith("[") else [token]
@@ -227,7 +228,7 @@ BODIES = st.lists(
 )
 
 
-def _heard(dialect: str, body: bytes, *, stream: bool) -> list[StreamEvent]:
+def _events_of(dialect: str, body: bytes, *, stream: bool) -> list[StreamEvent]:
     decoder = codec_for(dialect).decoder(oneshot.target_of(dialect, "m", "custom"))
     events = decoder.feed(body) if stream else decoder.feed_body(body)
     with contextlib.suppress(LLMError):
@@ -236,19 +237,19 @@ def _heard(dialect: str, body: bytes, *, stream: bool) -> list[StreamEvent]:
 
 
 def _begins(events: list[StreamEvent]) -> bool:
-    """Whether the reply begins as one; one that could not be read at all is a failure and nothing else."""
+    """Return whether the first event is a start; a reply that cannot be read at all is only an error."""
     return not events or isinstance(events[0], MessageStart) or (len(events) == 1 and isinstance(events[0], ErrorEvent))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @THOROUGH
 @given(data=st.data())
-def test_the_first_event_of_a_reply_is_its_start(dialect, data):
-    """Of every recorded reply, also one that was damaged on its way."""
+def test_first_event_of_a_recorded_reply_is_its_start(dialect, data):
+    """Also of a reply that was damaged."""
     for name, body in RECORDED[dialect].items():
         for stream in (True, False):
-            assert _begins(_heard(dialect, body, stream=stream)), name
-    assert _begins(_heard(dialect, data.draw(damaged(RECORDED[dialect])), stream=True))
+            assert _begins(_events_of(dialect, body, stream=stream)), name
+    assert _begins(_events_of(dialect, data.draw(damaged(RECORDED[dialect])), stream=True))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -257,11 +258,11 @@ def test_the_first_event_of_a_reply_is_its_start(dialect, data):
 @example(events=['{"usage":{"total_tokens":3}}', '{"id":"a","choices":[{"delta":{"content":"x"}}]}'])
 @example(events=['{"choices":[],"usage":{"total_tokens":3}}'])
 @example(events=["[DONE]"])
-def test_the_first_event_of_anything_is_its_start(dialect, events):
-    """Frames with the right words in the wrong places."""
-    assert _begins(_heard(dialect, _frames(events), stream=True))
+def test_first_event_of_random_frames_is_a_start(dialect, events):
+    """Frames with valid words at invalid positions."""
+    assert _begins(_events_of(dialect, _frames(events), stream=True))
     for event in events:
-        assert _begins(_heard(dialect, event.encode(), stream=False))
+        assert _begins(_events_of(dialect, event.encode(), stream=False))
 
 
 def _frames(events: list[str]) -> bytes:
@@ -271,8 +272,8 @@ def _frames(events: list[str]) -> bytes:
 @pytest.mark.parametrize("dialect", DIALECTS)
 @THOROUGH
 @given(data=st.data(), events=BODIES)
-def test_what_has_come_so_far_can_always_be_had(dialect, data, events):
-    """After any bytes: no exception, at least one message, and all of them incomplete."""
+def test_partial_reply_is_always_available(dialect, data, events):
+    """After any bytes: no exception, at least one message, and all messages are incomplete."""
     for body in (_frames(events), data.draw(damaged(RECORDED[dialect]))):
         decoder = codec_for(dialect).decoder(oneshot.target_of(dialect, "m", "custom"))
         for at in range(0, len(body), 200):
@@ -301,8 +302,8 @@ def _only_ours(dialect: str, body: bytes, *, stream: bool) -> None:
 @example(body=b"data: " + b"9" * 10_000 + b"\n\n", stream=True)
 @example(body=b"null", stream=False)
 @example(body=b'"\\ud800"', stream=False)
-def test_any_bytes_raise_nothing_but_our_errors(dialect, body, stream):
-    """Noise is a `ProtocolError` or an `IncompleteResponse`, never an exception of another kind."""
+def test_any_bytes_raise_only_errors_of_this_library(dialect, body, stream):
+    """Random bytes are a `ProtocolError` or an `IncompleteResponse`."""
     _only_ours(dialect, body, stream=stream)
 
 
@@ -312,8 +313,8 @@ def test_any_bytes_raise_nothing_but_our_errors(dialect, body, stream):
     ("type", "choices", "candidates", "message", "delta", "index", "item", "output", "response", "content", "parts", "usage",
      "error", "object", "output_index", "tool_calls", "finish_reason", "content_block", "usageMetadata", "status")), say.json_values,
     max_size=5), max_size=4), named=st.booleans())  # fmt: skip
-def test_any_frames_raise_nothing_but_our_errors(dialect, events, named):
-    """Frames with the right words in the wrong places."""
+def test_any_frames_raise_only_errors_of_this_library(dialect, events, named):
+    """Frames with valid words at invalid positions."""
     lines = [f"{'event: x' + chr(10) if named else ''}data: {json.dumps(event)}\n\n".encode() for event in events]
     _only_ours(dialect, b"".join(lines), stream=True)
     for event in events:
@@ -322,7 +323,7 @@ def test_any_frames_raise_nothing_but_our_errors(dialect, events, named):
 
 @st.composite
 def damaged(draw, bodies):
-    """A good stream with one thing wrong: a byte changed, a piece cut out, or a value of another type."""
+    """Draw a valid stream with one fault: a changed byte, a missing part, or a value of another type."""
     body = draw(st.sampled_from(sorted(bodies.values())))
     at = draw(st.integers(0, len(body) - 1))
     how = draw(st.sampled_from(("byte", "cut", "swap", "end")))
@@ -338,15 +339,14 @@ def damaged(draw, bodies):
 
 @THOROUGH
 @given(body=damaged(ANTHROPIC))
-def test_damaged_streams_raise_nothing_but_our_errors(body):
-    """Whatever happened on the way, it is told as ours."""
+def test_damaged_streams_raise_only_errors_of_this_library(body):
     _only_ours("anthropic-messages", body, stream=True)
 
 
 @QUICK
 @given(message=say.assistant_messages_of(say.words))
-def test_a_block_of_another_dialect_is_never_sent(message):
-    """An opaque block goes to its own dialect only."""
+def test_block_of_another_dialect_is_never_sent(message):
+    """An opaque block is sent to its own dialect only."""
     opaque = [b.raw for b in message.blocks if isinstance(b, Opaque) and b.dialect == "gemini" and len(b.raw) > 8]
     body = write_request(
         ChatRequest(model="m", messages=(UserMessage("?"), message)),

@@ -1,4 +1,4 @@
-"""docs/reference.md lists every option with its description, as the source has it."""
+"""docs/reference.md lists every option with its description from the source."""
 
 from __future__ import annotations
 

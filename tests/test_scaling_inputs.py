@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def scaling(monkeypatch):
-    """The module; it is not part of the package."""
+    """Return the module, which is not part of the package."""
     monkeypatch.syspath_prepend(str(ROOT))
     return importlib.import_module("bench.scaling")
 

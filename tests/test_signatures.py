@@ -1,4 +1,4 @@
-"""`help()`, `inspect.signature` and `typing.get_type_hints` agree on everything public."""
+"""`help()`, `inspect.signature` and `typing.get_type_hints` agree for all public names."""
 
 from __future__ import annotations
 

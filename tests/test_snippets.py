@@ -1,4 +1,4 @@
-"""Every program in README and docs/ runs unchanged: the simulator answers its model names."""
+"""Every program in README and docs/ runs unchanged: the simulator imitates its models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = re.compile(r"```python\n(?!# \w+\.py\n)(.*?)```", re.DOTALL)
-"""One that is no file for a command to use: those stand in docs/command and are run there."""
+"""Programs without a file name: files of docs/command are run by the tests of the command."""
 PROGRAMS = [
     pytest.param(found[1], id=f"{page.stem}-{number}")
     for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")))
@@ -21,7 +21,7 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_runs(program, tenuto_sim, monkeypatch, tmp_path):
-    """By itself, in a folder of its own; a test in it as a test, a `main` as it would be called."""
+    """Each program runs in its own directory: tests with pytest, `main` as a function."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\nsunset")
     (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.7\n")

@@ -104,7 +104,8 @@ def test_every_implemented_promise_has_a_test():
     rows = [line for line in PAGE[PAGE.index("\n## S0:") :].splitlines() if re.match(r"\| (?:S\d-|C)\d", line)]
     untested = [line.split("|")[1].strip() for line in rows if "::test_" not in line and "**later**" not in line]
 
-    assert untested == ["S4-20", "C8", "C66"]  # two work orders, and a difference that Python does not have
+    # two tasks that do not apply, and a distinction that Python does not have
+    assert untested == ["S4-20", "C8", "C66"]
 
 
 @pytest.mark.parametrize("package", [tenuto.reasoning, tenuto.interop], ids=lambda package: package.__name__)
@@ -170,7 +171,7 @@ def test_message_types_keep_their_names():
     assert (Usage(input_tokens=1) + Usage(input_tokens=2)).input_tokens == 3
 
 
-def test_stop_reason_keeps_the_word_of_the_provider():
+def test_stop_reason_has_the_word_of_the_provider():
     """`stop_reason` of a message or reply, `finish_reason` of a choice or event."""
     message = AssistantMessage((), "length", "max_tokens")
 
@@ -525,11 +526,11 @@ def test_middleware_options_are_in_seconds():
 def test_response_middleware_wraps_the_specified_form():
     async def upper(request, next):
         response = await next(request)
-        seen.append(response.text)
+        requests_seen.append(response.text)
         return response
 
-    seen: list[str] = []
+    requests_seen: list[str] = []
     with Client(middleware=[response_middleware(upper)]) as client:
         reply = client.chat("sim/anthropic", "Hi")
 
-    assert seen == [reply.text]
+    assert requests_seen == [reply.text]

@@ -24,7 +24,7 @@ def refuse(event, args):
 
 sys.addaudithook(refuse)
 """
-"""A plugin for pytest: no socket of the process leaves this machine."""
+"""A pytest plugin: no socket of the process connects to another machine."""
 REACHES_OUT = """
 from examples.support_desk import app
 

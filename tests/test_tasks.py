@@ -13,7 +13,7 @@ NAMES = sorted(path.parent.name for path in ROOT.glob("bench/tasks/*/tenuto.py")
 
 @pytest.fixture
 def bench_tasks(monkeypatch):
-    """The modules of the benchmark; they are not part of the package."""
+    """Return the modules of the benchmark, which are not part of the package."""
     monkeypatch.syspath_prepend(str(ROOT))
     return importlib.import_module("bench.tasks.cases"), importlib.import_module("bench.tasks.__main__")
 

@@ -19,10 +19,10 @@ MISTAKES = PROGRAMS / "mistakes.py"
 COMPLAINT = re.compile(r"(.+?):(\d+): error: .*\[([a-z-]+)\]")
 
 
-def complaints(*more: Path) -> dict[str, dict[int, set[str]]]:
-    """Run mypy once, over everything that users write and more: its codes by file and line.
+def find_errors(*more: Path) -> dict[str, dict[int, set[str]]]:
+    """Run mypy once over `src`, the examples, tests/typing and other paths: its codes by file and line.
 
-    The package itself is named as well, so that what `make check` has found out about it is not found out again.
+    `src` is named, too, so that mypy uses the cache of `make check`.
     """
     command = [sys.executable, "-m", "mypy", "--no-pretty", "--hide-error-context", "src", "examples", "tests/typing"]
     done = subprocess.run([*command, *more], capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
@@ -30,14 +30,14 @@ def complaints(*more: Path) -> dict[str, dict[int, set[str]]]:
     for line in done.stdout.splitlines():
         if match := COMPLAINT.fullmatch(line):
             found[Path(match[1]).as_posix()][int(match[2])].add(match[3])
-    assert 1 == done.returncode, done.stdout + done.stderr  # it ran to its end, and found something
+    assert 1 == done.returncode, done.stdout + done.stderr  # it ran to its end and found errors
     return {path: dict(lines) for path, lines in found.items()}
 
 
-def test_what_users_write(tmp_path):
-    """The programs, the examples and the README are right; each mistake is found where it is, and is nothing else."""
+def test_programs_examples_and_pages_type_check(tmp_path):
+    """They have no errors; each error of `mistakes.py` is found, and no other."""
     marked = [line.partition("  # expect: ")[2] for line in MISTAKES.read_text("utf-8").splitlines()]
-    wanted = {at: set(codes.split(", ")) for at, codes in enumerate(marked, 1) if codes}
+    expected = {at: set(codes.split(", ")) for at, codes in enumerate(marked, 1) if codes}
 
     pages = [
         (ROOT / name).read_text("utf-8")
@@ -52,13 +52,13 @@ def test_what_users_write(tmp_path):
         )
     ]
     readme = re.findall(r"```python\n(.*?)```", "".join(pages), re.DOTALL)
-    shown = [tmp_path / f"readme_{at}.py" for at in range(len(readme))]
-    for path, program in zip(shown, readme, strict=True):
+    program_paths = [tmp_path / f"readme_{at}.py" for at in range(len(readme))]
+    for path, program in zip(program_paths, readme, strict=True):
         path.write_text(program, "utf-8")
 
-    found = complaints(*shown)
+    found = find_errors(*program_paths)
 
-    assert wanted == found.pop("tests/typing/mistakes.py")
+    assert expected == found.pop("tests/typing/mistakes.py")
     assert {} == {path: lines for path, lines in found.items() if not path.startswith("src/")}
 
 
@@ -82,8 +82,8 @@ def test_programs_pass_pyright(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_there_are_programs():
-    """At least fifteen, of at most 66 lines each, that look at the types they get."""
+def test_programs_check_types_and_are_short():
+    """At least fifteen, of at most 66 lines, each with `assert_type`."""
     programs = {path.name: path.read_text("utf-8") for path in PROGRAMS.glob("*.py") if path != MISTAKES}
 
     assert 15 <= len(programs)

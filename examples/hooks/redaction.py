@@ -24,7 +24,7 @@ def redact(text: str) -> str:
 
 
 class Redaction(Hooks):
-    """Redact the text of each tool result, also of failed calls, and what an exception says."""
+    """Redact the text of each tool result, also of failed calls, and the text of exceptions."""
 
     async def around_tool(self, call: CallInfo, next: Callable[[], Awaitable[Outcome]]) -> Outcome:
         outcome = await next()

@@ -68,7 +68,7 @@ def stream_answer(customer: str, message: str) -> Iterator[str]:
 
 
 def decide(customer: str, *, approved: bool) -> str:
-    """Approve or deny what the agent wants to do for a customer; return its answer."""
+    """Approve or deny the agent's pending calls for a customer; return its answer."""
     session = agent.resume(customer)
     if approved:
         session.approve()
@@ -78,7 +78,7 @@ def decide(customer: str, *, approved: bool) -> str:
 
 
 def escalate(customer: str) -> tuple[Loss, ...]:
-    """Hand the conversation over to a larger model; return what it does not receive."""
+    """Hand the conversation over to a larger model; return the content that it does not receive."""
     return agent.resume(customer).handover(LARGE_MODEL)
 
 

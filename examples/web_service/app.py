@@ -51,7 +51,7 @@ class Question(BaseModel):
     user: str
     text: str
     key: str = ""
-    """Set it, and the message is sent once, however often the request is repeated."""
+    """Set it, and the message is sent once, even if the request is repeated."""
 
 
 class Decision(BaseModel):
@@ -62,7 +62,7 @@ class Decision(BaseModel):
 
 @asynccontextmanager
 async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-    """Finish what dead workers left, while requests are served; close the agent at the end."""
+    """Finish the runs of dead workers while requests are served; close the agent at the end."""
     async with agent:
         resuming = asyncio.create_task(agent.resume_all())
         yield

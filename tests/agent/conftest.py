@@ -1,4 +1,4 @@
-"""Where the sessions of a test are kept."""
+"""The stores of agent tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenuto.testing import override
 
 @pytest.fixture(params=["memory", "sqlite"])
 def stores(request, tmp_path):
-    """Makes stores over one place: to each other they are like those of different processes."""
+    """Return a function that opens stores on one database, as different processes do."""
     if request.param == "memory":
         memory = Memory()
         return lambda: MemoryStore(memory)

@@ -16,8 +16,8 @@ from tenuto.errors import RunCancelled
 KEY = "job-7"
 
 
-def write(word: str) -> None:
-    sys.stdout.write(f"{word}\n")
+def write(step: str) -> None:
+    sys.stdout.write(f"{step}\n")
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""Calls that need somebody's word: a function's, or a person's who comes later, perhaps to another process."""
+"""Calls that need approval: by a function, or by a person later, perhaps in another process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import add, agent, pay, results, running, scene, story
+from agent.helpers import add, agent, call_results, journal_labels, pay, running_task, scene
 from tenuto import tool
 from tenuto.agent.events import ApprovalNeeded, RunStopped
 from tenuto.core.inbox import Decision
@@ -17,7 +17,7 @@ from tenuto.testing import call, turn
 PAY = turn(call("pay", {"amount": 5}), call("add", {"a": 1, "b": 2}), call("pay", {"amount": 7}))
 
 
-async def slowly(word):
+async def slow_text(word):
     await asyncio.sleep(0)
     return word
 
@@ -28,13 +28,13 @@ async def slowly(word):
         (lambda call: True, ["paid 5", "paid 7"]),
         (lambda call: False, ["pay was not run: it was denied."] * 2),
         (lambda call: "too dear", ["pay was not run: too dear."] * 2),
-        (lambda call: slowly(call.parse()["amount"] < 6), ["paid 5", "pay was not run: it was denied."]),
+        (lambda call: slow_text(call.parse()["amount"] < 6), ["paid 5", "pay was not run: it was denied."]),
     ],
     ids=["yes", "no", "why", "awaited"],
 )
 @scene
-async def test_a_function_gives_its_word(tenuto_sim, approve, paid):
-    """True lets a call run; anything else is told the model. What needs no word does not wait for it."""
+async def test_approval_function_decides(tenuto_sim, approve, paid):
+    """True lets a call run; the model reads any other answer. Calls that need no approval do not wait."""
     tenuto_sim.script(PAY, turn("Done."))
     async with agent(pay, add, approve=approve, store=None) as ai:
         session = ai.session()
@@ -47,13 +47,13 @@ async def test_a_function_gives_its_word(tenuto_sim, approve, paid):
         assert [found[0].content, found[2].content] == paid
         assert found[1].content == "3"
         assert decided == [word.startswith("paid") for word in paid]
-        assert (await story(session))[4:7] == ["approval_requested", "approval_requested", "started 1"]
+        assert (await journal_labels(session))[4:7] == ["approval_requested", "approval_requested", "started 1"]
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_a_call_is_approved_before_it_starts_and_runs_while_the_next_is_asked_for(tenuto_sim):
-    """One after the other is asked, and nobody waits for what was allowed."""
+async def test_approved_call_runs_while_the_next_one_is_decided(tenuto_sim):
+    """The function is called for one call after the other, and approved calls do not wait."""
     tenuto_sim.script(PAY, turn("Done."))
     asked = asyncio.Event()
     ran = asyncio.Event()
@@ -66,22 +66,22 @@ async def test_a_call_is_approved_before_it_starts_and_runs_while_the_next_is_as
 
     async def approve(call):
         if asked.is_set():
-            await ran.wait()  # the first runs while this one is asked for
+            await ran.wait()  # the first call runs during this decision
         asked.set()
         return True
 
     async with agent(paying, add, approve=approve, store=None) as ai:
         session = ai.session()
         await session.send("Pay.")
-        lines = await story(session)
+        lines = await journal_labels(session)
 
     assert lines.index("approval_decided") < lines.index("started 0")
 
 
 @pytest.mark.parametrize("bad", [lambda call: 1 / 0, lambda call: None], ids=["raises", "says nothing"])
 @scene
-async def test_a_function_that_fails_to_decide_fails_the_run_and_loses_nothing(tenuto_sim, bad):
-    """Its error is raised. What could run has run; the call still waits, and can be decided upon."""
+async def test_failing_approval_function_fails_the_run(tenuto_sim, bad):
+    """Its error is raised. The other calls have run; the call still waits for a decision."""
     tenuto_sim.script(PAY, turn("Done."))
     async with agent(pay, add, approve=bad, store=None) as ai:
         session = ai.session()
@@ -89,30 +89,30 @@ async def test_a_function_that_fails_to_decide_fails_the_run_and_loses_nothing(t
             await session.send("Pay.")
 
         assert session.status == "failed"
-        assert await results(session) == ["3"]
+        assert await call_results(session) == ["3"]
         assert [pending.call.parse() for pending in session.pending] == [{"amount": 5}, {"amount": 7}]
         assert (await session.approve()).text == "Done."
-        assert await results(session) == ["3", "paid 5", "paid 7"]
+        assert await call_results(session) == ["3", "paid 5", "paid 7"]
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_without_a_function_the_session_waits_for_a_person(tenuto_sim, stores):
-    """What can run has run. In another process the call is found, decided upon, and the session goes on."""
+async def test_session_waits_for_approval_without_a_function(tenuto_sim, stores):
+    """The other calls have run. Another process finds the call, decides, and continues the session."""
     tenuto_sim.script(PAY, turn("Done."))
-    told = []
-    async with stores() as store, agent(pay, add, store=store, listeners=[told.append]) as ai:
+    events = []
+    async with stores() as store, agent(pay, add, store=store, listeners=[events.append]) as ai:
         session = ai.session("s")
         reply = await session.send("Pay.")
         assert [made.name for made in reply.reply.tool_calls] == ["pay", "add", "pay"]
         assert (session.status, session.has_pending_work) == ("waiting", True)
-        assert (await story(session))[-1] == "waiting(approval)"
-    assert [event.ordinal for event in told if isinstance(event, ApprovalNeeded)] == [0, 2]
+        assert (await journal_labels(session))[-1] == "waiting(approval)"
+    assert [event.ordinal for event in events if isinstance(event, ApprovalNeeded)] == [0, 2]
 
     async with stores() as store, agent(pay, add, store=store) as ai:
         session = await ai.resume("s")
         first, second = session.pending
-        assert await session.approve(first) is None  # the other still waits
+        assert await session.approve(first) is None  # the other one still waits
         assert [pending.ordinal for pending in session.pending] == [2]
         assert (await session.deny(second.call, reason="enough")).text == "Done."
         assert session.pending == ()
@@ -122,15 +122,15 @@ async def test_without_a_function_the_session_waits_for_a_person(tenuto_sim, sto
 
 
 @scene
-async def test_calls_are_decided_upon_by_id_by_call_or_all_at_once(tenuto_sim):
-    """What does not wait is refused, and what does is named."""
+async def test_calls_are_decided_by_id_by_call_or_all_at_once(tenuto_sim):
+    """A call that does not wait is refused, and the error names those that do."""
     tenuto_sim.script(PAY, turn("Done."))
     async with agent(pay, add, store=None) as ai:
         session = ai.session()
         await session.send("Pay.")
         ids = [pending.call.id for pending in session.pending]
-        with pytest.raises(ValueError, match=rf"no call 'nobody' waits.*these do: pay \({ids[0]}\), pay"):
-            await session.approve("nobody")
+        with pytest.raises(ValueError, match=rf"no call 'missing' waits.*these do: pay \({ids[0]}\), pay"):
+            await session.approve("missing")
         await session.deny(ids[0], ids[0])
         await session.approve()
 
@@ -140,8 +140,8 @@ async def test_calls_are_decided_upon_by_id_by_call_or_all_at_once(tenuto_sim):
 
 
 @scene
-async def test_going_on_while_nobody_has_decided_goes_on_waiting(tenuto_sim):
-    """And asks the function, if there is one by now."""
+async def test_continue_without_a_decision_waits_again(tenuto_sim):
+    """An approval function that was added is called."""
     tenuto_sim.script(PAY, turn("Done."))
     async with agent(pay, add) as ai:
         session = ai.session("s")
@@ -154,8 +154,8 @@ async def test_going_on_while_nobody_has_decided_goes_on_waiting(tenuto_sim):
 
 
 @scene
-async def test_something_else_said_closes_the_calls_that_wait(tenuto_sim, stores):
-    """The model reads why they were not run, and the conversation goes on."""
+async def test_new_message_closes_pending_calls(tenuto_sim, stores):
+    """The model reads why they were not run, and the conversation continues."""
     tenuto_sim.script(PAY, turn("All right."))
     async with stores() as store, agent(pay, add, store=store) as ai:
         session = ai.session()
@@ -163,14 +163,14 @@ async def test_something_else_said_closes_the_calls_that_wait(tenuto_sim, stores
         assert (await session.send("Never mind.")).text == "All right."
 
         assert session.pending == ()
-        assert await results(session) == ["3", *["pay was not run: a new user message arrived."] * 2]
+        assert await call_results(session) == ["3", *["pay was not run: a new user message arrived."] * 2]
         assert not await store.verify()
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_who_decides_late_is_told_what_waits_now(tenuto_sim, stores):
-    """Another process was quicker: nothing runs twice."""
+async def test_late_decision_names_the_calls_that_wait_now(tenuto_sim, stores):
+    """Another process has decided: no call runs twice."""
     tenuto_sim.script(PAY, turn("Done."))
     async with stores() as store, agent(pay, add, store=store) as ai:
         session = ai.session("s")
@@ -183,12 +183,12 @@ async def test_who_decides_late_is_told_what_waits_now(tenuto_sim, stores):
             await session.approve(first)
 
         assert session.status == "completed"
-        assert (await results(session)).count("paid 5") == 1
+        assert (await call_results(session)).count("paid 5") == 1
 
 
 @scene
-async def test_cancelling_while_somebody_is_asked(tenuto_sim):
-    """The calls are answered that they were not run."""
+async def test_cancel_during_an_approval_function(tenuto_sim):
+    """The results of the calls say that they were not run."""
     tenuto_sim.script(PAY, turn("Done."))
     asked = asyncio.Event()
 
@@ -198,7 +198,7 @@ async def test_cancelling_while_somebody_is_asked(tenuto_sim):
 
     async with agent(pay, add, approve=approve, store=None) as ai:
         session = ai.session()
-        async with running(session.send("Pay.")) as run:
+        async with running_task(session.send("Pay.")) as run:
             await asked.wait()
             await session.cancel()
             with pytest.raises(RunCancelled):
@@ -206,14 +206,13 @@ async def test_cancelling_while_somebody_is_asked(tenuto_sim):
 
         assert session.status == "cancelled"
         assert session.pending == ()
-        assert sorted(await results(session))[1:] == ["pay was not run: the run was cancelled."] * 2
+        assert sorted(await call_results(session))[1:] == ["pay was not run: the run was cancelled."] * 2
         assert (await session.continue_()).text == "Done."
     tenuto_sim.assert_clean()
 
 
 @scene
 async def test_interrupted_call_needs_approval_before_it_runs_again(tenuto_sim, stores):
-    """A pure call runs again after a crash, unless it is denied now."""
     tenuto_sim.script(turn(call("look")), turn("Done."))
     runs = []
 
@@ -234,13 +233,13 @@ async def test_interrupted_call_needs_approval_before_it_runs_again(tenuto_sim, 
             session = await ai.resume(cut)
             await session.continue_()
             assert runs == [False]
-            [result] = await results(session)
+            [result] = await call_results(session)
             assert "may or may not have taken effect" in result
             assert "policy" in result
 
 
 async def _cut_after_start(store, id: str) -> str:
-    """Branch off a session as it was when its first call had started."""
+    """Fork a session as it was when its first call had started."""
     entries = await store.read(id)
     started = next(entry.seq for entry in entries if payload_kind(entry.payload) == "call_started")
     return await store.fork(id, at=started)
@@ -248,7 +247,6 @@ async def _cut_after_start(store, id: str) -> str:
 
 @scene
 async def test_run_that_takes_a_late_decision_stops_once(tenuto_sim, stores):
-    """The decision arrives while the run writes that it waits."""
     tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Done."))
     events = []
     async with stores() as store, agent(pay, store=store) as ai:
@@ -264,5 +262,5 @@ async def test_run_that_takes_a_late_decision_stops_once(tenuto_sim, stores):
 
         session._log.append = append_and_decide
         assert (await session.send("Pay.")).text == "Done."
-        assert await results(session) == ["paid 5"]
+        assert await call_results(session) == ["paid 5"]
     assert [event.reason for event in events if isinstance(event, RunStopped)] == ["completed"]

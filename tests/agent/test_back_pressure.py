@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import agent, scene, story, until
+from agent.helpers import agent, journal_labels, scene, until
 from tenuto import ToolContext, tool
 from tenuto.agent.events import RunStopped, SubAgentEvent, ToolFinished, ToolProgress
 from tenuto.agent.run_stream import MAX_QUEUED
@@ -17,7 +17,7 @@ from tenuto.testing import call, say, turn
 PIECES = [f"word{number} " for number in range(3000)]
 LONG = turn(say(PIECES))
 ROOM = 8
-"""How many events of one step may exceed the limit."""
+"""The number of events of one step that may exceed the limit."""
 
 
 def queued(run) -> int:
@@ -98,7 +98,7 @@ async def test_cancel_reaches_a_run_that_waits_for_its_reader(tenuto_sim):
                 events.append(event)
         assert isinstance(events[-1], RunStopped)
         assert len(events) <= MAX_QUEUED + ROOM
-        assert (await story(session))[-1] == "cancelled"
+        assert (await journal_labels(session))[-1] == "cancelled"
 
 
 @tool
@@ -113,21 +113,21 @@ async def count(context: ToolContext) -> str:
 
 @scene
 async def test_progress_is_omitted_while_the_queue_is_full(tenuto_sim):
-    """The tool does not wait. A listener receives all of its progress."""
+    """The tool does not wait. A listener receives all progress events."""
     tenuto_sim.script(turn(call("count")), turn("Done."))
-    heard = []
+    received = []
     async with agent(count, store=None) as ai:
         session = ai.session()
-        session.on_event(heard.append)
+        session.on_event(received.append)
         async with session.stream("Go.") as run:
             await fill(run)
-            await until(lambda: any(isinstance(event, ToolFinished) for event in heard))
+            await until(lambda: any(isinstance(event, ToolFinished) for event in received))
             assert queued(run) <= MAX_QUEUED + ROOM
             events = [event async for event in run]
     progress = [event.text for event in events if isinstance(event, ToolProgress)]
     assert 0 < len(progress) < 2000
     assert [event.result.content for event in events if isinstance(event, ToolFinished)] == ["counted"]
-    assert [event.text for event in heard if isinstance(event, ToolProgress)] == [str(n) for n in range(2000)]
+    assert [event.text for event in received if isinstance(event, ToolProgress)] == [str(n) for n in range(2000)]
 
 
 @scene
@@ -137,5 +137,5 @@ async def test_result_of_a_tool_is_stored_before_the_reader_reads(tenuto_sim):
         session = ai.session()
         async with session.stream("Go.") as run:
             await fill(run)
-            assert "done 0" in await story(session)
+            assert "done 0" in await journal_labels(session)
             assert len(tenuto_sim.requests) == 1  # the next request waits

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import Held, add, agent, pay, results, running, scene, story, until
+from agent.helpers import HeldTool, add, agent, call_results, journal_labels, pay, running_task, scene, until
 from tenuto import Image, Limits
 from tenuto.agent.events import SteeringInjected
 from tenuto.agent.hooks import Hooks
@@ -59,15 +59,17 @@ async def test_result_arrives_at_a_turn_boundary(tenuto_sim, stores):
     """The call returns at once, so the model continues. The message has the usage of the sub-agent."""
     tenuto_sim.script(ASK, turn(call("wait")), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("It is 3."), when="Help me.")
-    held, wait, events = Held(), Held("wait"), []
-    async with stores() as store, agent(helper(held.tool), wait.tool, store=store) as ai:
+    held_tool, wait, events = HeldTool(), HeldTool("wait"), []
+    async with stores() as store, agent(helper(held_tool.tool), wait.tool, store=store) as ai:
         session = ai.session("s")
         session.on_event(events.append)
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await wait.begun.wait()
-            await held.begun.wait()
-            assert await results(session) == ["helper runs in the background. Its result arrives later as a message."]
-            held.go.set()
+            await held_tool.begun.wait()
+            assert await call_results(session) == [
+                "helper runs in the background. Its result arrives later as a message."
+            ]
+            held_tool.go.set()
             while not await store.inbox("s"):
                 await asyncio.sleep(0.001)
             wait.go.set()
@@ -75,7 +77,7 @@ async def test_result_arrives_at_a_turn_boundary(tenuto_sim, stores):
 
         [child] = await children(store)
         turn_of_call = ["request_started", "reply_received", "started 0", "done 0"]
-        assert (await story(session))[4:] == [
+        assert (await journal_labels(session))[4:] == [
             *("sub_session_linked", "started 0", "done 0", *turn_of_call),
             *("steering_added", "request_started", "reply_received", "completed"),
         ]
@@ -95,11 +97,11 @@ async def test_run_waits_for_parallel_background_agents(tenuto_sim, stores):
     tenuto_sim.script(ASK_TWO, turn("Started."), turn("One of two."), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("One."), when="First.")
     tenuto_sim.script(turn(call("hold")), turn("Two."), when="Second.")
-    first, second = Held(), Held()
+    first, second = HeldTool(), HeldTool()
     tools = helper(first.tool, name="one"), helper(second.tool, name="two")
     async with stores() as store, agent(*tools, store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await asyncio.gather(first.begun.wait(), second.begun.wait())
             second.go.set()
             await until(lambda: session.text == "One of two.")
@@ -107,7 +109,7 @@ async def test_run_waits_for_parallel_background_agents(tenuto_sim, stores):
             first.go.set()
             assert (await run).text == "Done."
         assert await delivered(session) == ["Result of two:\nTwo.", "Result of one:\nOne."]
-        assert (await story(session)).count("completed") == 1
+        assert (await journal_labels(session)).count("completed") == 1
     tenuto_sim.assert_clean()
 
 
@@ -132,19 +134,19 @@ async def test_failure_of_a_background_agent_is_delivered(tenuto_sim, stores, st
 
 
 @scene
-async def test_steering_is_taken_while_the_run_waits(tenuto_sim):
+async def test_steering_is_received_while_the_run_waits(tenuto_sim):
     """A message does not wait for the sub-agent."""
     tenuto_sim.script(ASK, turn("Started."), turn("Quickly, then."), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    held = Held()
-    async with agent(helper(held.tool), store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(helper(held_tool.tool), store=None) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             await until(lambda: session.text == "Started.")
             await session.steer("Quickly.")
             await until(lambda: session.text == "Quickly, then.")
-            held.go.set()
+            held_tool.go.set()
             assert (await run).text == "Done."
 
 
@@ -170,7 +172,7 @@ async def test_call_of_a_background_agent_needs_approval(tenuto_sim, stores, all
         assert reply.text == "Done."
         assert (session.status, session.pending) == ("completed", ())
         assert await delivered(session) == ["Result of helper:\nSettled."]
-        assert await results(await ai.resume(pending.session)) == [
+        assert await call_results(await ai.resume(pending.session)) == [
             "paid 5" if allowed else "pay was not run: no money."
         ]
         assert await store.inbox("s") == []
@@ -183,18 +185,18 @@ async def test_waiting_background_agent_does_not_stop_the_others(tenuto_sim, sto
     tenuto_sim.script(ASK_TWO, turn("Started."), turn("One of two."), DONE, when="Go.")
     tenuto_sim.script(PAY, turn("One."), when="First.")
     tenuto_sim.script(turn(call("hold")), turn("Two."), when="Second.")
-    held = Held()
-    async with stores() as store, agent(helper(pay, name="one"), helper(held.tool, name="two"), store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, agent(helper(pay, name="one"), helper(held_tool.tool, name="two"), store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             await until(lambda: session.text == "Started.")
             one, _ = await children(store)
             while (await store.session(one)).status != "waiting":
                 await asyncio.sleep(0.001)
             assert await session.approve() is None  # the run continues it
             await until(lambda: session.text == "One of two.")
-            held.go.set()
+            held_tool.go.set()
             assert (await run).text == "Done."
         assert await delivered(session) == ["Result of one:\nOne.", "Result of two:\nTwo."]
 
@@ -204,12 +206,12 @@ async def test_background_agent_finishes_before_the_run_waits(tenuto_sim, stores
     """A call of the parent that needs approval does not cancel the background sub-agent."""
     tenuto_sim.script(turn(*ASK, *PAY), DONE, turn("Really done."), when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    held = Held()
-    async with stores() as store, agent(helper(held.tool), pay, store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, agent(helper(held_tool.tool), pay, store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
-            held.go.set()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
+            held_tool.go.set()
             await run
         assert [one.call.name for one in session.pending] == ["pay"]
         assert [(await store.session(child)).status for child in await children(store)] == ["completed"]
@@ -229,7 +231,7 @@ async def test_approval_reaches_a_nested_background_agent(tenuto_sim, stores):
         await session.send("Go.")
         assert [one.call.name for one in session.pending] == ["pay"]
         assert (await session.approve()).text == "Done."
-        assert await results(session) == ["Managed."]
+        assert await call_results(session) == ["Managed."]
 
 
 # --- cancel, crash ---
@@ -240,17 +242,17 @@ async def test_cancel_reaches_background_agents(tenuto_sim, stores):
     """A later run delivers that they were cancelled, once."""
     tenuto_sim.script(ASK, turn("Started."), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    held = Held()
-    async with stores() as store, agent(helper(held.tool), store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, agent(helper(held_tool.tool), store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             await until(lambda: session.text == "Started.")
             await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         [child] = await children(store)
-        assert (held.ended, (await store.session(child)).status) == ("cancelled", "cancelled")
+        assert (held_tool.ended, (await store.session(child)).status) == ("cancelled", "cancelled")
         assert session.status == (await store.session("s")).status == "cancelled"
         assert (await session.continue_()).text == "Done."
         assert await delivered(session) == ["helper was cancelled"]
@@ -263,17 +265,17 @@ async def test_cancel_at_a_turn_boundary_reaches_background_agents(tenuto_sim, s
     monkeypatch.setattr("tenuto.agent.agent.INBOX_INTERVAL", 600.0)
     tenuto_sim.script(ASK, turn(call("wait")), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    held, wait = Held(), Held("wait")
-    async with stores() as store, agent(helper(held.tool), wait.tool, store=store) as ai:
-        async with running(ai.session("s").send("Go.")) as run:
-            await held.begun.wait()
+    held_tool, wait = HeldTool(), HeldTool("wait")
+    async with stores() as store, agent(helper(held_tool.tool), wait.tool, store=store) as ai:
+        async with running_task(ai.session("s").send("Go.")) as run:
+            await held_tool.begun.wait()
             await wait.begun.wait()
             await store.post("s", Cancel())
             wait.go.set()
             with pytest.raises(RunCancelled):
                 await run
         [child] = await children(store)
-        assert (held.ended, (await store.session(child)).status) == ("cancelled", "cancelled")
+        assert (held_tool.ended, (await store.session(child)).status) == ("cancelled", "cancelled")
 
 
 @scene
@@ -281,19 +283,19 @@ async def test_background_agent_finishes_before_the_run_fails(tenuto_sim, stores
     """The error is raised afterwards, and the next run delivers the result."""
     tenuto_sim.script(ASK, turn(deny(400, message="no")), turn("Started."), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    held = Held()
-    async with stores() as store, agent(helper(held.tool), store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, agent(helper(held_tool.tool), store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
-            while "failed BadRequest" not in await story(session):
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
+            while "failed BadRequest" not in await journal_labels(session):
                 await asyncio.sleep(0.001)
             assert not run.done()
-            held.go.set()
+            held_tool.go.set()
             with pytest.raises(BadRequest):
                 await run
         [child] = await children(store)
-        assert (held.ended, (await store.session(child)).status, session.status) == ("done", "completed", "failed")
+        assert (held_tool.ended, (await store.session(child)).status, session.status) == ("done", "completed", "failed")
         assert (await session.continue_()).text == "Done."
         assert await delivered(session) == ["Result of helper:\nHelped."]
 
@@ -303,12 +305,12 @@ async def test_time_limit_interrupts_background_agents(tenuto_sim, stores):
     """They are not cancelled: the next run continues them."""
     tenuto_sim.script(ASK, turn("Started."), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    async with stores() as store, agent(helper(Held().tool), store=store, limits=Limits(seconds=0.5)) as ai:
+    async with stores() as store, agent(helper(HeldTool().tool), store=store, limits=Limits(seconds=0.5)) as ai:
         with pytest.raises(LimitReached):
             await ai.session("s").send("Go.")
         [child] = await children(store)
         assert (await store.session(child)).status == "waiting"
-    async with stores() as store, agent(helper(Held().tool), store=store) as ai:
+    async with stores() as store, agent(helper(HeldTool().tool), store=store) as ai:
         session = await ai.resume("s")
         assert (await session.continue_()).text == "Done."
         assert await delivered(session) == ["Result of helper:\nHelped."]
@@ -319,17 +321,17 @@ async def test_lost_lease_interrupts_background_agents(tenuto_sim, stores):
     """The process that has the session now continues them."""
     tenuto_sim.script(ASK, turn(call("wait")), turn("Interrupted."), DONE, when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    held, wait = Held(), Held("wait")
+    held_tool, wait = HeldTool(), HeldTool("wait")
     async with stores() as store, stores() as other:
-        ai = agent(helper(held.tool), wait.tool, store=store)
-        async with ai, running(ai.session("s").send("Go.")) as run:
-            await held.begun.wait()
+        ai = agent(helper(held_tool.tool), wait.tool, store=store)
+        async with ai, running_task(ai.session("s").send("Go.")) as run:
+            await held_tool.begun.wait()
             await wait.begun.wait()
             await other.release(await other.lease("s", takeover=True))
             wait.go.set()
             with pytest.raises(LeaseLost):
                 await run
-        async with agent(helper(held.tool), wait.tool, store=other) as ai:
+        async with agent(helper(held_tool.tool), wait.tool, store=other) as ai:
             session = await ai.resume("s")
             assert (await session.continue_()).text == "Done."
             assert await delivered(session) == ["Result of helper:\nHelped."]
@@ -390,13 +392,13 @@ class HoldCall(Hooks):
 
 
 @scene
-async def test_result_that_was_posted_before_a_crash_is_not_doubled(tenuto_sim, stores):
+async def test_result_posted_before_a_crash_is_delivered_once(tenuto_sim, stores):
     """The call has no result in the journal, so it runs again and its sub-agent reports again."""
     tenuto_sim.script(ASK, DONE, when="Go.")
     tenuto_sim.script(turn("Helped."), when="Help me.")
     async with stores() as store, stores() as other:
         hold = HoldCall(store)
-        async with agent(helper(), store=store, hooks=[hold]) as ai, running(ai.session("s").send("Go.")):
+        async with agent(helper(), store=store, hooks=[hold]) as ai, running_task(ai.session("s").send("Go.")):
             await hold.posted.wait()
             await other.release(await other.lease("s", takeover=True))
         async with agent(helper(), store=other) as ai:

@@ -30,7 +30,7 @@ def denied(pattern, name, **arguments):
     return CallPattern(pattern).denies(name, arguments)
 
 
-# --- commands that are allowed ----------------------------------------------------------------------------------------
+# --- allowed commands ------------------------------------------------------------------------------------------------
 
 JOINTS = (";", "&", "&&", "|", "||", "\n", "\r\n", ">", ">>", "<", "<<", "<<<", ">(", "<(", "$(", "`", "${", "$", "(")
 PLAIN = """
@@ -61,7 +61,7 @@ X=1 git status
 
 
 @pytest.mark.parametrize("command", [*PLAIN, "  git diff  ", 'git commit -m "one; two | three\nfour"'])
-def test_a_plain_command_is_allowed(command):
+def test_plain_command_is_allowed(command):
     assert allowed("shell(git *)", "shell", command=command)
     assert allowed("sh*(git *)", "shell", command=command)
     assert allowed("shell", "shell", command=command)
@@ -71,18 +71,18 @@ def test_a_plain_command_is_allowed(command):
 
 @pytest.mark.parametrize("joint", JOINTS)
 @pytest.mark.parametrize("form", ["git status{}rm -rf x", "git status {} rm -rf x", 'git "status{}rm x"', "git {}"])
-def test_a_command_with_an_operator_is_not_allowed(joint, form):
+def test_command_with_an_operator_is_not_allowed(joint, form):
     command = form.format(joint)
 
     assert not allowed("shell(git *)", "shell", command=command) or '"' in command
 
 
 @pytest.mark.parametrize("command", [*NOT_PLAIN, "git log \x00x", "git log\x85rm x", "git\xa0log x"])
-def test_a_command_that_is_not_plain_is_not_allowed(command):
+def test_command_that_is_not_plain_is_not_allowed(command):
     assert not allowed("shell(git *)", "shell", command=command)
 
 
-def test_a_pattern_without_wildcards_equals_the_command():
+def test_pattern_without_wildcards_equals_the_command():
     assert allowed("shell(make test && make lint)", "shell", command="make test && make lint\n")
     assert not allowed("shell(make test && make lint)", "shell", command="make test && make lint x")
     for pattern in ("shell(*)", "*", "*(*)"):
@@ -106,7 +106,7 @@ def stub(tmp_path_factory):
 @given(st.lists(WORDS | SIGNS, max_size=8).map("".join), st.lists(WORDS, max_size=2).map(" ".join))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much])
 @pytest.mark.skipif(sys.platform == "win32", reason="uses /bin/sh")
-def test_a_real_shell_runs_an_allowed_command_once(stub, rest, tail):
+def test_real_shell_runs_an_allowed_command_once(stub, rest, tail):
     command = f"git {rest} {tail}"
     assume(allowed("shell(git *)", "shell", command=command))
     done = subprocess.run(
@@ -118,13 +118,13 @@ def test_a_real_shell_runs_an_allowed_command_once(stub, rest, tail):
     assert list(stub.iterdir()) == [stub / "git"]
 
 
-def test_the_shell_of_windows():
+def test_windows_shell_commands_are_not_plain():
     for command in ("git 'a & del x'", 'git "%X%"', "git a^&b", "git a & b", "git %X%", "git a\nb"):
         assert not is_plain(command, windows=True)
     assert is_plain(r'git add "C:\a dir\b" src\x', windows=True)
 
 
-# --- commands that are denied -----------------------------------------------------------------------------------------
+# --- denied commands -------------------------------------------------------------------------------------------------
 
 UNCLEAR = r"""
 \rm x
@@ -165,17 +165,17 @@ OTHER = ("rmdir x", "./rm.sh x", "[ -f x ] && ls", "ls 2>&1 | wc -l", "cat form"
 
 
 @pytest.mark.parametrize("command", ["rm x", "rm", "/bin/rm x", "  rm -rf x"])
-def test_the_plain_command_is_denied(command):
+def test_plain_command_is_denied(command):
     assert denied("shell(rm *)", "shell", command=command) == "yes"
 
 
 @pytest.mark.parametrize("command", [*UNCLEAR, "rm\tx", "cat <<END\nrm x\nEND", "r\\\nm x"])
-def test_a_command_that_may_run_the_program_is_unclear(command):
+def test_command_that_may_run_the_program_is_unclear(command):
     assert denied("shell(rm *)", "shell", command=command) == "unclear"
 
 
 @pytest.mark.parametrize("command", OTHER)
-def test_another_command_is_not_denied(command):
+def test_other_command_is_not_denied(command):
     assert denied("shell(rm *)", "shell", command=command) == "no"
 
 
@@ -190,7 +190,7 @@ def test_any_command_can_be_checked(command):
     assert denied("shell(*)", "shell", command=command) == denied("shell", "shell", command=command) == "yes"
 
 
-def test_windows_programs(monkeypatch):
+def test_windows_programs_are_denied(monkeypatch):
     monkeypatch.setattr(call_policy, "_WINDOWS", True)
     for command in ("del x", r"C:\bin\del x"):
         assert denied("shell(del *)", "shell", command=command) == "yes"
@@ -219,7 +219,7 @@ def test_windows_programs(monkeypatch):
         ("/tmp/*", "//tmp/a", True),
     ],
 )
-def test_an_allowed_path_matches_as_a_whole(glob, path, expected):
+def test_allowed_path_matches_as_a_whole(glob, path, expected):
     assert allowed(f"write_file({glob})", "write_file", path=path, content="x") == expected
 
 
@@ -238,7 +238,7 @@ def test_an_allowed_path_matches_as_a_whole(glob, path, expected):
         ("/etc", "/etc/passwd"),
     ],
 )
-def test_a_path_is_denied_by_any_part(glob, path):
+def test_path_is_denied_by_any_part(glob, path):
     assert denied(f"*_file({glob})", "read_file", path=path) == "yes"
 
 
@@ -248,7 +248,7 @@ def test_other_paths_are_not_denied():
         assert denied("read_file(secrets/*)", "read_file", path=path) == "no"
 
 
-def test_case_where_the_file_system_ignores_it(monkeypatch):
+def test_case_is_ignored_where_the_file_system_ignores_it(monkeypatch):
     monkeypatch.setattr(call_policy, "_FOLDS", True)
 
     assert denied("read_file(*.ENV)", "read_file", path="prod.env") == "yes"
@@ -257,7 +257,7 @@ def test_case_where_the_file_system_ignores_it(monkeypatch):
     assert not allowed("read_file(*.env)", "read_file", path="PROD.ENV")
 
 
-def test_the_slash_of_windows(monkeypatch):
+def test_windows_slash_separates_paths(monkeypatch):
     monkeypatch.setattr(call_policy, "_WINDOWS", True)
 
     assert allowed("write_file(src/*)", "write_file", path=r"src\a.py")
@@ -275,13 +275,13 @@ def test_no_path_leads_out_of_an_allowed_directory(path):
         assert denied("write_file(*.env)", "write_file", path=path) == "yes"
 
 
-def test_a_missing_path_is_the_working_directory():
+def test_missing_path_is_the_working_directory():
     assert not allowed("list_files(src/*)", "list_files")
     assert allowed("list_files(.)", "list_files", path=None)
     assert denied("list_files(.)", "list_files", hidden=True) == "yes"
 
 
-def test_other_tools():
+def test_patterns_match_other_tools():
     assert allowed("deploy(staging*)", "deploy", target="staging-2", force=True)
     assert not allowed("deploy(staging*)", "deploy", target="staging", note="and production")
     assert not allowed("deploy(staging*)", "deploy", targets=["staging", "production"])
@@ -300,7 +300,7 @@ def test_other_tools():
 @pytest.mark.parametrize(
     "pattern", ["", "shell(git *", "shell git", "shell()", "shell:git *", "(git *)", "a b(c)", f"shell({'*a' * 200})"]
 )
-def test_an_invalid_pattern_is_an_error(pattern):
+def test_invalid_pattern_is_an_error(pattern):
     with pytest.raises(ValueError, match=r"use NAME or NAME\(GLOB\)|at most 300 characters"):
         CallPolicy([pattern])
 
@@ -319,7 +319,7 @@ def test_an_invalid_pattern_is_an_error(pattern):
         ("deploy", {"cmd": "git push x", "shell": "rm y"}, "", ""),
     ],
 )
-def test_a_suggested_pattern_allows_the_call(name, arguments, pattern, plain):
+def test_suggested_pattern_allows_the_call(name, arguments, pattern, plain):
     view = ToolCallView("1", name, json.dumps(arguments))
 
     assert suggest_pattern(view) == pattern
@@ -347,7 +347,7 @@ def test_denials_come_before_permissions():
 @pytest.mark.parametrize(
     "can_ask, needs_approval, expected", [(True, True, None), (True, False, "d"), (False, True, "d")]
 )
-def test_an_unclear_command_is_asked_about_or_denied(can_ask, needs_approval, expected):
+def test_unclear_command_needs_approval_or_is_denied(can_ask, needs_approval, expected):
     """Also if another pattern allows it."""
     policy = CallPolicy(["shell"], ["shell(rm *)"], can_ask=can_ask)
     decision = permit(policy, args='{"command": "sudo rm x"}', needs_approval=needs_approval)
@@ -396,7 +396,7 @@ def run(policy, tools, message="Go!", **options):
     return asyncio.run(play())
 
 
-def test_calls_of_a_session(tenuto_sim, tmp_path, monkeypatch):
+def test_policy_decides_calls_of_a_session(tenuto_sim, tmp_path, monkeypatch):
     """A denied call is not run, also of a tool that needs no approval; an allowed one needs none; others wait."""
     monkeypatch.chdir(tmp_path)
     careful = tool(approval=True)(look.__wrapped__)
@@ -410,7 +410,7 @@ def test_calls_of_a_session(tenuto_sim, tmp_path, monkeypatch):
     assert run(CallPolicy((), ["look(t*)"]), [look])[0][0][0] == "denied"
 
 
-def test_calls_of_a_dispatcher(tenuto_sim):
+def test_policy_decides_calls_of_a_dispatcher(tenuto_sim):
     desk = Desk()
     tenuto_sim.script(turn(call("look", {"where": "there"}), call("look", {"where": "here"})), turn("Well."))
     outcomes, _ = run(CallPolicy((), ["look(there)"]), [desk])
@@ -420,7 +420,7 @@ def test_calls_of_a_dispatcher(tenuto_sim):
 
 
 @pytest.mark.parametrize("own", [{}, {"approve": lambda _: True}], ids=["inherited", "own approval"])
-def test_calls_of_a_sub_agent(tenuto_sim, tmp_path, monkeypatch, own):
+def test_policy_decides_calls_of_a_sub_agent(tenuto_sim, tmp_path, monkeypatch, own):
     monkeypatch.chdir(tmp_path)
     tenuto_sim.script(turn(call("helper", {"prompt": "Look there!"})), turn("Then not."))
     tenuto_sim.script(turn(call("look", {"where": "there"})), turn("I may not."), when="Look there!")
@@ -432,7 +432,7 @@ def test_calls_of_a_sub_agent(tenuto_sim, tmp_path, monkeypatch, own):
     assert not (tmp_path / "looked").exists()
 
 
-def test_a_sub_agent_can_be_denied(tenuto_sim):
+def test_sub_agent_can_be_denied(tenuto_sim):
     tenuto_sim.script(turn(call("helper", {"prompt": "Look there!"})), turn("Then not."))
     helper = AsyncAgent("sim/anthropic", tools=[look]).as_tool("helper")
     outcomes, _ = run(CallPolicy((), ["helper(*there*)"]), [helper])

@@ -1,4 +1,4 @@
-"""Ending a run from outside: it is written down, every call has its result, and the session goes on from there."""
+"""Cancelling a run: it is recorded, every call has a result, and the session can continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from agent.acting import Held, add, agent, results, running, scene, story, until
+from agent.helpers import HeldTool, add, agent, call_results, journal_labels, running_task, scene, until
 from tenuto import tool
 from tenuto.agent.events import RunStopped, ToolFinished
 from tenuto.core.inbox import Cancel
@@ -18,32 +18,38 @@ from tenuto.tools import ToolContext
 
 
 @scene
-async def test_cancelling_while_the_model_speaks(tenuto_sim, stores):
-    """The question is asked again by whoever goes on."""
+async def test_cancel_during_a_reply(tenuto_sim, stores):
+    """The next run sends the request again."""
     tenuto_sim.script(turn(say("So"), stall(times=1), say(" Done.")))
     async with stores() as store, agent(store=store) as ai:
         session = ai.session("s")
         began = asyncio.Event()
         session.on_event(lambda event: began.set() if type(event).__name__ == "ContentDelta" else None)
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await began.wait()
             await session.cancel()
-            await session.cancel()  # twice is once
+            await session.cancel()  # a second cancel has no effect
             with pytest.raises(RunCancelled, match=r"'s' was cancelled; continue_\(\) continues it"):
                 await run
             assert not run.cancelling()
         assert (session.status, session.has_pending_work) == ("cancelled", True)
-        assert await story(session) == ["configured", "message_added", "request_started", "cancelling", "cancelled"]
+        assert await journal_labels(session) == [
+            "configured",
+            "message_added",
+            "request_started",
+            "cancelling",
+            "cancelled",
+        ]
     async with stores() as store, agent(store=store) as ai:
         assert (await (await ai.resume("s")).continue_()).text == "So Done."
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_cancelling_while_tools_run(tenuto_sim, stores):
-    """Those that await are cancelled, those in threads can see it; what was done before keeps its result."""
+async def test_cancel_while_tools_run(tenuto_sim, stores):
+    """Async tools are cancelled, tools in threads are notified; finished calls keep their results."""
     tenuto_sim.script(turn(call("add", {"a": 1, "b": 2}), call("hold"), call("spin")), turn("I see."))
-    held, spinning, over, seen = Held(), threading.Event(), threading.Event(), []
+    held_tool, spinning, over, flags = HeldTool(), threading.Event(), threading.Event(), []
 
     @tool
     def spin(context: ToolContext) -> str:
@@ -51,25 +57,31 @@ async def test_cancelling_while_tools_run(tenuto_sim, stores):
         spinning.set()
         while not context.cancelled:
             over.wait(0.001)
-        seen.append("cancelled")
+        flags.append("cancelled")
         over.set()
         return "dizzy"
 
-    async with stores() as store, agent(add, held.tool, spin, store=store) as ai:
+    async with stores() as store, agent(add, held_tool.tool, spin, store=store) as ai:
         session = ai.session()
         added = asyncio.Event()
         session.on_event(lambda event: added.set() if isinstance(event, ToolFinished) else None)
-        async with running(session.send("Go.")) as run:
-            await asyncio.gather(held.begun.wait(), added.wait())
+        async with running_task(session.send("Go.")) as run:
+            await asyncio.gather(held_tool.begun.wait(), added.wait())
             await asyncio.to_thread(spinning.wait)
             await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         await asyncio.to_thread(over.wait)
 
-        assert (held.ended, seen) == ("cancelled", ["cancelled"])
-        assert (await story(session))[-5:] == ["done 0", "cancelling", "interrupted 1", "interrupted 2", "cancelled"]
-        assert (await results(session))[1] == (
+        assert (held_tool.ended, flags) == ("cancelled", ["cancelled"])
+        assert (await journal_labels(session))[-5:] == [
+            "done 0",
+            "cancelling",
+            "interrupted 1",
+            "interrupted 2",
+            "cancelled",
+        ]
+        assert (await call_results(session))[1] == (
             "hold was interrupted: the run was cancelled. It may or may not have taken effect: check before you retry."
         )
         assert not await store.verify()
@@ -78,8 +90,8 @@ async def test_cancelling_while_tools_run(tenuto_sim, stores):
 
 
 @scene
-async def test_cancelling_where_nothing_runs_does_nothing(tenuto_sim):
-    """Neither before nor after a run, nor to whoever ran it."""
+async def test_cancel_without_a_run_does_nothing(tenuto_sim):
+    """Neither before nor after a run, also for the task that ran it."""
     async with agent(store=None) as ai:
         session = ai.session()
         await session.cancel()
@@ -91,8 +103,8 @@ async def test_cancelling_where_nothing_runs_does_nothing(tenuto_sim):
 
 
 @scene
-async def test_cancelling_a_run_that_has_just_ended_does_not_hit_what_comes_after(tenuto_sim):
-    """The task that ran it goes its way."""
+async def test_late_cancel_does_not_cancel_the_callers_task(tenuto_sim):
+    """The run has just ended."""
     async with agent(store=None) as ai:
         session = ai.session()
         session.on_event(lambda event: session.cancel_local() if isinstance(event, RunStopped) else None)
@@ -103,7 +115,7 @@ async def test_cancelling_a_run_that_has_just_ended_does_not_hit_what_comes_afte
                 outcome.append((await session.send("Hi")).text)
             except RunCancelled:
                 outcome.append("cancelled")
-            await asyncio.sleep(0.01)  # a cancellation that came late would end this
+            await asyncio.sleep(0.01)  # a late cancellation would end this
             outcome.append("went on")
 
         await asyncio.create_task(work())
@@ -111,29 +123,29 @@ async def test_cancelling_a_run_that_has_just_ended_does_not_hit_what_comes_afte
 
 
 @scene
-async def test_cancelling_the_task(tenuto_sim):
-    """The same is written, and the task is cancelled as it was asked to be."""
+async def test_cancelling_the_task_cancels_the_run(tenuto_sim):
+    """The run is recorded as cancelled, and the task ends with `CancelledError`."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
         run = asyncio.create_task(session.send("Go."))
-        await held.begun.wait()
+        await held_tool.begun.wait()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
 
         assert run.cancelled()
-        assert (await story(session))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
+        assert (await journal_labels(session))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
         assert (await session.continue_()).text == "I see."
 
 
 @scene
-async def test_a_deadline_around_a_run_is_the_callers(tenuto_sim):
-    """`asyncio.timeout` raises what it always does; and the session knows that it was ended."""
+async def test_timeout_of_the_caller_cancels_the_run(tenuto_sim):
+    """`asyncio.timeout` raises `TimeoutError`, and the session records the end of the run."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
@@ -142,14 +154,13 @@ async def test_a_deadline_around_a_run_is_the_callers(tenuto_sim):
 
 
 @scene
-async def test_both_the_session_and_the_task_are_cancelled(tenuto_sim):
-    """Whoever wanted the task to end gets what he wanted."""
+async def test_cancelled_session_does_not_hide_a_cancelled_task(tenuto_sim):
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
         run = asyncio.create_task(session.send("Go."))
-        await held.begun.wait()
+        await held_tool.begun.wait()
         await session.cancel()
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -158,11 +169,11 @@ async def test_both_the_session_and_the_task_are_cancelled(tenuto_sim):
 
 
 @scene
-async def test_closing_a_session_ends_its_run_and_waits_for_no_more_than_that(tenuto_sim):
-    """Whoever ran it may go on with something else, and wait for whoever closed it."""
+async def test_closing_a_session_waits_for_its_run_only(tenuto_sim):
+    """The task that ran it may continue, and wait for the one that closed the session."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held, closed = Held(), asyncio.Event()
-    async with agent(held.tool) as ai:
+    held_tool, closed = HeldTool(), asyncio.Event()
+    async with agent(held_tool.tool) as ai:
         session = ai.session("s")
 
         async def work():
@@ -171,8 +182,8 @@ async def test_closing_a_session_ends_its_run_and_waits_for_no_more_than_that(te
             await closed.wait()
             return "went on"
 
-        async with running(work()) as run:
-            await held.begun.wait()
+        async with running_task(work()) as run:
+            await held_tool.begun.wait()
             await session.close()
             closed.set()
             assert await run == "went on"
@@ -182,14 +193,14 @@ async def test_closing_a_session_ends_its_run_and_waits_for_no_more_than_that(te
 
 @scene
 async def test_closing_the_agent_ends_every_run(tenuto_sim):
-    """And lets go of every session."""
+    """It releases every session."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held = Held()
-    ai = agent(held.tool)
+    held_tool = HeldTool()
+    ai = agent(held_tool.tool)
     store = ai.store
     sessions = [ai.session(f"s{at}") for at in range(3)]
     runs = [asyncio.create_task(session.send("Go.")) for session in sessions]
-    await until(lambda: held.runs == 3)
+    await until(lambda: held_tool.runs == 3)
     await ai.close()
     ended = await asyncio.gather(*runs, return_exceptions=True)
 
@@ -204,8 +215,8 @@ async def test_closing_the_agent_ends_every_run(tenuto_sim):
 
 @pytest.mark.parametrize("kind", ["message_added", "run_ended"])
 @scene
-async def test_cancelling_while_something_is_being_written(tenuto_sim, kind):
-    """What was given is written, and then that it was cancelled; or nothing, if the run was over by that."""
+async def test_cancel_during_a_write_is_recorded_after_it(tenuto_sim, kind):
+    """If the run has ended by then, nothing is recorded."""
     tenuto_sim.script(turn("Done."), turn("Done again."))
 
     class Slow(MemoryStore):
@@ -218,23 +229,21 @@ async def test_cancelling_while_something_is_being_written(tenuto_sim, kind):
     writing, go = asyncio.Event(), asyncio.Event()
     async with agent(store=Slow()) as ai:
         session = ai.session()
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await writing.wait()
             await session.cancel()
             await until(run.cancelling)
             go.set()
             with pytest.raises(RunCancelled):
                 await run
-        lines = await story(session)
+        lines = await journal_labels(session)
 
         assert lines[-1] == ("cancelled" if kind == "message_added" else "completed")
         assert lines.count("message_added") == 1
 
 
 @scene
-async def test_cancelling_before_the_session_is_held(tenuto_sim):
-    """Nothing was written, and nothing is."""
-
+async def test_cancel_before_the_lease_writes_nothing(tenuto_sim):
     class Slow(MemoryStore):
         async def lease(self, session, **options):
             leasing.set()
@@ -244,7 +253,7 @@ async def test_cancelling_before_the_session_is_held(tenuto_sim):
     leasing, go = asyncio.Event(), asyncio.Event()
     async with agent(store=Slow()) as ai:
         session = ai.session()
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await leasing.wait()
             await session.cancel()
             with pytest.raises(RunCancelled):
@@ -255,8 +264,8 @@ async def test_cancelling_before_the_session_is_held(tenuto_sim):
 
 
 @scene
-async def test_an_end_that_cannot_be_written_ends_all_the_same(tenuto_sim, caplog):
-    """The log says so; the next run finds the calls as a crash would have left them."""
+async def test_run_ends_although_its_end_cannot_be_written(tenuto_sim, caplog):
+    """The log has the error; the next run finds the calls as after a crash."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
 
     class Full(MemoryStore):
@@ -265,11 +274,11 @@ async def test_an_end_that_cannot_be_written_ends_all_the_same(tenuto_sim, caplo
                 raise StoreError("the disk is full")
             return await super().append(lease, drafts, **how)
 
-    held, full = Held(), []
-    async with agent(held.tool, store=Full()) as ai:
+    held_tool, full = HeldTool(), []
+    async with agent(held_tool.tool, store=Full()) as ai:
         session = ai.session()
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             full.append(True)
             await session.cancel()
             with pytest.raises(RunCancelled):
@@ -277,12 +286,12 @@ async def test_an_end_that_cannot_be_written_ends_all_the_same(tenuto_sim, caplo
         assert "was ended, and that could not be recorded: the disk is full" in caplog.text
         full.clear()
         assert (await session.continue_()).text == "I see."
-        assert "no result was recorded" in (await results(session))[0]
+        assert "no result was recorded" in (await call_results(session))[0]
 
 
 @scene
-async def test_an_impatient_caller_leaves_and_it_is_written_all_the_same(tenuto_sim):
-    """Cancelled twice, it is gone at once; closing waits for the last words."""
+async def test_second_cancel_returns_before_the_end_is_written(tenuto_sim):
+    """The task ends at once; closing the agent waits for the last write."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
 
     class Slow(MemoryStore):
@@ -292,11 +301,11 @@ async def test_an_impatient_caller_leaves_and_it_is_written_all_the_same(tenuto_
                 await go.wait()
             return await super().append(lease, drafts, **how)
 
-    held, writing, go = Held(), asyncio.Event(), asyncio.Event()
-    async with agent(held.tool, store=Slow()) as ai:
+    held_tool, writing, go = HeldTool(), asyncio.Event(), asyncio.Event()
+    async with agent(held_tool.tool, store=Slow()) as ai:
         session = ai.session("s")
         run = asyncio.create_task(session.send("Go."))
-        await held.begun.wait()
+        await held_tool.begun.wait()
         run.cancel()
         await writing.wait()
         run.cancel()
@@ -305,13 +314,13 @@ async def test_an_impatient_caller_leaves_and_it_is_written_all_the_same(tenuto_
         go.set()
         await session.close()
 
-        assert (await story(session))[-1] == "cancelled"
+        assert (await journal_labels(session))[-1] == "cancelled"
         assert (await ai.store.session("s")).holder == ""
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3])
-def test_a_loop_that_ends_ends_the_run_wherever_its_writer_is(tenuto_sim, stores, steps):
-    """It cancels every task, also one that writes, or is about to; nobody waits for ever, and the session goes on."""
+def test_run_ends_with_its_loop_at_any_point(tenuto_sim, stores, steps):
+    """The end of a loop cancels every task, also during a write; nothing blocks, and the session can continue."""
     tenuto_sim.script(turn("Hello."), turn("Hello again."))
 
     async def main():
@@ -334,7 +343,6 @@ def test_a_loop_that_ends_ends_the_run_wherever_its_writer_is(tenuto_sim, stores
 
 @scene
 async def test_new_message_takes_an_earlier_cancel(tenuto_sim, stores):
-    """A cancel that was posted for the work before a message does not cancel the work of the message."""
     tenuto_sim.script(turn("Done."), turn(call("add", {"a": 1, "b": 2})), turn("Done again."))
     async with stores() as store, agent(add, store=store) as ai:
         session = ai.session("s")

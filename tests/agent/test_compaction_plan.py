@@ -1,4 +1,4 @@
-"""The size of a conversation, when it is compacted, and where it is cut."""
+"""The size of a conversation, when it is compacted, and which part."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ MODEL = "sim/openai/gpt-5.2"
 TARGET = resolve(MODEL)
 
 
-def said(text: str = "Hi") -> MessageAdded:
+def message_added(text: str = "Hi") -> MessageAdded:
     return MessageAdded(UserMessage(text))
 
 
-def replied(prompt: int | None, completion: int = 10, *calls: str) -> ReplyReceived:
+def reply_received(prompt: int | None, completion: int = 10, *calls: str) -> ReplyReceived:
     usage = None if prompt is None else Usage(input_tokens=prompt, output_tokens=completion)
     return ReplyReceived(AssistantMessage((Text("Hello"), *(ToolUse(call, "act", "{}") for call in calls))), usage)
 
 
 def turns(count: int, size: int = 1000) -> list:
-    """A conversation in which each turn has `size` tokens."""
+    """Return a conversation in which each turn has `size` tokens."""
     acts: list = [Configured(MODEL)]
     for number in range(count):
-        acts += [said(), RequestStarted(MODEL), replied(size * (number + 1))]
+        acts += [message_added(), RequestStarted(MODEL), reply_received(size * (number + 1))]
     return acts
 
 
@@ -53,12 +53,12 @@ def size_of(acts) -> ContextSize:
 def test_size_is_counted_by_usage():
     assert size_of([]).total() == 0
     assert size_of(turns(3)).total() == 3010
-    assert size_of([*turns(3), said("word " * 400)]).total() == 3010 + 501
+    assert size_of([*turns(3), message_added("word " * 400)]).total() == 3010 + 501
     assert [size_of(turns(3)).segment_tokens(index) for index in range(3)] == [1000, 1000, 10]
 
 
-def test_size_is_estimated_where_nothing_is_counted():
-    acts = [said("word " * 400), RequestStarted(MODEL), replied(None)]
+def test_size_is_estimated_without_counts():
+    acts = [message_added("word " * 400), RequestStarted(MODEL), reply_received(None)]
 
     assert 500 < size_of(acts).total() < 520
 
@@ -67,13 +67,13 @@ def test_usage_with_a_summary_in_it_is_not_the_size():
     from tenuto.core.blocks import Marker
 
     reply = AssistantMessage((Marker("compaction", "It rained."), Text("Hello")))
-    acts = [*turns(3), said(), RequestStarted(MODEL), Compacted(8, summary="It rained.", inline=True)]
+    acts = [*turns(3), message_added(), RequestStarted(MODEL), Compacted(8, summary="It rained.", inline=True)]
 
     assert size_of([*acts, ReplyReceived(reply, Usage(input_tokens=150_000, output_tokens=10))]).total() < 2000
 
 
 def test_image_has_a_fixed_estimate():
-    """Base64 is no text."""
+    """Its Base64 characters are not counted."""
     acts = [*turns(1), MessageAdded(UserMessage((Image("A" * 4_000_000, "image/png"),)))]
 
     assert 1010 + MEDIA_TOKENS <= size_of(acts).total() <= 1020 + MEDIA_TOKENS
@@ -112,7 +112,7 @@ def test_compaction_that_saves_little_waits_for_growth():
 
 @pytest.mark.parametrize("keep, covered", [(0, 9), (1010, 8), (2500, 7), (9000, 1), (99_000, 1)])
 def test_cut_keeps_the_tokens_at_the_end(keep, covered):
-    """It is directly before a request, so the kept part begins with its reply."""
+    """It is directly before a request, so the remaining part begins with its reply."""
     cut, kept = size_of(turns(10)).find_cut(keep, 1)
 
     assert cut == 2 + 3 * covered - 0
@@ -126,7 +126,7 @@ def test_no_cut_if_too_little_is_covered():
 
 def test_paused_turn_is_not_cut():
     paused = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop_reason="pause_turn"), Usage(input_tokens=2000))
-    acts = [*turns(1), said(), RequestStarted(MODEL), paused, RequestStarted(MODEL), replied(3000)]
+    acts = [*turns(1), message_added(), RequestStarted(MODEL), paused, RequestStarted(MODEL), reply_received(3000)]
 
     assert size_of(acts).find_cut(0, 1)[0] == 5
 
@@ -136,9 +136,13 @@ def test_cut_leaves_no_call_open(count, calls_at, keep, has_usage):
     acts: list = [Configured(MODEL)]
     for number in range(count):
         names = tuple(f"call_{at}" for at in range(number % 3))
-        acts += [said(), RequestStarted(MODEL), replied(1000 * (number + 1) if has_usage else None, 10, *names)]
+        acts += [
+            message_added(),
+            RequestStarted(MODEL),
+            reply_received(1000 * (number + 1) if has_usage else None, 10, *names),
+        ]
         if number != calls_at:
-            acts += [j.returned(at) for at in range(number % 3)]
+            acts += [j.call_finished(at) for at in range(number % 3)]
     entries = j.entries_of(acts)
     made = plan(entries, TARGET, Compaction(keep_tokens=keep * 1000), full=True)
 

@@ -1,4 +1,4 @@
-"""What a session is begun with goes into its journal and comes out of it the same."""
+"""The configuration of a session is stored in its journal and read back unchanged."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tenuto.core.stored import dump_payload, load_payload
 APART = ("model", "messages", "tools", "stream", "n", "extra_headers")
 
 
-def said_in(request: ChatRequest) -> dict:
-    """A request as the options that would make it."""
+def options_of(request: ChatRequest) -> dict:
+    """Return the options that make a request."""
     defaults = ChatRequest(model="", messages=())
     return {
         field.name: getattr(request, field.name)
@@ -35,19 +35,19 @@ def said_in(request: ChatRequest) -> dict:
 @settings(max_examples=60)
 @given(say.requests(messages=st.just((user("Hi"),))), say.words)
 def test_every_parameter_survives_its_journal(request, system):
-    """Whatever a question may carry: written, stored, read, and asked with."""
-    parameters, headers = stored_parameters({**said_in(request), "extra_headers": {"x": "y"}})
+    """The request after storing and reading the configuration is the same."""
+    parameters, headers = stored_parameters({**options_of(request), "extra_headers": {"x": "y"}})
     tools = json_text([*(request.tools or ())])
     act = Configured("sim/anthropic", system=system, parameters=parameters, tools=tools, agent="a")
     following = NextRequest()
     for entry in entries_of([load_payload(dump_payload(act)), *map(MessageAdded, request.messages)]):
         following.apply(entry)
-    asked = following.request(request.tools or (), headers)
+    rebuilt = following.request(request.tools or (), headers)
 
     assert load_payload(dump_payload(act)) == act
-    assert said_in(asked) == said_in(request)
-    assert asked.extra_headers == {"x": "y"}
-    assert asked.messages[-len(request.messages) :] == request.messages
+    assert options_of(rebuilt) == options_of(request)
+    assert rebuilt.extra_headers == {"x": "y"}
+    assert rebuilt.messages[-len(request.messages) :] == request.messages
     assert "x" not in jsonio.members(parameters or "{}")
 
 
@@ -69,8 +69,8 @@ def test_wrong_agent_option_is_named(options, error):
         Agent(**{"model": "sim/openai", "store": None, **options})
 
 
-def test_only_tools_that_are_run_here_can_be_missed():
-    """What the provider runs has no name of its own to be missed by."""
+def test_only_tools_that_run_here_can_be_missing():
+    """A server tool has no name of its own."""
     tools = json_text([ToolDefinition("add"), ServerTool("web_search"), ToolDefinition("sub")])
 
     assert tool_names(Configured("m", tools=tools)) == {"add", "sub"}

@@ -1,17 +1,17 @@
-"""Which models an agent takes: known when it is made, before anything is asked."""
+"""The models that an agent accepts, checked when it is constructed."""
 
 from __future__ import annotations
 
 import pytest
 
-from agent.acting import add, agent, scene
+from agent.helpers import add, agent, scene
 from tenuto import Agent, Provider
 from tenuto.agent import config
 from tenuto.core.journal import Configured
 from tenuto.errors import UnknownProvider, UnsupportedModel
 
 
-def made(model: str, *tools, **options) -> Agent:
+def make_agent(model: str, *tools, **options) -> Agent:
     return Agent(model, tools=tools, store=None, **options)
 
 
@@ -28,10 +28,10 @@ def made(model: str, *tools, **options) -> Agent:
         "google/gemini-3-flash-preview",
     ],
 )
-def test_the_specified_models_are_accepted(model):
-    """The allowlist of the specification, although some have been retired since; with the provider and without it."""
-    assert made(model, add).model == model
-    assert made(model.partition("/")[2], add).model == model
+def test_specified_models_are_accepted(model):
+    """The allowlist of the specification, with and without the provider, although some models are retired."""
+    assert make_agent(model, add).model == model
+    assert make_agent(model.partition("/")[2], add).model == model
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_the_specified_models_are_accepted(model):
     ],
 )
 def test_newer_families_and_declared_models_are_accepted(model):
-    """By rule, and by what their rows declare."""
-    assert made(model, add).model == model
+    """By patterns, and by declarations in their rows."""
+    assert make_agent(model, add).model == model
 
 
 @pytest.mark.parametrize("model", ["deepseek/deepseek-chat", "mistral/mistral-large-latest"])
-def test_a_model_that_has_no_reasoning_to_lose_is_accepted(model):
-    """Nothing of its turns has to be handed back."""
-    assert made(model, add).model == model
+def test_model_without_reasoning_is_accepted(model):
+    """Its replies contain nothing that must be sent back."""
+    assert make_agent(model, add).model == model
 
 
 REFUSED = [
@@ -86,14 +86,13 @@ REFUSED = [
 
 @pytest.mark.parametrize("model, feature", REFUSED)
 def test_excluded_models_are_refused_at_their_vendors(model, feature):
-    """The error has the model, the missing feature and the remedy; the remedy works."""
     with pytest.raises(UnsupportedModel) as caught:
-        made(model)
+        make_agent(model)
 
     assert caught.value.model == model
     assert feature in caught.value.reason
     assert caught.value.reason.endswith("; pass allow_unverified=True to use it anyway")
-    assert made(model, add, allow_unverified=True).model == model
+    assert make_agent(model, add, allow_unverified=True).model == model
 
 
 @pytest.mark.parametrize(
@@ -124,15 +123,14 @@ def test_excluded_models_are_refused_at_their_vendors(model, feature):
     ],
 )
 def test_every_other_model_is_accepted(model):
-    """With tools, too."""
-    assert made(model, add, providers={"mine": {"base_url": "http://localhost:9/v1"}}).model == model
+    assert make_agent(model, add, providers={"mine": {"base_url": "http://localhost:9/v1"}}).model == model
 
 
 def test_unknown_model_is_accepted_with_one_warning(caplog):
     config._warned.clear()
     row = Provider("mine", "openai-chat", "http://localhost/v1")
     for _ in range(3):
-        made("mine/model", providers=[row])
+        make_agent("mine/model", providers=[row])
 
     assert [record.message for record in caplog.records] == [
         "mine/model is not in the catalog; its reasoning is sent back as received"
@@ -140,13 +138,13 @@ def test_unknown_model_is_accepted_with_one_warning(caplog):
 
 
 def test_known_model_is_accepted_without_a_warning(caplog):
-    made("anthropic/claude-opus-4-6", add)
+    make_agent("anthropic/claude-opus-4-6", add)
 
     assert not caplog.records
 
 
-def test_nothing_is_asked_before_a_model_is_refused(tenuto_sim, tmp_path):
-    """No request, no file."""
+def test_refused_model_sends_no_request(tenuto_sim, tmp_path):
+    """No file is created either."""
     with pytest.raises(UnsupportedModel):
         Agent("anthropic/claude-3-opus-20240229", store=tmp_path / "s.db")
     with pytest.raises(UnknownProvider):
@@ -157,12 +155,11 @@ def test_nothing_is_asked_before_a_model_is_refused(tenuto_sim, tmp_path):
 
 
 def test_openai_agent_needs_responses_api():
-    """Through Chat Completions, the reasoning of a model would be lost; the error says what works."""
     with pytest.raises(UnsupportedModel) as caught:
-        made("openai-chat/gpt-5.2")
+        make_agent("openai-chat/gpt-5.2")
     assert "agents need the Responses API for openai models: use openai-responses/gpt-5.2" in caught.value.reason
-    assert made("openai-responses/gpt-5.2").model == "openai-responses/gpt-5.2"
-    assert made("openai-chat/gpt-5.2", allow_unverified=True).model == "openai-chat/gpt-5.2"
+    assert make_agent("openai-responses/gpt-5.2").model == "openai-responses/gpt-5.2"
+    assert make_agent("openai-chat/gpt-5.2", allow_unverified=True).model == "openai-chat/gpt-5.2"
 
 
 @pytest.mark.parametrize(
@@ -180,18 +177,18 @@ def test_openai_agent_needs_responses_api():
 )
 def test_speech_models_are_refused(model):
     with pytest.raises(UnsupportedModel, match="returns audio only"):
-        made(model)
+        make_agent(model)
 
 
 @scene
-async def test_what_was_declared_is_in_the_journal(tenuto_sim):
-    """And holds when the session is resumed, by an agent that declares nothing."""
+async def test_allowed_model_is_recorded_in_the_journal(tenuto_sim):
+    """It stays allowed when an agent without the option resumes the session."""
     row = Provider("mine", "anthropic-messages", f"{tenuto_sim.base_url}/v1")
-    told = dict(providers=[row], keys={"mine": "k"})
-    async with agent(model="mine/claude-opus-4-6", allow_unverified=True, **told) as ai:
+    options = dict(providers=[row], keys={"mine": "k"})
+    async with agent(model="mine/claude-opus-4-6", allow_unverified=True, **options) as ai:
         session = ai.session("s")
         await session.send("Hi")
-        [kept] = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
-        assert kept.allow_unverified
-    async with agent(**told) as ai:
+        [configured] = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
+        assert configured.allow_unverified
+    async with agent(**options) as ai:
         assert (await ai.resume("s")).model == "mine/claude-opus-4-6"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.acting import Held, agent, running, scene, story
+from agent.helpers import HeldTool, agent, journal_labels, running_task, scene
 from tenuto.agent.runner import Done
 from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import user
@@ -87,17 +87,17 @@ async def test_each_message_with_a_key_is_enqueued_alone(tenuto_sim):
 
 @scene
 async def test_prompt_waits_for_the_end_of_the_turns(tenuto_sim, stores):
-    """A prompt is no steering: the active run answers first, and then takes it."""
+    """A prompt is not steering: the active run completes first."""
     tenuto_sim.script(turn(call("hold")), turn("One."), turn("Two."))
-    held = Held()
-    async with stores() as store, agent(held.tool, store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, agent(held_tool.tool, store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("First.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("First.")) as run:
+            await held_tool.begun.wait()
             await session.enqueue("Second.")
-            held.go.set()
+            held_tool.go.set()
             assert (await run).text == "Two."
-        assert (await story(session))[-6:] == [
+        assert (await journal_labels(session))[-6:] == [
             *("request_started", "reply_received", "message_added", "request_started", "reply_received", "completed"),
         ]
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import Held, add, agent, pay, running, scene, story
+from agent.helpers import HeldTool, add, agent, journal_labels, pay, running_task, scene
 from tenuto import Limits, Provider, ToolContext, tool
 from tenuto.agent.events import ModelChanged, RunStarted, RunStopped, SubAgentEvent, ToolProgress, TurnStarted
 from tenuto.core.events import ContentDelta, MessageDone, TextDelta
@@ -56,14 +56,16 @@ async def test_every_event_has_the_session_id(tenuto_sim, stores):
 async def test_listener_can_separate_concurrent_sessions(tenuto_sim):
     texts = {"a": "alpha beta", "b": "gamma delta"}
     for id, text in texts.items():
-        tenuto_sim.script(turn(call("hold")), turn(say([f"{word} " for word in text.split()])), when=f"Message {id}.")
-    held, events = Held(), []
-    async with agent(held.tool, store=None, listeners=[events.append]) as ai, asyncio.TaskGroup() as group:
+        tenuto_sim.script(
+            turn(call("hold")), turn(say([f"{text_part} " for text_part in text.split()])), when=f"Message {id}."
+        )
+    held_tool, events = HeldTool(), []
+    async with agent(held_tool.tool, store=None, listeners=[events.append]) as ai, asyncio.TaskGroup() as group:
         for id in texts:
             group.create_task(ai.session(id).send(f"Message {id}."))
-        while held.runs < 2:
+        while held_tool.runs < 2:
             await asyncio.sleep(0.001)
-        held.go.set()
+        held_tool.go.set()
     for id, text in texts.items():
         own = [event for event in events if event.session_id == id]
         deltas = [event.delta for event in own if isinstance(event, ContentDelta)]
@@ -130,7 +132,7 @@ async def test_run_starts_first_and_stops_last(tenuto_sim, dead, stores, script,
     """Each exactly once; a later run starts again."""
     tenuto_sim.script(*script)
     events = []
-    async with stores() as store, agent(add, pay, Held().tool, store=store, **options) as ai:
+    async with stores() as store, agent(add, pay, HeldTool().tool, store=store, **options) as ai:
         session = ai.session("s")
         session.on_event(events.append)
         try:
@@ -169,10 +171,10 @@ async def test_known_key_without_work_starts_no_run(tenuto_sim, stores):
     async with stores() as store, agent(store=store) as ai:
         session = ai.session("s")
         await session.send("Go.", key="k")
-        before = await story(session)
+        before = await journal_labels(session)
         session.on_event(events.append)
         assert (await session.send("Go.", key="k")).text == "Done."
-        assert (events, await story(session)) == ([], before)
+        assert (events, await journal_labels(session)) == ([], before)
 
 
 @scene
@@ -183,22 +185,22 @@ async def test_run_stops_if_the_inbox_has_no_work(tenuto_sim, stores):
     async with stores() as store, agent(store=store) as ai:
         session = ai.session("s")
         await session.send("Go.")
-        before = await story(session)
+        before = await journal_labels(session)
         session.on_event(events.append)
         await store.post("s", Decision("call_0", 0, allowed=True))
         assert await session.continue_() is None
         assert edges(events) == [("start", False), ("stop", "completed")]
-        assert (await store.inbox("s"), await story(session)) == ([], before)
+        assert (await store.inbox("s"), await journal_labels(session)) == ([], before)
 
 
 @scene
 async def test_cancelled_run_stops_once(tenuto_sim):
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held, events = Held(), []
-    async with agent(held.tool, store=None, listeners=[events.append]) as ai:
+    held_tool, events = HeldTool(), []
+    async with agent(held_tool.tool, store=None, listeners=[events.append]) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             await session.cancel()
             await session.cancel()
             with pytest.raises(RunCancelled):

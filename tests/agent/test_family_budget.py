@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from agent.acting import add, agent, results, running, scene
+from agent.helpers import add, agent, call_results, running_task, scene
 from tenuto import Limits
 from tenuto.agent import runner
 from tenuto.agent.events import SubAgentEvent
@@ -63,7 +63,7 @@ async def test_reservation_of_a_dead_sub_agent_lapses(tenuto_sim, stores, monkey
         tenuto_sim.script(turn(say("So"), stall()), when=message)
     tools = [agent().as_tool(name) for name in ("one", "two")]
     ai = agent(*tools, limits=Limits(tokens=6000), store=stores())
-    async with ai.store as store, stores() as other, ai, running(ai.session("s").send("Go.")):
+    async with ai.store as store, stores() as other, ai, running_task(ai.session("s").send("Go.")):
         while len(tenuto_sim.requests) < 2:
             await asyncio.sleep(0.001)
         for _ in range(50):
@@ -89,7 +89,7 @@ async def test_sub_agents_stop_at_the_limit_of_the_family(tenuto_sim, stores):
         rows = [await store.session(child) for child in await children(store)]
         assert ("waiting", "limit") in [(row.status, row.reason) for row in rows]
         assert (session.status, session.waiting_for) == ("waiting", "limit")
-        assert any("helper could not answer: LimitReached" in result for result in await results(session))
+        assert any("helper could not answer: LimitReached" in result for result in await call_results(session))
 
 
 @scene
@@ -107,7 +107,7 @@ async def test_new_message_starts_a_new_family_budget(tenuto_sim):
 
 @scene
 async def test_unknown_price_of_a_sub_agent_ends_the_run(tenuto_sim, stores):
-    """A limit in USD cannot be kept: the sub-agent stops before its next request, and so does the root."""
+    """A limit in USD needs known prices: the sub-agent stops before its next request, and so does the root."""
     tenuto_sim.script(ASK, turn("Done."), when="Go.")
     tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn("It is 3."), when="Help me.")
     base = msgspec.structs.replace(find_provider("anthropic"), base_url=f"{tenuto_sim.base_url}/v1")

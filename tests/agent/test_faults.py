@@ -22,11 +22,11 @@ TOOLS = turn(call("look"), call("hold"), call("grip"))
 DAY = 86_400_000
 
 
-def _acts(session, kind):
+def _payloads(session, kind):
     return [entry.payload for entry in session.entries() if isinstance(entry.payload, kind)]
 
 
-# --- 9: the clock jumps -----------------------------------------------------------------------------------------------
+# --- 9: clock jumps --------------------------------------------------------------------------------------------------
 
 
 @tool(effect="pure")
@@ -35,8 +35,10 @@ def look() -> str:
     return "seen"
 
 
-def test_a_clock_that_jumps(tenuto_sim, tmp_path):
-    """A day forth, a day back, at every glance: the order is that of the entries, and no limit in seconds is reached."""
+def test_jumping_clock_changes_no_order_and_no_limit(tenuto_sim, tmp_path):
+    """The clock jumps a day forward and back with each reading: the order is that of the entries, and no limit in
+    seconds is reached.
+    """
     tenuto_sim.script(turn(call("look")), turn(call("look")), turn(say("It is done.")))
     jumps = itertools.cycle([0, DAY, -DAY, 3, 10 * DAY, -5])
 
@@ -45,8 +47,8 @@ def test_a_clock_that_jumps(tenuto_sim, tmp_path):
 
     async def played():
         store = SqlStore(SqliteEngine(tmp_path / "sessions.db"), now=now)
-        told = {"tools": [look], "store": store, "now": now, "limits": Limits(seconds=30)}
-        async with store, AsyncAgent("sim/anthropic", **told) as agent:
+        options = {"tools": [look], "store": store, "now": now, "limits": Limits(seconds=30)}
+        async with store, AsyncAgent("sim/anthropic", **options) as agent:
             session = agent.session()
             await session.send("Go.")
             again = await agent.resume()
@@ -61,8 +63,8 @@ def test_a_clock_that_jumps(tenuto_sim, tmp_path):
     tenuto_sim.assert_clean()
 
 
-def test_a_lease_of_another_day(tenuto_sim, tmp_path):
-    """Whoever held a session and died wrote as if it were tomorrow: it is to be had at once, today."""
+def test_lease_from_a_clock_in_the_future_is_free(tenuto_sim, tmp_path):
+    """Its dead holder's clock was a day ahead; the session is available at once."""
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
@@ -83,8 +85,8 @@ HOSTILE = ("a\nb", "a b", "", "x" * 65, "x" * 10_000, "\u202eexe.txt", "sh\u00e9
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=ascii)
-def test_a_tool_of_a_hostile_name_is_refused(name):
-    """Before anything is asked, wherever the tool comes from."""
+def test_tool_with_a_hostile_name_is_refused(name):
+    """Before a request, for tools from any source."""
 
     class Dispatcher:
         def definitions(self):
@@ -99,16 +101,16 @@ def test_a_tool_of_a_hostile_name_is_refused(name):
         AsyncAgent("sim/anthropic", tools=[Dispatcher()], store=None)
 
 
-def test_no_tool_stands_in_for_another(tmp_path):
-    """One's own, a builtin one, or one that the provider runs: two of one name are an error."""
+def test_two_tools_of_one_name_are_refused(tmp_path):
+    """Custom, built-in and server tools."""
     for name, *others in (("look", look), ("shell", *builtin_tools(tmp_path).values())):
         fake = tool(name=name)(lambda: "mine")
         with pytest.raises(ValueError, match="two tools are called"):
             AsyncAgent("sim/anthropic", tools=[*others, fake], store=None)
 
 
-def test_a_model_that_calls_hostile_names(tenuto_sim, tmp_path):
-    """Nothing is run, each call gets a result that says so, and the session goes on; what stands in it is what came."""
+def test_call_with_a_hostile_name_is_not_run(tenuto_sim, tmp_path):
+    """Each call gets an error result, the session continues, and the journal has the name unchanged."""
     names = [name for name in ("a\nb", "__class__", "x" * 10_000, "\u202eexe.txt", "../../shell", "loook") if name]
     tenuto_sim.script(turn(*(call(name) for name in names)), turn(say("It is done.")))
 
@@ -130,22 +132,24 @@ def test_a_model_that_calls_hostile_names(tenuto_sim, tmp_path):
         assert not {"\u202e", "\n", "\x1b"} & {*str(result.content)}
 
 
-def test_a_word_is_given_for_one_call(tenuto_sim, tmp_path):
-    """What was approved of one call is not approved of the next."""
+def test_approval_applies_to_one_call(tenuto_sim, tmp_path):
+    """The next call needs another approval."""
     tenuto_sim.script(turn(call("act")), turn(call("act")), turn(say("It is done.")))
-    asked = []
+    requested = []
 
-    def acting(description):
+    def make_tool(description):
         return tool(name="act", description=description, approval=True)(lambda: "acted")
 
     async def played():
         where = tmp_path / "sessions.db"
-        async with AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where) as agent:
+        async with AsyncAgent("sim/anthropic", tools=[make_tool("Harmless.")], store=where) as agent:
             session = agent.session()
             await session.send("Go.")
             await session.approve()
             assert len(session.pending) == 1
-        async with AsyncAgent("sim/anthropic", tools=[acting("Not so.")], store=where, approve=asked.append) as agent:
+        async with AsyncAgent(
+            "sim/anthropic", tools=[make_tool("Not so.")], store=where, approve=requested.append
+        ) as agent:
             session = await agent.resume()
             assert len(session.pending) == 1
             with pytest.raises(TypeError, match="approve"):
@@ -153,26 +157,26 @@ def test_a_word_is_given_for_one_call(tenuto_sim, tmp_path):
 
     asyncio.run(played())
 
-    assert len(asked) == 1
+    assert len(requested) == 1
 
 
 @pytest.mark.parametrize("now, asked", [("Harmless.", 0), ("Not so.", 1)])
-def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_sim, tmp_path, now, asked):
-    """The process dies when the word is written, and before the call begins; the one that goes on has another tool."""
+def test_approval_expires_when_the_description_changes(tenuto_sim, tmp_path, now, asked):
+    """The process dies after the approval and before the call; the next process has another tool."""
     tenuto_sim.script(turn(call("act")), turn(say("It is done.")))
-    told = []
+    events = []
 
-    def acting(description):
+    def make_tool(description):
         return tool(name="act", description=description, approval=True)(lambda: "acted")
 
     async def played():
         where = tmp_path / "sessions.db"
-        before = AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where)
+        before = AsyncAgent("sim/anthropic", tools=[make_tool("Harmless.")], store=where)
         async with before, before.session() as session:
             await session.send("Go.")
             [waiting] = session.pending
             await session._log.append(ApprovalDecided(waiting.call.id, waiting.ordinal, allowed=True))
-        async with AsyncAgent("sim/anthropic", tools=[acting(now)], store=where, listeners=[told.append]) as agent:
+        async with AsyncAgent("sim/anthropic", tools=[make_tool(now)], store=where, listeners=[events.append]) as agent:
             session = await agent.resume()
             await session.continue_()
             assert len(session.pending) == asked
@@ -182,7 +186,7 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
 
     asyncio.run(played())
 
-    assert asked == sum(isinstance(event, ApprovalNeeded) for event in told)
+    assert asked == sum(isinstance(event, ApprovalNeeded) for event in events)
     tenuto_sim.assert_clean()
 
 
@@ -190,7 +194,7 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
 
 
 def _ended(where, *signals):
-    """Let a program run until its tools do, and signal it; return how it ended."""
+    """Run a program until its tools run, send it a signal, and return how it ended."""
     with programs.start_program(agent_program, where) as process:
         programs.wait_for(process, "returned", "holding", "holding")
         for at, sent in enumerate(signals):
@@ -200,61 +204,61 @@ def _ended(where, *signals):
         return process.wait(20)
 
 
-def _gone_on(where):
-    """Resume, and go on; return how each call ended."""
+def _resume(where):
+    """Resume and continue the session; return the outcome of each call."""
     with agent_program.agent(where) as agent:
         session = agent.resume()
-        before = [act.reason for act in _acts(session, RunEnded)]
+        before = [act.reason for act in _payloads(session, RunEnded)]
         session.continue_()
         assert (session.status, session.text) == ("completed", "It is done.")
-        outcomes = {act.call_index: act.outcome for act in _acts(session, CallFinished)}
-        assert len(_acts(session, CallFinished)) == 3
-        assert len(_acts(session, MessageAdded)) == 1
+        outcomes = {act.call_index: act.outcome for act in _payloads(session, CallFinished)}
+        assert len(_payloads(session, CallFinished)) == 3
+        assert len(_payloads(session, MessageAdded)) == 1
     assert programs.find_problems(where) == []
     return before, [outcomes[at] for at in range(3)]
 
 
-def test_ctrl_c_once(tenuto_sim, tmp_path):
-    """The run is cancelled, and that is written: what ran is interrupted, and continue_() continues it."""
+def test_ctrl_c_cancels_the_run(tenuto_sim, tmp_path):
+    """It is recorded: the calls are interrupted, and continue_() continues."""
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
     assert _ended(where, signal.SIGINT) != 0
 
-    before, outcomes = _gone_on(where)
+    before, outcomes = _resume(where)
     assert before == ["cancelling", "cancelled"]
     assert outcomes == ["done", "interrupted", "interrupted"]
     tenuto_sim.assert_clean()
 
 
-def test_ctrl_c_twice(tenuto_sim, tmp_path):
-    """The second one does not wait for tools that clean up; whether the first was written or not, it goes on."""
+def test_second_ctrl_c_ends_the_process(tenuto_sim, tmp_path):
+    """It does not wait for tools that clean up; the session continues, whether or not the first one was recorded."""
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
     assert _ended(where, signal.SIGINT, signal.SIGINT) != 0
 
-    _, outcomes = _gone_on(where)
+    _, outcomes = _resume(where)
     assert outcomes == ["done", "interrupted", "interrupted"]
     tenuto_sim.assert_clean()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
-def test_ended_at_once(tenuto_sim, tmp_path, sent):
-    """Told to end, or left by its terminal: as after kill -9 nothing is written, and it goes on."""
+def test_sigterm_and_sighup_end_the_process(tenuto_sim, tmp_path, sent):
+    """Nothing is written, as after a kill, and the session continues."""
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
     assert _ended(where, sent) == -sent
 
-    before, outcomes = _gone_on(where)
+    before, outcomes = _resume(where)
     assert before == []
     assert outcomes == ["done", "interrupted", "interrupted"]
     tenuto_sim.assert_clean()
 
 
-def test_nobody_reads_any_more(tenuto_sim, tmp_path):
-    """A program whose output nobody takes ends with an error of its own; its session goes on."""
+def test_broken_pipe_ends_the_process(tenuto_sim, tmp_path):
+    """A program whose output is closed ends with an error; its session continues."""
     tenuto_sim.script(turn(*TOOLS[:1]), turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 

@@ -1,4 +1,4 @@
-"""A session of 200 turns over a line that fails at random, in every way: it ends, and nothing is lost or doubled."""
+"""A session of 200 turns over a connection with random faults: it completes, and nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tenuto.testing import call, say, think, turn
 
 TURNS = 200
 FAULTY = 0.35
-"""How many of the requests meet a fault."""
+"""The share of requests with a fault."""
 FAULTS = ("denied", "gone", "cut", "ended", "stalled", "malformed")
 STALLS = 1
 PATIENCE = 1.5
-"""Seconds of silence that an answer may have: time enough for a machine that is busy, so there is one stall only."""
+"""The event timeout in seconds: long enough for a busy machine, so only one stall is scripted."""
 LARGEST = 1500
-"""Before which byte of an answer a fault may come; most answers are shorter than that."""
+"""The limit of the random byte offset of a fault; most responses are shorter."""
 
 
-class BadLine:
-    """Stands between an agent and the simulator, on a socket of its own. Each request gets a line of its own."""
+class FaultyProxy:
+    """A proxy between an agent and the simulator, with one connection per request."""
 
     def __init__(self, address, seed):
         self._host, self._port = address.removeprefix("http://").split(":")
@@ -60,32 +60,32 @@ class BadLine:
             )
         writer.close()
 
-    async def _answer(self, fault, asked, reader, writer):
+    async def _answer(self, fault, request, reader, writer):
         if fault == "denied":
             status = self._chance.choice((429, 500, 529))
             writer.write(f"HTTP/1.1 {status} No\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}".encode())
             await writer.drain()
         elif fault != "gone":
-            await self._relay(fault, asked, reader, writer)
+            await self._relay(fault, request, reader, writer)
 
-    async def _relay(self, fault, asked, reader, writer):
+    async def _relay(self, fault, request, reader, writer):
         there, back = await asyncio.open_connection(self._host, int(self._port))
-        back.write(asked)
+        back.write(request)
         answer = await there.read(-1)
         back.close()
         head, _, body = answer.partition(b"\r\n\r\n")
         at = self._chance.randrange(min(LARGEST, len(body)))
-        if fault == "malformed":  # as long as before, but no JSON any more
-            place = max(body.find(b"data: {", at), body.find(b"data: {"))
-            body = body[: place + 6] + b"[" + body[place + 7 :]
+        if fault == "malformed":  # the same length, but invalid JSON
+            offset = max(body.find(b"data: {", at), body.find(b"data: {"))
+            body = body[: offset + 6] + b"[" + body[offset + 7 :]
         elif fault:
             body = body[:at]
-        if fault == "ended":  # as if that were all
+        if fault == "ended":  # ends as if complete
             head = head.replace(b"Transfer-Encoding: chunked", b"Connection: close")
         writer.write(head + b"\r\n\r\n" + body)
         await writer.drain()
         if fault == "stalled":
-            await reader.read()  # until whoever asked has had enough
+            await reader.read()  # until the client closes the connection
         elif fault == "cut":
             writer.transport.abort()
 
@@ -96,8 +96,8 @@ def look(turn: int) -> str:
     return f"seen {turn}"
 
 
-async def _to_the_end(session):
-    """Say something and go on after each error that a run ends with; return how often that was."""
+async def _send_until_done(session):
+    """Send a message and continue after each error; return the number of errors."""
     for ended in range(TURNS):
         try:
             await (session.continue_() if session.has_pending_work else session.send("Go."))
@@ -107,26 +107,26 @@ async def _to_the_end(session):
     raise AssertionError("it does not end")
 
 
-async def _played(sim, where, seed):
-    line = BadLine(sim.base_url, seed)
-    told = {"tools": [look], "store": where, "limits": Limits(turns=None), "retry": Retry(2, base=0.0)}
+async def _play(sim, where, seed):
+    line = FaultyProxy(sim.base_url, seed)
+    options = {"tools": [look], "store": where, "limits": Limits(turns=None), "retry": Retry(2, base=0.0)}
     patience = Timeouts(connect=20, read=PATIENCE, event=20, total=20)
     async with (
         line.at() as url,
         AsyncClient(providers={"sim": {"base_url": url}}, middleware=[]) as client,
-        AsyncAgent("sim/chat", client=client, timeout=patience, **told) as agent,
+        AsyncAgent("sim/chat", client=client, timeout=patience, **options) as agent,
     ):
         session = agent.session()
-        ended = await _to_the_end(session)
+        ended = await _send_until_done(session)
         return line.met, ended, await session.entries(), await agent.store.verify(), session.text, session.transcript
 
 
-def test_two_hundred_turns(tenuto_sim, tmp_path):
+def test_session_of_200_turns_survives_faults(tenuto_sim, tmp_path):
     turns = [turn(think(f"Thought {at}."), call("look", {"turn": at})) for at in range(TURNS - 1)]
     tenuto_sim.script(*turns, turn(say("It is done.")))
     seed = random.SystemRandom().randrange(1 << 32)
 
-    met, ended, entries, faults, text, transcript = asyncio.run(_played(tenuto_sim, tmp_path / "sessions.db", seed))
+    met, ended, entries, faults, text, transcript = asyncio.run(_play(tenuto_sim, tmp_path / "sessions.db", seed))
 
     print(f"seed {seed}: {dict(met)}, {ended} runs ended with an error")
     assert met.keys() == {"", *FAULTS}

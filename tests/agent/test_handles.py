@@ -1,4 +1,4 @@
-"""Several hands on one session: who may write, who is told that he may not, and a store that fails."""
+"""Several handles of one session: who may write, the errors of the others, and a store that fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from agent.acting import Held, add, agent, results, running, scene, story, until
+from agent.helpers import HeldTool, add, agent, call_results, journal_labels, running_task, scene, until
 from tenuto import tool
 from tenuto.core.journal import payload_kind
 from tenuto.errors import LeaseLost, SessionInUse, StoreError
@@ -18,8 +18,8 @@ MORE = turn(call("add", {"a": 1, "b": 2}))
 
 
 @scene
-async def test_two_handles_in_one_process_take_turns(tenuto_sim, stores):
-    """One that rests gives way, and reads what the other wrote before it goes on."""
+async def test_handles_in_one_process_take_turns(tenuto_sim, stores):
+    """An idle handle releases the session, and reads new entries before it continues."""
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
     async with stores() as store, agent(store=store) as ai:
         first = ai.session("s")
@@ -33,25 +33,25 @@ async def test_two_handles_in_one_process_take_turns(tenuto_sim, stores):
 
 
 @scene
-async def test_a_handle_that_works_does_not_give_way(tenuto_sim, stores):
-    """The other is told who has it, and gets it when that one is through."""
+async def test_working_handle_keeps_the_session(tenuto_sim, stores):
+    """The other one gets an error that names the holder, and the session afterwards."""
     tenuto_sim.script(turn(call("hold")), turn("Done."), turn("More."))
-    held = Held()
-    async with stores() as store, agent(held.tool, store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, agent(held_tool.tool, store=store) as ai:
         first = ai.session("s")
-        async with running(first.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(first.send("Go.")) as run:
+            await held_tool.begun.wait()
             second = await ai.resume("s")
             with pytest.raises(SessionInUse, match="take it over"):
                 await second.send("Me, too.")
-            held.go.set()
+            held_tool.go.set()
             assert (await run).text == "Done."
         assert (await second.send("Now?")).text == "More."
 
 
 @scene
 async def test_session_held_by_another_process_is_not_written(tenuto_sim, stores):
-    """It can be read, and taken over; then the former holder gets an error at its next write."""
+    """It can be read and taken over; then the former holder gets an error at its next write."""
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
     async with stores() as one, stores() as two, agent(store=one) as ours, agent(store=two) as theirs:
         async with ours.session("s") as session:
@@ -70,28 +70,28 @@ async def test_session_held_by_another_process_is_not_written(tenuto_sim, stores
 
 
 @scene
-async def test_a_run_whose_session_is_taken_over_stops(tenuto_sim, stores):
-    """At its next write: its other tools are cancelled, and nothing of it is written any more."""
+async def test_run_stops_when_its_session_is_taken_over(tenuto_sim, stores):
+    """At its next write: its other tools are cancelled, and it writes nothing more."""
     tenuto_sim.script(turn(call("hold"), call("quick")), turn("Done."))
-    held, quick = Held(), Held("quick")
-    async with stores() as one, stores() as two, agent(held.tool, quick.tool, store=one) as ai:
+    held_tool, quick = HeldTool(), HeldTool("quick")
+    async with stores() as one, stores() as two, agent(held_tool.tool, quick.tool, store=one) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await asyncio.gather(held.begun.wait(), quick.begun.wait())
+        async with running_task(session.send("Go.")) as run:
+            await asyncio.gather(held_tool.begun.wait(), quick.begun.wait())
             await two.release(await two.lease("s", takeover=True))
             quick.go.set()
             with pytest.raises(LeaseLost, match="taken over"):
                 await run
-        assert held.ended == "cancelled"
+        assert held_tool.ended == "cancelled"
         assert session.status == "interrupted"
-        assert (await story(session))[-2:] == ["started 0", "started 1"]
+        assert (await journal_labels(session))[-2:] == ["started 0", "started 1"]
         assert (await session.continue_()).text == "Done."
-        assert len([line for line in await story(session) if line.startswith("interrupted")]) == 2
+        assert len([line for line in await journal_labels(session) if line.startswith("interrupted")]) == 2
     tenuto_sim.assert_clean()
 
 
-class Failing(MemoryStore):
-    """Fails the appends with these numbers; `late` fails after the write, as a broken connection does."""
+class FailingStore(MemoryStore):
+    """Fails the appends with these numbers; `late` fails after the write, as a lost connection does."""
 
     def __init__(self, *at: int, late: bool) -> None:
         super().__init__()
@@ -110,8 +110,8 @@ class Failing(MemoryStore):
 @pytest.mark.parametrize("late", [False, True], ids=["full", "broken"])
 @pytest.mark.parametrize("at", range(1, 8))
 @scene
-async def test_a_store_that_fails_leaves_nothing_half_done(tenuto_sim, at, late):
-    """Whichever write it is, whether it arrived or not: the error is raised, and the next run goes on from what is there."""
+async def test_failed_write_leaves_no_partial_state(tenuto_sim, at, late):
+    """For each write, stored or not: the error is raised, and the next run continues from the stored entries."""
     runs = []
 
     @tool(name="add", effect="pure")
@@ -121,7 +121,7 @@ async def test_a_store_that_fails_leaves_nothing_half_done(tenuto_sim, at, late)
         return a + b
 
     tenuto_sim.script(turn(*MORE, *MORE), turn("Done."))
-    store = Failing(at, late=late)
+    store = FailingStore(at, late=late)
     async with agent(plus, store=store) as ai:
         session = ai.session("s")
         [error] = await asyncio.gather(session.send("Go."), return_exceptions=True)
@@ -146,37 +146,37 @@ async def test_a_store_that_fails_leaves_nothing_half_done(tenuto_sim, at, late)
 @scene
 async def test_result_is_written_when_the_store_works_again(tenuto_sim):
     tenuto_sim.script(MORE, turn("Done."))
-    store = Failing(5, 6, late=False)  # the result of the call, twice
+    store = FailingStore(5, 6, late=False)  # the result of the call, twice
     async with agent(add, store=store) as ai:
         session = ai.session()
         with pytest.raises(StoreError):
             await session.send("Go.")
         assert session.status == "interrupted"
         assert (await session.send("Well?")).text == "Done."
-        assert await results(session) == ["3"]
+        assert await call_results(session) == ["3"]
     tenuto_sim.assert_clean()
 
 
 @scene
 async def test_failed_write_of_a_result_leaves_other_calls_alone(tenuto_sim):
     tenuto_sim.script(turn(call("hold"), call("quick")), turn("Done."))
-    held, quick = Held(), Held("quick")
+    held_tool, quick = HeldTool(), HeldTool("quick")
     quick.go.set()
-    async with agent(held.tool, quick.tool, store=Failing(5, late=False)) as ai:
+    async with agent(held_tool.tool, quick.tool, store=FailingStore(5, late=False)) as ai:
         session = ai.session()
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await quick.begun.wait()
             await until(lambda: ai.store.count >= 5)
-            held.go.set()
+            held_tool.go.set()
             assert (await run).text == "Done."
-        assert held.ended == "done"
-        assert sorted(await results(session)) == ["held 0", "held 0"]
+        assert held_tool.ended == "done"
+        assert sorted(await call_results(session)) == ["held 0", "held 0"]
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_a_session_that_nobody_has_any_more_is_let_go_of(tenuto_sim):
-    """The next one that is held sees to it; so does closing the agent."""
+async def test_collected_session_is_released(tenuto_sim):
+    """By the next acquired lease, or by closing the agent."""
     async with agent() as ai:
         await ai.session("s").send("A")
         await ai.session("t").send("A")
@@ -186,8 +186,8 @@ async def test_a_session_that_nobody_has_any_more_is_let_go_of(tenuto_sim):
 
 
 @scene
-async def test_a_session_is_given_back_when_it_is_left(tenuto_sim, stores):
-    """`async with` closes it, whatever happened in it."""
+async def test_async_with_releases_the_session(tenuto_sim, stores):
+    """Also after an error."""
     async with stores() as store, agent(store=store) as ai:
         with contextlib.suppress(LookupError):
             async with ai.session("s") as session:
@@ -195,4 +195,4 @@ async def test_a_session_is_given_back_when_it_is_left(tenuto_sim, stores):
                 assert (await store.session("s")).holder
                 raise LookupError
         assert (await store.session("s")).holder == ""
-        assert (await session.send("B")).text  # and can be taken up again
+        assert (await session.send("B")).text  # and can be acquired again

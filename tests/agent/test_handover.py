@@ -1,4 +1,4 @@
-"""A session that goes on with another model, and back; what is told beforehand; who steps in."""
+"""Handing a session over to another model and back; the report before it; fallback models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import Held, add, agent, running, scene, story
+from agent.helpers import HeldTool, add, agent, journal_labels, running_task, scene
 from tenuto import Agent, Provider
 from tenuto.agent.events import ModelChanged, RequestReady
 from tenuto.agent.handover import hand_over
@@ -20,18 +20,18 @@ THOUGHT = turn(think("Hm."), call("add", {"a": 1, "b": 2}))
 
 
 def signed(body):
-    """The thoughts of a request to Anthropic that carry a signature."""
+    """Return the signed thinking of a request to Anthropic."""
     return [block for message in body["messages"] for block in message["content"] if block["type"] == "thinking"]
 
 
 @scene
-async def test_there_and_back(tenuto_sim, stores):
-    """What cannot go along is written and returned; on the way back every token is in its place."""
+async def test_handover_and_return_restores_every_token(tenuto_sim, stores):
+    """Losses are recorded and returned."""
     tenuto_sim.script(THOUGHT, turn("3."), turn(think("So?"), say("Three.")), turn("Indeed."))
-    told = []
+    events = []
     async with stores() as store, agent(add, store=store) as ai:
         session = ai.session("run")
-        session.on_event(told.append)
+        session.on_event(events.append)
         await session.send("Add.")
         before = await session.entries()
         losses = await session.handover("sim/openai")
@@ -39,30 +39,30 @@ async def test_there_and_back(tenuto_sim, stores):
         assert session.model == "sim/openai"
         assert {loss.kind for loss in losses} >= {"foreign-reasoning"}
         assert all(str(loss.location).startswith("messages[") for loss in losses)
-        [changed] = [event for event in told if isinstance(event, ModelChanged)]
+        [changed] = [event for event in events if isinstance(event, ModelChanged)]
         assert (changed.model, changed.before, changed.losses) == ("sim/openai", "sim/anthropic", losses)
         entries = await session.entries()
         assert entries[: len(before)] == before
         [act] = [entry.payload for entry in entries[len(before) :]]
         assert act == HandedOver("sim/openai", previous_model="sim/anthropic", losses=losses)
         assert (await session.send("And in words?")).text == "Three."
-        assert await session.handover("sim/anthropic") != ()  # what the other thought stays there
+        assert await session.handover("sim/anthropic") != ()  # reasoning of the other model stays there
         assert (await session.send("Sure?")).text == "Indeed."
     first, _, _, last = (record.body for record in tenuto_sim.requests)
     tenuto_sim.assert_clean()
     assert last["messages"][: len(first["messages"])] == first["messages"]
-    kept = [
+    signatures = [
         b
         for e in before
         if payload_kind(e.payload) == "reply_received"
         for b in e.payload.message.blocks
         if isinstance(b, Reasoning)
     ]
-    assert [block["signature"] for block in signed(last)] == [block.meta.signature for block in kept]
+    assert [block["signature"] for block in signed(last)] == [block.meta.signature for block in signatures]
 
 
 @scene
-async def test_a_session_that_was_handed_over_is_resumed_with_its_new_model(tenuto_sim, stores):
+async def test_resumed_session_uses_the_model_of_its_handover(tenuto_sim, stores):
     tenuto_sim.script(turn("One."), turn("Two."))
     async with stores() as store:
         async with agent(store=store) as ai:
@@ -78,7 +78,7 @@ async def test_a_session_that_was_handed_over_is_resumed_with_its_new_model(tenu
 
 
 @scene
-async def test_before_anything_is_said_nothing_is_written(tenuto_sim):
+async def test_handover_before_the_first_message_writes_nothing(tenuto_sim):
     tenuto_sim.script(turn("One."))
     async with agent(store=None) as ai:
         session = ai.session()
@@ -87,11 +87,11 @@ async def test_before_anything_is_said_nothing_is_written(tenuto_sim):
         assert await session.entries() == []
         assert (await session.send("Go.")).reply.message.origin.dialect == "openai-responses"
         assert await session.handover("sim/openai") == ()
-        assert "handed_over" not in await story(session)
+        assert "handed_over" not in await journal_labels(session)
 
 
 @scene
-async def test_a_model_that_cannot_be_relied_on_changes_nothing(tenuto_sim):
+async def test_handover_to_an_unsupported_model_changes_nothing(tenuto_sim):
     tenuto_sim.script(turn("One."))
     async with agent(store=None) as ai:
         session = ai.session()
@@ -107,24 +107,24 @@ async def test_a_model_that_cannot_be_relied_on_changes_nothing(tenuto_sim):
 
 
 @scene
-async def test_not_while_a_run_is_under_way(tenuto_sim):
+async def test_handover_during_a_run_is_refused(tenuto_sim):
     tenuto_sim.script(turn(call("hold", {"x": 1})), turn("Done."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             with pytest.raises(TenutoError, match="is active"):
                 await session.handover("sim/openai")
-            held.go.set()
+            held_tool.go.set()
             assert (await run).text == "Done."
 
 
 @scene
-async def test_in_the_midst_of_a_turn(tenuto_sim):
-    """Calls that wait for their results are no loss: they get them, and another model reads them."""
+async def test_handover_during_a_turn_completes_its_calls(tenuto_sim):
+    """Calls without a result are not lost: they get one, and the other model reads it."""
     tenuto_sim.script(turn(think("Pay?"), call("pay", {"amount": 3})), turn("Paid."))
-    from agent.acting import pay
+    from agent.helpers import pay
 
     async with agent(pay, store=None) as ai:
         session = ai.session()
@@ -137,8 +137,8 @@ async def test_in_the_midst_of_a_turn(tenuto_sim):
 
 
 @scene
-async def test_without_an_agent(tenuto_sim):
-    """As the command does it: who holds the session is asked, and its tools need not be here."""
+async def test_handover_without_an_agent(tenuto_sim):
+    """As the command does it: it needs the lease, but not the tools."""
     tenuto_sim.script(THOUGHT, turn("3."))
     memory = Memory()
     async with MemoryStore(memory) as store, agent(add, store=MemoryStore(memory)) as ai:
@@ -157,8 +157,8 @@ async def test_without_an_agent(tenuto_sim):
 
 
 @scene
-async def test_somebody_else_has_handed_it_over_meanwhile(tenuto_sim):
-    """What counts is whom the session asks now, not whom it asked when it was read."""
+async def test_handover_compares_with_the_current_model(tenuto_sim):
+    """Not with the model that was read before another process handed over."""
     tenuto_sim.script(turn("One."), turn("Two."))
     memory = Memory()
     async with MemoryStore(memory) as store, agent(store=MemoryStore(memory)) as ai:
@@ -174,11 +174,15 @@ async def test_somebody_else_has_handed_it_over_meanwhile(tenuto_sim):
         await session.close()
         late = MeanwhileStore(memory)
         assert await hand_over(late, "run", "sim/gemini") is None
-        assert [act.model for act in await acts(session, HandedOver)] == ["sim/openai", "sim/anthropic", "sim/gemini"]
+        assert [act.model for act in await payloads(session, HandedOver)] == [
+            "sim/openai",
+            "sim/anthropic",
+            "sim/gemini",
+        ]
 
 
 class MeanwhileStore(MemoryStore):
-    """Somebody else is always a moment quicker."""
+    """Another process hands over before each lease."""
 
     def __init__(self, memory):
         super().__init__(memory)
@@ -190,7 +194,7 @@ class MeanwhileStore(MemoryStore):
         return await super().lease(session, **options)
 
 
-def test_the_door_that_does_not_wait(tenuto_sim):
+def test_sync_handover(tenuto_sim):
     tenuto_sim.script(turn("One."))
     with Agent("sim/anthropic", store=None) as ai:
         session = ai.session()
@@ -202,21 +206,20 @@ def test_the_door_that_does_not_wait(tenuto_sim):
         assert session.audit("sim/anthropic").target == "sim/anthropic"
 
 
-# --- what is told beforehand ------------------------------------------------------------------------------------------
+# --- the report before a handover ------------------------------------------------------------------------------------
 
 
 @scene
 async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
-    """The event comes before the journal entry that says that the request was started."""
     tenuto_sim.script(THOUGHT, turn("3."))
     written = []
     async with agent(add, store=None) as ai:
         session = ai.session()
         session.on_event(lambda e: isinstance(e, RequestReady) and written.append((session._log.head, e.audit())))
         await session.send("Add.")
-        asked = [entry.seq for entry in await session.entries() if isinstance(entry.payload, RequestStarted)]
+        seqs = [entry.seq for entry in await session.entries() if isinstance(entry.payload, RequestStarted)]
 
-    assert [head + 1 for head, _ in written] == asked
+    assert [head + 1 for head, _ in written] == seqs
     assert all(report.clean and not report.findings for _, report in written)
     assert [len(report.blocks) for _, report in written] == [1, 4]  # the question; a thought, a call and its result
 
@@ -224,7 +227,7 @@ async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
 @scene
 async def test_listener_does_not_cause_an_audit(tenuto_sim, monkeypatch):
     def fail(*_):
-        raise AssertionError("nobody asked for an audit")
+        raise AssertionError("no audit was requested")
 
     monkeypatch.setattr("tenuto.audit.api.report_of", fail)
     events = []
@@ -238,8 +241,8 @@ async def test_listener_does_not_cause_an_audit(tenuto_sim, monkeypatch):
 
 
 @scene
-async def test_a_session_audits_itself_and_its_journal(tenuto_sim):
-    """Every question is made again; a session that was never asked has nothing to audit."""
+async def test_session_audits_itself_and_its_journal(tenuto_sim):
+    """Every request is rebuilt; a session without requests has nothing to audit."""
     tenuto_sim.script(THOUGHT, turn("3."))
     async with agent(add, store=None, system="Be brief.", max_tokens=500, effort="high") as ai:
         session = ai.session()
@@ -256,38 +259,38 @@ async def test_a_session_audits_itself_and_its_journal(tenuto_sim):
         assert session._log.head == head
 
 
-# --- who steps in -----------------------------------------------------------------------------------------------------
+# --- fallback --------------------------------------------------------------------------------------------------------
 
 
 @scene
-async def test_who_can_take_the_most_steps_in(tenuto_sim, dead):
-    """The provider that is down is left for the one with the fewest losses, whatever the order; the session stays there."""
+async def test_fallback_with_the_fewest_losses_is_used(tenuto_sim, dead):
+    """Its position in the list does not matter; the session stays with it."""
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
-    told = []
+    events = []
     options = {"providers": [dead], "fallback": ["sim/openai", "sim/anthropic"]}
     async with agent(store=None, **options) as ai:
         session = ai.session()
-        session.on_event(told.append)
+        session.on_event(events.append)
         await session.send("Go.")
         await session.handover("dead/model")
         assert (await session.send("Go on.")).text == "Two."
 
         assert session.model == "sim/anthropic"
-        assert [act.model for act in await acts(session, HandedOver)] == ["dead/model", "sim/anthropic"]
-        assert (await acts(session, HandedOver))[-1].losses == ()
-        assert [event.model for event in told if isinstance(event, ModelChanged)] == ["dead/model", "sim/anthropic"]
+        assert [act.model for act in await payloads(session, HandedOver)] == ["dead/model", "sim/anthropic"]
+        assert (await payloads(session, HandedOver))[-1].losses == ()
+        assert [event.model for event in events if isinstance(event, ModelChanged)] == ["dead/model", "sim/anthropic"]
         assert (await session.send("And?")).text == "Three."
         assert (await session.audit()).clean
     tenuto_sim.assert_clean()
 
 
-async def acts(session, kind):
+async def payloads(session, kind):
     return [entry.payload for entry in await session.entries() if isinstance(entry.payload, kind)]
 
 
 @scene
-async def test_everybody_is_tried_once_and_then_it_is_over(dead):
-    """Where nobody answers, the last error is raised, and the session goes on later."""
+async def test_each_fallback_is_tried_once(dead):
+    """Then the last error is raised, and the session can continue later."""
     other = Provider("gone", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
     options = {"providers": [dead, other], "fallback": ["gone/a", "dead/b", "dead/model"]}
     async with agent(store=None, model="dead/model", **options) as ai:
@@ -295,20 +298,20 @@ async def test_everybody_is_tried_once_and_then_it_is_over(dead):
         with pytest.raises(ConnectionFailed):
             await session.send("Go.")
 
-        assert [act.model for act in await acts(session, HandedOver)] == ["gone/a", "dead/b"]
+        assert [act.model for act in await payloads(session, HandedOver)] == ["gone/a", "dead/b"]
         assert session.status == "failed"
         assert session.has_pending_work
 
 
 @scene
-async def test_a_request_that_is_refused_is_nobody_elses_business(tenuto_sim):
+async def test_refused_request_is_not_sent_to_a_fallback(tenuto_sim):
     tenuto_sim.script(turn(deny(400)), turn("Two."))
     async with agent(store=None, fallback=["sim/openai"]) as ai:
         session = ai.session()
         with pytest.raises(BadRequest):
             await session.send("Go.")
 
-        assert await acts(session, HandedOver) == []
+        assert await payloads(session, HandedOver) == []
 
 
 def _body(text):
@@ -320,7 +323,6 @@ def _body(text):
 
 @scene
 async def test_request_that_is_too_long_goes_to_a_larger_model():
-    """A fallback whose context window is not larger is passed over."""
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 2 > 1"}}
     transport = ScriptedTransport(ScriptedResponse(error, status=400), _body("Done."))
     large = "anthropic/claude-opus-5-5"
@@ -328,10 +330,10 @@ async def test_request_that_is_too_long_goes_to_a_larger_model():
     async with agent(store=None, model="anthropic/claude-haiku-4-5", **options) as ai:
         session = ai.session()
         assert (await session.send("Go.")).text == "Done."
-        assert [act.model for act in await acts(session, HandedOver)] == [large]
+        assert [act.model for act in await payloads(session, HandedOver)] == [large]
 
 
-def test_who_may_step_in_is_looked_at_first():
+def test_fallback_models_are_checked_at_construction():
     with pytest.raises(UnsupportedModel):
         Agent("sim/anthropic", fallback=["openai-chat/gpt-5.2"], store=None)
     with pytest.raises(UnknownProvider):
@@ -339,14 +341,14 @@ def test_who_may_step_in_is_looked_at_first():
 
 
 @scene
-async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim, dead):
+async def test_listener_receives_the_handover_before_the_request(tenuto_sim, dead):
     tenuto_sim.script(turn("One."))
-    told = []
+    events = []
     async with agent(store=None, model="dead/x", providers=[dead], fallback=["sim/gemini"]) as ai:
         session = ai.session()
-        session.on_event(lambda event: told.append(type(event).__name__))
+        session.on_event(lambda event: events.append(type(event).__name__))
         await asyncio.wait_for(session.send("Go."), 60)
 
-    at = told.index("ModelChanged")
-    assert "RequestReady" in told[at:]
-    assert "MessageDone" not in told[:at]
+    at = events.index("ModelChanged")
+    assert "RequestReady" in events[at:]
+    assert "MessageDone" not in events[:at]

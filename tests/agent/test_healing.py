@@ -1,4 +1,4 @@
-"""A provider that refuses one of its own blocks by name is asked once more without it, and that is written down."""
+"""A provider refuses one of its own blocks by name: the request is sent once more without it, and a loss is recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from agent.acting import add, agent, scene, story
+from agent.helpers import add, agent, journal_labels, scene
 from tenuto.agent.events import RefusedBlockDropped
 from tenuto.agent.refusals import REFUSED, refused_block
 from tenuto.catalog import resolve
@@ -29,12 +29,12 @@ TURNS = (
 )
 
 
-def spoilt(message: AssistantMessage) -> AssistantMessage:
-    """The message with one letter of each token changed."""
-    return msgspec.structs.replace(message, blocks=tuple(map(_spoilt, message.blocks)))
+def with_changed_tokens(message: AssistantMessage) -> AssistantMessage:
+    """Return the message with one character of each token changed."""
+    return msgspec.structs.replace(message, blocks=tuple(map(_with_changed_token, message.blocks)))
 
 
-def _spoilt(block):
+def _with_changed_token(block):
     meta = block.meta
     if isinstance(meta, AnthropicMeta):
         other = msgspec.structs.replace(meta, signature=_other(meta.signature))
@@ -50,16 +50,16 @@ def _other(token: str) -> str:
     return token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
 
 
-def forgotten(message: AssistantMessage) -> AssistantMessage:
-    """The message without its thoughts."""
+def without_reasoning(message: AssistantMessage) -> AssistantMessage:
+    """Return the message without its reasoning."""
     blocks = tuple(block for block in message.blocks if not isinstance(block, Reasoning))
     return msgspec.structs.replace(message, blocks=blocks)
 
 
-async def broken(memory: Memory, model: str, *which: int, spoilt=spoilt) -> None:
-    """Play two questions, and keep them with the tokens of some replies (by number) changed behind everybody's back."""
-    whole = Memory()
-    async with MemoryStore(whole) as store, agent(add, model=model, store=store) as ai:
+async def damaged_store(memory: Memory, model: str, *which: int, change=with_changed_tokens) -> None:
+    """Run two questions, and store them with changed tokens in some replies (by number)."""
+    original = Memory()
+    async with MemoryStore(original) as store, agent(add, model=model, store=store) as ai:
         session = ai.session("run")
         await session.send("Add.")
         await session.send("One more.")
@@ -68,7 +68,7 @@ async def broken(memory: Memory, model: str, *which: int, spoilt=spoilt) -> None
     spoils = {replies[number] for number in which}
     async with MemoryStore(memory) as store:
         acts = [
-            msgspec.structs.replace(entry.payload, message=spoilt(entry.payload.message))
+            msgspec.structs.replace(entry.payload, message=change(entry.payload.message))
             if entry.seq in spoils
             else entry.payload
             for entry in entries
@@ -84,19 +84,19 @@ async def losses(session) -> list[LossRecorded]:
 
 @pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
 @scene
-async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
-    """One retry, a loss in the journal, and no question after it brings the block again; the journal keeps it."""
+async def test_refused_block_is_omitted_from_then_on(tenuto_sim, model):
+    """One retry and one loss; no later request contains the block, but the journal does."""
     tenuto_sim.script(*TURNS, turn(say("Six.")))
-    memory, told = Memory(), []
-    await broken(memory, model, 0)
+    memory, events = Memory(), []
+    await damaged_store(memory, model, 0)
     async with MemoryStore(memory) as store, agent(add, model=model, store=store) as ai:
         session = await ai.resume("run")
-        session.on_event(told.append)
+        session.on_event(events.append)
         before = len(await session.entries())
-        kept = session.transcript
+        transcript = session.transcript
         assert (await session.send("Go on.")).text == "Five."
 
-        assert (await story(session))[before:] == [
+        assert (await journal_labels(session))[before:] == [
             "message_added",
             "request_started",
             "failed BadRequest",
@@ -109,8 +109,8 @@ async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
         assert lost.loss.kind == REFUSED
         assert str(lost.loss.location) == "messages[1].blocks[0]"
         assert "refused" in lost.loss.detail
-        assert [event.loss for event in told if isinstance(event, RefusedBlockDropped)] == [lost.loss]
-        assert session.transcript.messages[: len(kept.messages)] == kept.messages
+        assert [event.loss for event in events if isinstance(event, RefusedBlockDropped)] == [lost.loss]
+        assert session.transcript.messages[: len(transcript.messages)] == transcript.messages
         assert isinstance(session.transcript.messages[1].blocks[0], Reasoning)
         assert (await session.send("And?")).text == "Six."
         assert len(await losses(session)) == 1
@@ -122,23 +122,23 @@ async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
 
 @pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
 @scene
-async def test_strict_asks_nobody_again(tenuto_sim, model):
+async def test_strict_agent_does_not_retry(tenuto_sim, model):
     tenuto_sim.script(*TURNS)
     memory = Memory()
-    await broken(memory, model, 0)
+    await damaged_store(memory, model, 0)
     async with MemoryStore(memory) as store, agent(add, model=model, store=store, strict=True) as ai:
         session = await ai.resume("run")
         with pytest.raises(BadRequest):
             await session.send("Go on.")
 
         assert await losses(session) == []
-        assert (await story(session))[-3:-1] == ["request_started", "failed BadRequest"]
+        assert (await journal_labels(session))[-3:-1] == ["request_started", "failed BadRequest"]
 
 
 @pytest.mark.parametrize("strict", [True, False])
 @scene
-async def test_nobody_else_is_asked_what_was_refused(tenuto_sim, strict):
-    """An item that is not found is a fault of the request, whatever the status says: it is not taken elsewhere."""
+async def test_refused_block_does_not_lead_to_a_fallback(tenuto_sim, strict):
+    """An item that is not found is an error of the request for any HTTP status."""
     tenuto_sim.script(turn(think("Hm."), say("One.")))
     async with agent(store=None, model="sim/openai", strict=strict, fallback=["sim/anthropic"]) as ai:
         session = ai.session()
@@ -152,15 +152,15 @@ async def test_nobody_else_is_asked_what_was_refused(tenuto_sim, strict):
 
         assert session.model == "sim/openai"
         assert len(await losses(session)) == (0 if strict else 1)
-        assert (await story(session)).count("request_started") == (2 if strict else 3)
+        assert (await journal_labels(session)).count("request_started") == (2 if strict else 3)
 
 
 @scene
-async def test_it_is_bounded(tenuto_sim):
-    """Two blocks are refused: the first is left out, the second ends the run. Going on leaves out that one, too."""
+async def test_second_refused_block_ends_the_run(tenuto_sim):
+    """The next run omits that one, too."""
     tenuto_sim.script(*TURNS)
     memory = Memory()
-    await broken(memory, "sim/openai", 0, 1)
+    await damaged_store(memory, "sim/openai", 0, 1)
     async with MemoryStore(memory) as store, agent(add, model="sim/openai", store=store) as ai:
         session = await ai.resume("run")
         with pytest.raises(BadRequest):
@@ -173,11 +173,11 @@ async def test_it_is_bounded(tenuto_sim):
 
 
 @scene
-async def test_a_crash_between_refusal_and_retry_changes_nothing(tenuto_sim):
-    """The loss was written with the refusal: whoever resumes asks without the block."""
+async def test_crash_between_refusal_and_retry_changes_nothing(tenuto_sim):
+    """The loss was recorded with the refusal, so the resumed session omits the block."""
     tenuto_sim.script(*TURNS)
     memory, cut = Memory(), Memory()
-    await broken(memory, "sim/anthropic", 0)
+    await damaged_store(memory, "sim/anthropic", 0)
     async with MemoryStore(memory) as store, agent(add, store=store) as ai:
         session = await ai.resume("run")
         await session.send("Go on.")
@@ -194,13 +194,13 @@ async def test_a_crash_between_refusal_and_retry_changes_nothing(tenuto_sim):
     tenuto_sim.assert_clean()
 
 
-@pytest.mark.parametrize("which, kept", [(0, '"function_call"'), (1, "Three.")])
+@pytest.mark.parametrize("which, sent_back", [(0, '"function_call"'), (1, "Three.")])
 @scene
-async def test_what_says_something_by_itself_goes_without_its_id_alone(tenuto_sim, which, kept):
-    """A call or an answer whose thought is gone is refused by its id: the call, its result and the words stay."""
+async def test_refused_item_with_content_loses_its_id_only(tenuto_sim, which, sent_back):
+    """A call or text whose reasoning is missing is refused by its id: the call, its result and the text stay."""
     tenuto_sim.script(*TURNS)
     memory = Memory()
-    await broken(memory, "sim/openai", which, spoilt=forgotten)
+    await damaged_store(memory, "sim/openai", which, change=without_reasoning)
     async with MemoryStore(memory) as store, agent(add, model="sim/openai", store=store) as ai:
         session = await ai.resume("run")
         assert (await session.send("Go on.")).text == "Five."
@@ -209,14 +209,14 @@ async def test_what_says_something_by_itself_goes_without_its_id_alone(tenuto_si
         assert lost.loss.detail.startswith("the token of a ")
         assert (await session.audit()).refused == ()
     first, last = (json.dumps(record.body) for record in tenuto_sim.requests[-2:])
-    assert kept in first
-    assert kept in last
+    assert sent_back in first
+    assert sent_back in last
     assert last.count('"function_call_output"') == 1
     assert last.count('"id"') == first.count('"id"') - 1
     assert len(tenuto_sim.refusals) == 1
 
 
-# --- what an error names ----------------------------------------------------------------------------------------------
+# --- blocks in errors ------------------------------------------------------------------------------------------------
 
 MESSAGE = AssistantMessage(
     (
@@ -239,7 +239,7 @@ MESSAGE = AssistantMessage(
         (RateLimited("The encrypted content mnop...uvwx could not be verified."), None),
     ],
 )  # fmt: skip
-def test_only_what_is_named_is_found(error, found):
+def test_error_finds_only_the_named_block(error, found):
     request = ChatRequest(model="openai/gpt-5.2", messages=(UserMessage("Hi"), MESSAGE, UserMessage("And?")))
     target = resolve("openai/gpt-5.2")
     named = refused_block(error, request, target, write_request(request, target))
@@ -266,8 +266,8 @@ def thought(id: str, token: str, account: str = "mine") -> AssistantMessage:
     ],
     ids=["alone", "of two it may be either", "of two accounts", "the other was left out before"],
 )
-def test_a_ciphertext_is_named_by_its_ends(messages, without, found):
-    """They are of any alphabet; where two may be meant nobody guesses, and what is not sent is not meant."""
+def test_encrypted_content_is_found_by_its_ends(messages, without, found):
+    """In any base64 alphabet; an ambiguous text or an omitted block finds nothing."""
     request = ChatRequest(model="openai/gpt-5.2", messages=(*messages, UserMessage("And?")), omit_blocks=without)
     target = msgspec.structs.replace(resolve("openai/gpt-5.2"), account="mine")
     error = BadRequest(f"The encrypted content {PADDED[:4]}...{PADDED[-4:]} could not be verified.")

@@ -7,7 +7,7 @@ import contextvars
 
 import pytest
 
-from agent.acting import Held, add, agent, pay, results, running, scene, story
+from agent.helpers import HeldTool, add, agent, call_results, journal_labels, pay, running_task, scene
 from tenuto import AsyncAgent, tool
 from tenuto.agent.events import RunStarted, RunStopped
 from tenuto.agent.hooks import Hooks
@@ -117,7 +117,7 @@ async def test_context_variables_reach_tools(tenuto_sim):
     async with agent(read_span, read_span_in_thread, store=None, hooks=hooks) as ai:
         session = ai.session()
         await session.send("Go.")
-        assert sorted(await results(session)) == ["run/read_span", "run/read_span_in_thread"]
+        assert sorted(await call_results(session)) == ["run/read_span", "run/read_span_in_thread"]
 
 
 @scene
@@ -150,24 +150,24 @@ async def test_hooks_receive_the_facts(tenuto_sim):
 @scene
 async def test_request_hook_sees_retries_and_fallback(tenuto_sim, dead):
     tenuto_sim.script(turn(deny(500)), turn("Done."))
-    seen = []
+    models = []
 
     async def around(info, next):
         try:
             reply = await next()
         except LLMError:
-            seen.append((info.target.provider.name, info.attempt, "failed"))
+            models.append((info.target.provider.name, info.attempt, "failed"))
             raise
-        seen.append((info.target.provider.name, info.attempt, reply.text))
+        models.append((info.target.provider.name, info.attempt, reply.text))
         return reply
 
     options = {"retry": Retry(1, base=0.0), "fallback": ["sim/gemini"], "hooks": [hook("around_request", around)]}
     async with agent(store=None, model="dead/x", providers=[dead], **options) as ai:
         session = ai.session()
         assert (await session.send("Go.")).text == "Done."
-        assert (await story(session)).count("request_started") == 4
+        assert (await journal_labels(session)).count("request_started") == 4
 
-    assert seen == [("dead", 1, "failed"), ("dead", 2, "failed"), ("sim", 3, "failed"), ("sim", 4, "Done.")]
+    assert models == [("dead", 1, "failed"), ("dead", 2, "failed"), ("sim", 3, "failed"), ("sim", 4, "Done.")]
 
 
 # --- exceptions ---
@@ -185,7 +185,7 @@ async def test_run_hook_that_raises_before_next_fails_the_run(tenuto_sim, stores
             with pytest.raises(LookupError, match="broken"):
                 await session.send("Go.")
             assert session.status == (await store.session("s")).status == "failed"
-            assert await story(session) == ["failed(LookupError: broken)"]
+            assert await journal_labels(session) == ["failed(LookupError: broken)"]
         async with agent(store=store) as ai:
             assert (await ai.session("s").send("Go.")).text == "Done."
     assert [type(event) for event in events] == [RunStarted, RunStopped]
@@ -202,7 +202,7 @@ async def test_run_hook_that_raises_after_next_keeps_the_run(tenuto_sim, stores)
         session = ai.session()
         with pytest.raises(LookupError):
             await session.send("Go.")
-        assert (await story(session))[-2:] == ["reply_received", "completed"]
+        assert (await journal_labels(session))[-2:] == ["reply_received", "completed"]
         assert (session.status, session.reply.text) == ("completed", "Done.")
 
 
@@ -217,7 +217,11 @@ async def test_request_hook_that_raises_before_next_sends_nothing(tenuto_sim, st
             with pytest.raises(type(error), match="broken"):
                 await session.send("Go.")
             assert session.status == "failed"
-            assert await story(session) == ["configured", "message_added", f"failed({type(error).__name__}: broken)"]
+            assert await journal_labels(session) == [
+                "configured",
+                "message_added",
+                f"failed({type(error).__name__}: broken)",
+            ]
             assert tenuto_sim.requests == []
         async with agent(store=store) as ai:
             assert (await ai.session("s").continue_()).text == "Done."
@@ -233,7 +237,11 @@ async def test_reply_is_recorded_when_the_hook_raises_after_it(tenuto_sim, store
             with pytest.raises(LookupError):
                 await session.send("Go.")
             assert session.status == "failed"
-            assert (await story(session))[2:] == ["request_started", "reply_received", "failed(LookupError: broken)"]
+            assert (await journal_labels(session))[2:] == [
+                "request_started",
+                "reply_received",
+                "failed(LookupError: broken)",
+            ]
         async with agent(add, store=store) as ai:
             assert (await ai.session("s").continue_()).text == "Done."
     assert len(tenuto_sim.requests) == 2
@@ -250,7 +258,7 @@ async def test_last_reply_completes_the_run_before_its_hook_raises(tenuto_sim, s
         session = ai.session()
         with pytest.raises(LookupError):
             await session.send("Go.")
-        assert (await story(session))[-2:] == ["reply_received", "completed"]
+        assert (await journal_labels(session))[-2:] == ["reply_received", "completed"]
 
 
 @pytest.mark.parametrize("method", ["around_run", "around_request"])
@@ -268,7 +276,7 @@ async def test_hook_cannot_hide_an_error(tenuto_sim, stores, method):
         with pytest.raises(BadRequest):
             await session.send("Go.")
         assert session.status == "failed"
-        assert (await story(session))[-2:-1] == ["failed BadRequest"]
+        assert (await journal_labels(session))[-2:-1] == ["failed BadRequest"]
 
 
 @scene
@@ -286,7 +294,7 @@ async def test_error_of_a_hook_replaces_that_of_the_request(tenuto_sim):
         session = ai.session()
         with pytest.raises(LookupError):
             await session.send("Go.")
-        assert (await story(session))[-2:] == ["failed Unavailable", "failed(LookupError: no other provider)"]
+        assert (await journal_labels(session))[-2:] == ["failed Unavailable", "failed(LookupError: no other provider)"]
 
 
 @scene
@@ -310,8 +318,8 @@ async def test_failed_request_is_retried_when_a_hook_hides_it(tenuto_sim):
 async def test_tool_hook_that_raises_is_a_failed_call(tenuto_sim, stores, when):
     """The model reads the error, and the run continues. Before `next()`, the tool does not run."""
     tenuto_sim.script(turn(call("hold"), *ADD), turn("Done."))
-    held = Held()
-    held.go.set()
+    held_tool = HeldTool()
+    held_tool.go.set()
 
     async def around(info, next):
         if info.call.name == "add":
@@ -320,12 +328,12 @@ async def test_tool_hook_that_raises_is_a_failed_call(tenuto_sim, stores, when):
             await next()
         raise LookupError("broken")
 
-    async with stores() as store, agent(held.tool, add, store=store, hooks=[hook("around_tool", around)]) as ai:
+    async with stores() as store, agent(held_tool.tool, add, store=store, hooks=[hook("around_tool", around)]) as ai:
         session = ai.session()
         assert (await session.send("Go.")).text == "Done."
-        assert {"failed 0 (hook)", "done 1"} <= set(await story(session))
-        assert "a hook failed: LookupError: broken" in await results(session)
-    assert held.runs == (when == "after")
+        assert {"failed 0 (hook)", "done 1"} <= set(await journal_labels(session))
+        assert "a hook failed: LookupError: broken" in await call_results(session)
+    assert held_tool.runs == (when == "after")
     tenuto_sim.assert_clean()
 
 
@@ -334,24 +342,24 @@ async def test_store_error_in_a_sub_agent_is_not_a_hook_error(tenuto_sim, stores
     """It ends the run: the call has no result, and a later run repeats it."""
     tenuto_sim.script(ASK, turn("Done."), when="Go.")
     tenuto_sim.script(turn(call("hold")), turn("Helped."), when="Help me.")
-    held = Held(effect="pure")
+    held_tool = HeldTool(effect="pure")
     lines: list[str] = []
     async with (
         stores() as store,
         stores() as other,
-        agent(agent(held.tool).as_tool("helper"), store=store, hooks=[Recorder("a", lines)]) as ai,
+        agent(agent(held_tool.tool).as_tool("helper"), store=store, hooks=[Recorder("a", lines)]) as ai,
     ):
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             [child] = [one.id for one in (await store.sessions()).sessions if one.id != "s"]
             await other.release(await other.lease(child, takeover=True))
-            held.go.set()
+            held_tool.go.set()
             with pytest.raises(StoreError):
                 await run
-        assert await results(session) == []
+        assert await call_results(session) == []
         assert (await session.continue_()).text == "Done."
-        assert await results(session) == ["Helped."]
+        assert await call_results(session) == ["Helped."]
 
 
 # --- next() ---
@@ -371,11 +379,11 @@ async def test_next_can_be_called_once(tenuto_sim, method):
         session = ai.session()
         if method == "around_tool":
             await session.send("Go.")
-            assert "called next() twice" in (await results(session))[0]
+            assert "called next() twice" in (await call_results(session))[0]
         else:
             with pytest.raises(TenutoError, match=rf"{method} called next\(\) twice"):
                 await session.send("Go.")
-        journal = await story(session)
+        journal = await journal_labels(session)
     assert journal.count("message_added") == 1
     assert journal.count("request_started") == len(tenuto_sim.requests)
     assert len(tenuto_sim.requests) == (1 if method == "around_request" else 2)
@@ -403,8 +411,8 @@ async def test_run_and_request_hooks_must_call_next(tenuto_sim, method):
 async def test_tool_hook_replaces_the_outcome(tenuto_sim, stores, run):
     """The journal, the event and the model have the replacement only. The tool need not run."""
     tenuto_sim.script(turn(call("hold", {"x": 7})), turn("Done."))
-    held = Held()
-    held.go.set()
+    held_tool = HeldTool()
+    held_tool.go.set()
     events = []
 
     async def around(info, next):
@@ -413,12 +421,12 @@ async def test_tool_hook_replaces_the_outcome(tenuto_sim, stores, run):
         return Outcome(info.call.answer("[redacted]"))
 
     hooks = [hook("around_tool", around)]
-    async with stores() as store, agent(held.tool, store=store, hooks=hooks, listeners=[events.append]) as ai:
+    async with stores() as store, agent(held_tool.tool, store=store, hooks=hooks, listeners=[events.append]) as ai:
         session = ai.session("s")
         await session.send("Go.")
-        assert await results(session) == ["[redacted]"]
+        assert await call_results(session) == ["[redacted]"]
         assert not any(b"held 7" in entry.body for entry in await store.read("s"))
-    assert held.runs == run
+    assert held_tool.runs == run
     assert "held 7" not in str(events)
     assert "held 7" not in str(tenuto_sim.requests[1].body)
     assert "[redacted]" in str(tenuto_sim.requests[1].body)
@@ -438,8 +446,8 @@ async def test_tool_hook_must_return_the_outcome_of_its_call(tenuto_sim, other):
     async with agent(add, store=None, hooks=[hook("around_tool", around)]) as ai:
         session = ai.session()
         await session.send("Go.")
-        assert "failed 0 (hook)" in await story(session)
-        assert "expected the Outcome of the call" in (await results(session))[0]
+        assert "failed 0 (hook)" in await journal_labels(session)
+        assert "expected the Outcome of the call" in (await call_results(session))[0]
     tenuto_sim.assert_clean()
 
 
@@ -463,15 +471,15 @@ async def test_usage_of_a_sub_agent_survives_a_replaced_outcome(tenuto_sim):
 @scene
 async def test_cancel_passes_through_the_hooks(tenuto_sim):
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held, lines = Held(), []
-    async with agent(held.tool, store=None, hooks=[Recorder("a", lines)]) as ai:
+    held_tool, lines = HeldTool(), []
+    async with agent(held_tool.tool, store=None, hooks=[Recorder("a", lines)]) as ai:
         session = ai.session()
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
-        assert (await story(session))[-2:] == ["interrupted 0", "cancelled"]
+        assert (await journal_labels(session))[-2:] == ["interrupted 0", "cancelled"]
     assert lines == ["a run", "a request", "a /request", "a tool", "a /tool", "a /run"]
 
 
@@ -511,10 +519,10 @@ async def test_permit_decides_about_a_call(tenuto_sim, stores, decisions, result
     async with stores() as store, agent(pay, store=store, hooks=hooks) as ai:
         session = ai.session()
         await session.send("Go.")
-        assert await results(session) == ([result] if result else [])
+        assert await call_results(session) == ([result] if result else [])
         assert (session.status, session.waiting_for) == (("completed", "") if result else ("waiting", "approval"))
         if result and result != "paid 5":
-            assert "denied 0 (policy)" in await story(session)
+            assert "denied 0 (policy)" in await journal_labels(session)
     tenuto_sim.assert_clean()
 
 
@@ -525,7 +533,7 @@ async def test_permit_denies_a_tool_that_needs_no_approval(tenuto_sim):
     async with agent(add, store=None, hooks=hooks) as ai:
         session = ai.session()
         await session.send("Go.")
-        assert sorted(await results(session)) == ["3", "add was not run: one call is enough."]
+        assert sorted(await call_results(session)) == ["3", "add was not run: one call is enough."]
 
 
 @pytest.mark.parametrize("decision, result", [(True, "paid 5"), ("not today", "pay was not run: not today.")], ids=str)
@@ -538,7 +546,7 @@ async def test_permit_decides_about_a_waiting_call_on_resume(tenuto_sim, stores,
         session = await ai.resume("s")
         assert session.status == "waiting"
         assert (await session.continue_()).text == "Done."
-        assert await results(session) == [result]
+        assert await call_results(session) == [result]
         decisions = [one.payload for one in await session.entries() if isinstance(one.payload, ApprovalDecided)]
         assert [(one.allowed, one.reason) for one in decisions] == (
             [(True, "permitted by a hook")] if decision is True else []
@@ -546,15 +554,15 @@ async def test_permit_decides_about_a_waiting_call_on_resume(tenuto_sim, stores,
 
 
 @scene
-async def test_approved_call_is_not_asked_again(tenuto_sim, stores):
+async def test_approved_call_needs_no_second_approval(tenuto_sim, stores):
     tenuto_sim.script(PAY, turn("Done."))
-    asked = []
-    async with stores() as store, agent(pay, store=store, hooks=[hook("permit", asked.append)]) as ai:
+    requested = []
+    async with stores() as store, agent(pay, store=store, hooks=[hook("permit", requested.append)]) as ai:
         session = ai.session()
         await session.send("Go.")
         await session.approve()
-        assert len(asked) == 1
-        assert (await results(session), session.status) == (["paid 5"], "completed")
+        assert len(requested) == 1
+        assert (await call_results(session), session.status) == (["paid 5"], "completed")
 
 
 @pytest.mark.parametrize("value", [1, b"yes", ["no"]], ids=repr)
@@ -567,7 +575,7 @@ async def test_permit_with_an_invalid_value_ends_the_run(tenuto_sim, value):
         with pytest.raises(TypeError, match=r"Policy\.permit returned .* expected True, False, a text or None"):
             await session.send("Go.")
         assert session.status == "failed"
-        assert not any(line.startswith("started") for line in await story(session))
+        assert not any(line.startswith("started") for line in await journal_labels(session))
 
 
 # --- sub-agents, construction ---

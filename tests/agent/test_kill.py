@@ -1,6 +1,6 @@
-"""kill -9 before and after every commit of a run with tools, and at some lines and events: it goes on to the same end.
+"""Kill a run with tools before and after every commit, and at some lines and events: it continues to the same end.
 
-`make crash` takes every line of `agent/`, `tools/` and the transport; `crash.agent_check` describes the conditions.
+`make crash` uses every line of `agent/`, `tools/` and the transport; `crash.agent_check` describes the conditions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_agent_on_postgres_survives_kills(server):
 
 
 def test_compacted_session_survives_kills():
-    """Before and after every commit, and at some lines of a compaction; `make crash` takes every line."""
+    """Before and after every commit, and at some lines of a compaction; `make crash` uses every line."""
     assert run_sample("agent", "sqlite", "--scenario", "long", "--lines", "agent/compaction") > 40 + SAMPLE_SIZE
 
 
@@ -47,11 +47,11 @@ BREAKAGES = {
 
 
 def test_sweep_finds_broken_agents():
-    options = [word for name in BREAKAGES for word in ("--break", name)]
+    options = [option for name in BREAKAGES for option in ("--break", name)]
     done = run_sweep("--part", "agent", "--sample", "0", "--processes", "1", "--database", "sqlite", *options)
 
     assert done.code == 1
     assert {name.rpartition(", ")[2] for name in done.parts} == BREAKAGES.keys()
     assert all(violations > 0 for _, _, violations in done.parts.values())
-    for words in BREAKAGES.values():
-        assert words in done.output
+    for names in BREAKAGES.values():
+        assert names in done.output

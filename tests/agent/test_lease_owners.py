@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import Held, agent, running, scene, story
+from agent.helpers import HeldTool, agent, journal_labels, running_task, scene
 from tenuto.errors import LeaseLost, SessionInUse
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import call, turn
@@ -18,20 +18,20 @@ JOB = "job-1"
 async def test_higher_generation_replaces_the_holder(tenuto_sim, stores):
     """At once; the earlier attempt gets `LeaseLost` at its next write and writes nothing more."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held, again = Held(effect="pure"), Held(effect="pure")
-    again.go.set()
-    async with stores() as store, stores() as other, agent(held.tool, store=store) as ai:
+    held_tool, second_tool = HeldTool(effect="pure"), HeldTool(effect="pure")
+    second_tool.go.set()
+    async with stores() as store, stores() as other, agent(held_tool.tool, store=store) as ai:
         first = ai.session("s", owner=JOB, generation=1)
-        async with running(first.send("Go.", key="k")) as run:
-            await held.begun.wait()
-            async with agent(again.tool, store=other) as ai_again:
+        async with running_task(first.send("Go.", key="k")) as run:
+            await held_tool.begun.wait()
+            async with agent(second_tool.tool, store=other) as ai_again:
                 second = ai_again.session("s", owner=JOB, generation=2)
                 assert (await second.send("Go.", key="k")).text == "Done."
-                journal = await story(second)
-            held.go.set()
+                journal = await journal_labels(second)
+            held_tool.go.set()
             with pytest.raises(LeaseLost):
                 await run
-        assert await story(first) == journal
+        assert await journal_labels(first) == journal
         fences = [entry.fence for entry in await other.read("s")]
         assert fences == sorted(fences)
         assert len(set(fences)) == 2
@@ -42,20 +42,20 @@ async def test_higher_generation_replaces_the_holder(tenuto_sim, stores):
 async def test_lower_generation_is_refused(tenuto_sim, stores):
     """By `session` and by `resume`. When the holder has ended, any generation may start."""
     tenuto_sim.script(turn(call("hold")), turn("Done."), turn("Later."))
-    held = Held()
-    ai = agent(held.tool, store=stores())
+    held_tool = HeldTool()
+    ai = agent(held_tool.tool, store=stores())
     async with ai.store, stores() as other, ai:
         holder = ai.session("s", owner=JOB, generation=5)
-        async with running(holder.send("Go.", key="k")) as run:
-            await held.begun.wait()
-            async with agent(held.tool, store=other) as late:
+        async with running_task(holder.send("Go.", key="k")) as run:
+            await held_tool.begun.wait()
+            async with agent(held_tool.tool, store=other) as late:
                 old = late.session("s", owner=JOB, generation=4)
                 with pytest.raises(LeaseLost, match="generation 5"):
                     await old.send("Go.", key="k")
                 resumed = await late.resume("s", owner=JOB, generation=4)
                 with pytest.raises(LeaseLost, match="generation 5"):
                     await resumed.continue_()
-                held.go.set()
+                held_tool.go.set()
                 assert (await run).text == "Done."
                 assert (await old.send("More.")).text == "Later."
 
@@ -64,17 +64,17 @@ async def test_lower_generation_is_refused(tenuto_sim, stores):
 async def test_other_owner_waits_for_the_holder(tenuto_sim, stores):
     """A generation counts only between attempts of one owner."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
-    ai = agent(held.tool, store=stores())
+    held_tool = HeldTool()
+    ai = agent(held_tool.tool, store=stores())
     async with ai.store, stores() as other, ai:
         holder = ai.session("s", owner=JOB, generation=1)
-        async with running(holder.send("Go.")) as run:
-            await held.begun.wait()
-            async with agent(held.tool, store=other) as late:
+        async with running_task(holder.send("Go.")) as run:
+            await held_tool.begun.wait()
+            async with agent(held_tool.tool, store=other) as late:
                 for owner in ("job-2", ""):
                     with pytest.raises(SessionInUse):
                         await late.session("s", owner=owner, generation=9).send("Go.")
-            held.go.set()
+            held_tool.go.set()
             assert (await run).text == "Done."
 
 
@@ -99,11 +99,11 @@ class SlowStore(MemoryStore):
 
 @scene
 async def test_owner_is_kept_after_an_uncertain_write(tenuto_sim):
-    """The run is cancelled during its last write, so it acquires the lease once more to find out what was written."""
+    """The run is cancelled during its last write, so it acquires the lease once more to read the result of the write."""
     store = SlowStore()
     async with store, agent(store=store) as ai:
         session = ai.session("s", owner=JOB, generation=3)
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await store.reached.wait()
             run.cancel()
             store.go.set()
@@ -118,21 +118,21 @@ async def test_owner_is_kept_after_an_uncertain_write(tenuto_sim):
 async def test_result_of_a_replaced_attempt_is_not_lost(tenuto_sim, stores, effect):
     """The model reads it with the next run, unless the call ran again."""
     tenuto_sim.script(turn(call("hold", {"x": 7})), turn("Unknown."), turn("Now I know."), then="repeat")
-    held, again = Held(effect=effect), Held(effect=effect)
-    again.go.set()
-    async with stores() as store, stores() as other, agent(held.tool, store=store) as ai:
+    held_tool, second_tool = HeldTool(effect=effect), HeldTool(effect=effect)
+    second_tool.go.set()
+    async with stores() as store, stores() as other, agent(held_tool.tool, store=store) as ai:
         first = ai.session("s", owner=JOB, generation=1)
-        async with running(first.send("Go.", key="k")) as run:
-            await held.begun.wait()
-            async with agent(again.tool, store=other) as ai_again:
+        async with running_task(first.send("Go.", key="k")) as run:
+            await held_tool.begun.wait()
+            async with agent(second_tool.tool, store=other) as ai_again:
                 second = ai_again.session("s", owner=JOB, generation=2)
                 assert (await second.send("Go.", key="k")).text == "Unknown."
-                held.go.set()
+                held_tool.go.set()
                 with pytest.raises(LeaseLost):
                     await run
                 reply = await second.continue_()
                 texts = [str(message) for message in second.transcript]
-        assert again.runs == (effect == "pure")
+        assert second_tool.runs == (effect == "pure")
         assert (reply is not None) == (effect == "once")
         assert any("It has ended since. Its result: held 7" in text for text in texts) == (effect == "once")
         assert not await other.verify()

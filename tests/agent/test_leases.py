@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from agent.acting import Held, add, agent, pay, running, scene
+from agent.helpers import HeldTool, add, agent, pay, running_task, scene
 from tenuto import Agent, Limits
 from tenuto.errors import SessionInUse
 from tenuto.store.memory import MemoryStore
@@ -98,12 +98,12 @@ async def test_async_with_holds_the_lease_between_runs(tenuto_sim, stores):
 @scene
 async def test_closing_the_agent_releases_every_lease(tenuto_sim, stores):
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
+    held_tool = HeldTool()
     async with stores() as one, stores() as two, agent(store=two) as theirs:
-        async with agent(held.tool, store=one) as ours:
+        async with agent(held_tool.tool, store=one) as ours:
             session = ours.session()
-            async with running(session.send("Go.")):
-                await held.begun.wait()
+            async with running_task(session.send("Go.")):
+                await held_tool.begun.wait()
                 await ours.close()
         await theirs.store.release(await theirs.store.lease(session.id))
 
@@ -133,7 +133,7 @@ def test_with_holds_the_lease_of_a_sync_session(tenuto_sim, tmp_path):
 
 
 @scene
-async def test_session_held_by_this_process_is_named_so(tenuto_sim, stores):
+async def test_session_held_by_this_process_has_its_own_error(tenuto_sim, stores):
     async with stores() as store, agent(store=store) as ai, ai.session() as session:
         await session.send("A")
         other = await ai.resume(session.id)
@@ -142,7 +142,7 @@ async def test_session_held_by_this_process_is_named_so(tenuto_sim, stores):
 
 
 class NeverReleased(MemoryStore):
-    """Does nothing when it is asked to release: only an append can."""
+    """A store whose `release` does nothing: only an append can release."""
 
     async def release(self, lease):
         if self.appending:
@@ -161,15 +161,15 @@ class NeverReleased(MemoryStore):
 @pytest.mark.parametrize("end", ["completed", "waiting", "limit", "cancelled"])
 @scene
 async def test_last_entry_of_a_run_releases_the_lease(tenuto_sim, end):
-    held, store = Held(), NeverReleased()
-    tools = {"cancelled": [held.tool], "waiting": [pay]}.get(end, [add])
+    held_tool, store = HeldTool(), NeverReleased()
+    tools = {"cancelled": [held_tool.tool], "waiting": [pay]}.get(end, [add])
     calls = {"cancelled": call("hold", {"x": 1}), "waiting": call("pay", {"amount": 1})}
     tenuto_sim.script(turn(calls.get(end, call("add", {"a": 1, "b": 2}))), turn("Done."))
     async with agent(*tools, store=store, limits=Limits(turns=1 if end == "limit" else 9)) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             if end == "cancelled":
-                await held.begun.wait()
+                await held_tool.begun.wait()
                 await session.cancel()
             await asyncio.wait({run})
             run.exception()

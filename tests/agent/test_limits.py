@@ -1,4 +1,4 @@
-"""Limits: where a run stops, what that leaves, and that a kill does not set the count back."""
+"""Limits: where a run stops, its state afterwards, and counts that survive a kill."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agent import journals as j
-from agent.acting import Held, add, agent, results, running, scene, story, until
+from agent.helpers import HeldTool, add, agent, call_results, journal_labels, running_task, scene, until
 from tenuto import Agent, Limits, Usage
 from tenuto.agent.events import SubAgentEvent
 from tenuto.agent.limits import FamilyBudget, Spent
@@ -32,8 +32,8 @@ MORE = turn(call("add", {"a": 1, "b": 2}))
     ],
 )
 @scene
-async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim, stores, limits, limit):
-    """Every call has its result by then."""
+async def test_run_stops_at_its_limit_and_continues_with_a_higher_one(tenuto_sim, stores, limits, limit):
+    """Every call has a result."""
     tenuto_sim.script(MORE, MORE, turn("Done."))
     async with stores() as store, agent(add, store=store, limits=limits) as ai:
         session = ai.session("s")
@@ -44,10 +44,10 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
 
         assert caught.value.limit == limit
         assert (session.status, session.waiting_for) == ("waiting", "limit")
-        assert (await story(session))[-1] == f"waiting(limit: {limit})"
+        assert (await journal_labels(session))[-1] == f"waiting(limit: {limit})"
         assert session.has_pending_work
         assert session.reply.tool_calls
-        with pytest.raises(LimitReached):  # the count goes on, too
+        with pytest.raises(LimitReached):  # the count continues, too
             await session.continue_()
     async with stores() as store, agent(add, store=store) as ai:
         session = await ai.resume("s")
@@ -64,27 +64,26 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
     ],
 )
 @scene
-async def test_a_sum_of_money_is_kept(tenuto_sim, model, usd, why):
-    """By what the replies cost. A model whose price is not known cannot be held to one."""
+async def test_limit_in_usd_ends_the_run(tenuto_sim, model, usd, why):
+    """A model without a known price cannot have such a limit."""
     tenuto_sim.script(MORE, turn("Done."))
     row = find_provider("anthropic")
     rows = [
         msgspec.structs.replace(row, name=name, base_url=f"{tenuto_sim.base_url}/v1") for name in ("anthropic", "mine")
     ]
-    told = dict(providers=rows, keys={"anthropic": "k", "mine": "k"}, store=None)
-    async with agent(add, model=model, limits=Limits(usd=usd), **told) as ai:
+    options = dict(providers=rows, keys={"anthropic": "k", "mine": "k"}, store=None)
+    async with agent(add, model=model, limits=Limits(usd=usd), **options) as ai:
         session = ai.session()
         with pytest.raises(LimitReached, match=why):
             await session.send("Go.")
-        assert (await story(session))[-1] == "waiting(limit: usd)"
-    async with agent(add, model=model, **told) as ai:
+        assert (await journal_labels(session))[-1] == "waiting(limit: usd)"
+    async with agent(add, model=model, **options) as ai:
         assert (await ai.session().send("Go.")).text == "Done."
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_what_is_said_anew_begins_a_new_run(tenuto_sim):
-    """With all of its limits."""
+async def test_new_message_starts_a_new_run_with_all_limits(tenuto_sim):
     tenuto_sim.script(MORE, turn("Done."), MORE, turn("Done again."))
     async with agent(add, store=None, limits=Limits(turns=2, tool_calls=1)) as ai:
         session = ai.session()
@@ -93,89 +92,103 @@ async def test_what_is_said_anew_begins_a_new_run(tenuto_sim):
 
 
 @scene
-async def test_as_many_calls_as_may_be_are_made_and_the_model_may_still_answer(tenuto_sim):
-    """Only one that is too many ends the run; it is told the model, and never begun."""
+async def test_call_limit_denies_calls_above_it(tenuto_sim):
+    """Only a call above the limit ends the run; it has a result and is not started. The model may answer after the
+    last allowed one.
+    """
     tenuto_sim.script(turn(*MORE, *MORE, *MORE), turn("Done."))
     async with agent(add, store=None, limits=Limits(tool_calls=2)) as ai:
         session = ai.session()
         with pytest.raises(LimitReached, match="3 tool calls were requested, the limit is 2"):
             await session.send("Go.")
 
-        assert sorted(await results(session)) == ["3", "3", "add was not run: the limit of 2 tool calls is reached."]
-        assert [line for line in await story(session) if line.startswith("started")] == ["started 0", "started 1"]
-        assert "denied 2 (limit)" in await story(session)
+        assert sorted(await call_results(session)) == [
+            "3",
+            "3",
+            "add was not run: the limit of 2 tool calls is reached.",
+        ]
+        assert [line for line in await journal_labels(session) if line.startswith("started")] == [
+            "started 0",
+            "started 1",
+        ]
+        assert "denied 2 (limit)" in await journal_labels(session)
     async with agent(add, store=None, limits=Limits(tool_calls=3)) as ai:
         assert (await ai.session().send("Go.")).text == "Done."
 
 
 @scene
-async def test_a_run_that_takes_too_long_is_ended(tenuto_sim):
-    """Its tools are cancelled, and have the result that says so; the session goes on."""
+async def test_time_limit_ends_the_run(tenuto_sim):
+    """Its tools are cancelled with results that say so; the session can continue."""
     tenuto_sim.script(turn(call("hold"), *MORE), turn("Done."))
-    held = Held()
-    async with agent(held.tool, add, store=None, limits=Limits(seconds=0.3)) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, add, store=None, limits=Limits(seconds=0.3)) as ai:
         session = ai.session()
         with pytest.raises(LimitReached, match=r"more than 0\.3 s; the session is saved") as caught:
             await session.send("Go.")
 
-        assert (caught.value.limit, held.ended, session.status) == ("seconds", "cancelled", "waiting")
-        assert (await story(session))[-4:] == ["done 1", "cancelling", "interrupted 0", "waiting(limit: seconds)"]
-        assert "the limit of 0.3 s is reached" in (await results(session))[-1]
+        assert (caught.value.limit, held_tool.ended, session.status) == ("seconds", "cancelled", "waiting")
+        assert (await journal_labels(session))[-4:] == [
+            "done 1",
+            "cancelling",
+            "interrupted 0",
+            "waiting(limit: seconds)",
+        ]
+        assert "the limit of 0.3 s is reached" in (await call_results(session))[-1]
         assert (await session.continue_()).text == "Done."
     tenuto_sim.assert_clean()
 
 
-@pytest.mark.parametrize("given", [{"turns": 0}, {"usd": -1}, {"seconds": 0.0}, {"tokens": -5}])
-def test_a_limit_that_lets_nothing_happen_is_refused(given):
-    """With what to give instead."""
+@pytest.mark.parametrize("limits", [{"turns": 0}, {"usd": -1}, {"seconds": 0.0}, {"tokens": -5}])
+def test_limit_of_zero_is_refused(limits):
+    """The error has the alternative."""
     with pytest.raises(ValueError, match="use a number above 0, or None"):
-        Limits(**given)
+        Limits(**limits)
 
 
-@pytest.mark.parametrize("given", [{"usd": "much"}, {"turns": "5"}, {"seconds": float("nan")}, {"tokens": [1]}])
-def test_a_limit_that_is_no_number_is_refused(given):
-    """When it is set, not in the middle of a run."""
+@pytest.mark.parametrize("limits", [{"usd": "much"}, {"turns": "5"}, {"seconds": float("nan")}, {"tokens": [1]}])
+def test_limit_that_is_not_a_number_is_refused(limits):
+    """At construction, not during a run."""
     with pytest.raises(TypeError, match="use a number"):
-        Limits(**given)
+        Limits(**limits)
 
 
 def spent(*acts) -> Spent:
-    counted = Spent()
+    spent_sum = Spent()
     for act in acts:
-        counted = counted.after(act)
-    return counted
+        spent_sum = spent_sum.after(act)
+    return spent_sum
 
 
 def reply(cost: str) -> ReplyReceived:
     return ReplyReceived(AssistantMessage(()), Usage(10, 5), cost=cost)
 
 
-def test_what_counts_as_spent():
-    """Replies, failed attempts, and what sub-agents spent; calls once, however often they are tried."""
+def test_spending_includes_failures_and_sub_agents():
+    """Calls are counted once, also with several attempts."""
     answer = ToolResult("call_0", "done")
-    counted = spent(
+    spent_sum = spent(
         *(
-            j.SAID,
+            j.MESSAGE_ADDED,
             reply("0.10"),
             RequestFailed("Unavailable", usage=Usage(3, 1), cost="0.05"),
-            j.started(0),
-            j.started(0, 2),
+            j.call_started(0),
+            j.call_started(0, 2),
         ),
-        *(CallFinished(answer, 0, usage=Usage(100, 1), cost="0.25"), j.returned(0)),
+        *(CallFinished(answer, 0, usage=Usage(100, 1), cost="0.25"), j.call_finished(0)),
     )
 
-    assert (counted.turns, counted.tool_calls, counted.tokens) == (1, 1, 120)
-    assert (counted.usd, counted.unpriced) == (Decimal("0.40"), 0)
-    assert spent(reply("1"), j.SAID).usd == 0
+    assert (spent_sum.turns, spent_sum.tool_calls, spent_sum.tokens) == (1, 1, 120)
+    assert (spent_sum.usd, spent_sum.unpriced) == (Decimal("0.40"), 0)
+    assert spent(reply("1"), j.MESSAGE_ADDED).usd == 0
 
 
-def test_a_sub_agent_whose_cost_is_not_known_ends_a_run_that_is_held_to_a_sum():
-    """As a reply of one's own does."""
-    told = CallFinished(ToolResult("call_0", "done"), 0, usage=Usage(1, 1))
+def test_unknown_cost_of_a_sub_agent_ends_a_limited_run():
+    """As the unknown cost of a reply does."""
+    call_finished = CallFinished(ToolResult("call_0", "done"), 0, usage=Usage(1, 1))
 
-    assert FamilyBudget("s", Limits(usd=1)).exceeded(spent(told)).limit == "usd"
-    assert FamilyBudget("s", Limits()).exceeded(spent(told)) is None
-    assert FamilyBudget("s", Limits(usd=1)).exceeded(spent(j.returned(0))) is None
+    assert FamilyBudget("s", Limits(usd=1)).exceeded(spent(call_finished)).limit == "usd"
+    assert FamilyBudget("s", Limits()).exceeded(spent(call_finished)) is None
+    assert FamilyBudget("s", Limits(usd=1)).exceeded(spent(j.call_finished(0))) is None
 
 
 USELESS = {
@@ -188,8 +201,6 @@ USELESS = {
 
 @pytest.mark.parametrize("usage", USELESS.values(), ids=USELESS)
 def test_token_limit_holds_without_usable_counts(usage):
-    """A reply without token counts ends a run that is limited in tokens."""
-
     def body(at):
         made = {"id": f"c{at}", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
         message = {"role": "assistant", "content": None, "tool_calls": [made]}
@@ -208,7 +219,6 @@ def test_token_limit_holds_without_usable_counts(usage):
 @pytest.mark.parametrize("children", [2, 8])
 @scene
 async def test_parallel_sub_agents_share_one_token_limit(tenuto_sim, children):
-    """The limit is exceeded by at most one reply."""
     tenuto_sim.script(turn(*[call("ask", {"prompt": "p"})] * children), turn("done"), when="go")
     limit = 600
     async with agent(agent(system="word " * 300).as_tool("ask"), store=None, limits=Limits(tokens=limit)) as ai:
@@ -230,11 +240,11 @@ async def test_parallel_sub_agents_share_one_token_limit(tenuto_sim, children):
 async def test_sub_agents_run_in_parallel_while_the_limit_is_far(tenuto_sim):
     tenuto_sim.script(turn(*[call("ask", {"prompt": "p"})] * 2), turn("done"), when="go")
     tenuto_sim.script(turn(call("hold")), turn("ok"), turn(call("hold")), turn("ok"), when="p")
-    held = Held()
-    ai = agent(agent(held.tool).as_tool("ask"), store=None, limits=Limits(tokens=10**7))
-    async with ai, running(ai.session().send("go")) as run:
-        await until(lambda: held.runs == 2)
-        held.go.set()
+    held_tool = HeldTool()
+    ai = agent(agent(held_tool.tool).as_tool("ask"), store=None, limits=Limits(tokens=10**7))
+    async with ai, running_task(ai.session().send("go")) as run:
+        await until(lambda: held_tool.runs == 2)
+        held_tool.go.set()
         await run
 
 
@@ -244,20 +254,20 @@ async def test_calls_above_the_limit_per_reply_are_denied(tenuto_sim):
     async with agent(add, store=None, limits=Limits(calls_per_reply=3)) as ai:
         session = ai.session()
         assert (await session.send("Go.")).text == "Done."
-        found = await results(session)
+        found = await call_results(session)
     assert sorted(found) == ["3"] * 3 + ["add was not run: a reply may make at most 3 tool calls."] * 2
 
 
 @scene
 async def test_parallel_calls_are_bounded(tenuto_sim):
     tenuto_sim.script(turn(*[call("hold", {"x": at}) for at in range(5)]), turn("Done."))
-    held = Held()
-    ai = agent(held.tool, store=None, limits=Limits(parallel_calls=2))
-    async with ai, running(ai.session().send("Go.")) as run:
-        await until(lambda: held.runs == 2)
+    held_tool = HeldTool()
+    ai = agent(held_tool.tool, store=None, limits=Limits(parallel_calls=2))
+    async with ai, running_task(ai.session().send("Go.")) as run:
+        await until(lambda: held_tool.runs == 2)
         for _ in range(20):
             await asyncio.sleep(0)
-        assert held.runs == 2
-        held.go.set()
+        assert held_tool.runs == 2
+        held_tool.go.set()
         assert (await run).text == "Done."
-    assert held.runs == 5
+    assert held_tool.runs == 5

@@ -1,4 +1,4 @@
-"""The machine: a table that is held whole, and what holds after any journal whatever."""
+"""The state machine: its table, and properties for any journal."""
 
 from __future__ import annotations
 
@@ -48,46 +48,46 @@ REST, CALLING, WAITING, DRAINING, RECOVERING, CANCELLING = (
     State.ERROR_RECOVERY,
     State.CANCELLING,
 )
-TWO = j.calling(2)
+TWO = j.reply_with_calls(2)
 REACHED = {
-    REST: [j.SAID, j.ASKED, j.REPLIED],
-    CALLING: [j.SAID, j.ASKED],
-    WAITING: [j.SAID, j.ASKED, TWO],
-    DRAINING: [j.SAID, j.ASKED, TWO, j.returned(0), j.returned(1)],
-    RECOVERING: [j.SAID, j.ASKED, j.FAILED],
-    CANCELLING: [j.SAID, j.ASKED, TWO, j.CANCELLING],
+    REST: [j.MESSAGE_ADDED, j.REQUEST_STARTED, j.REPLY_RECEIVED],
+    CALLING: [j.MESSAGE_ADDED, j.REQUEST_STARTED],
+    WAITING: [j.MESSAGE_ADDED, j.REQUEST_STARTED, TWO],
+    DRAINING: [j.MESSAGE_ADDED, j.REQUEST_STARTED, TWO, j.call_finished(0), j.call_finished(1)],
+    RECOVERING: [j.MESSAGE_ADDED, j.REQUEST_STARTED, j.REQUEST_FAILED],
+    CANCELLING: [j.MESSAGE_ADDED, j.REQUEST_STARTED, TWO, j.CANCELLING],
 }
 EVENTS = {
     "configured": [j.CONFIGURED],
     "compaction_requested": [j.COMPACTING],
-    "compacted": [j.compacted(1)],
+    "compacted": [j.compacted_up_to(1)],
     "compaction_failed": [j.NOT_COMPACTED],
     "handed_over": [j.HANDED_OVER],
-    "loss_recorded": [j.LOST],
+    "loss_recorded": [j.LOSS_RECORDED],
     "metadata_changed": [j.METADATA],
-    "message_added": [j.SAID],
-    "steering_added": [j.STEERED],
-    "request_started": [j.ASKED],
-    "reply_received": [j.REPLIED],
+    "message_added": [j.MESSAGE_ADDED],
+    "steering_added": [j.STEERING_ADDED],
+    "request_started": [j.REQUEST_STARTED],
+    "reply_received": [j.REPLY_RECEIVED],
     "reply_received with calls": [TWO],
-    "reply_received and paused": [j.PAUSED],
-    "request_failed": [j.FAILED],
-    "approval_requested": [j.approval(0)],
-    "approval_decided": [j.decided(0)],
-    "sub_session_linked": [j.linked(0)],
-    "call_started": [j.started(0)],
-    "call_finished": [j.returned(0)],
-    "call_finished last": [j.returned(0), j.returned(1)],
+    "reply_received and paused": [j.PAUSED_REPLY],
+    "request_failed": [j.REQUEST_FAILED],
+    "approval_requested": [j.approval_requested(0)],
+    "approval_decided": [j.approval_decided(0)],
+    "sub_session_linked": [j.sub_session_linked(0)],
+    "call_started": [j.call_started(0)],
+    "call_finished": [j.call_finished(0)],
+    "call_finished last": [j.call_finished(0), j.call_finished(1)],
     "run_ended": [j.CANCELLED],
     "run_ended completed": [j.COMPLETED],
     "cancelling": [j.CANCELLING],
 }
-"""Each event as the acts that lead to it, of which the last is it."""
+"""The payloads that lead to each event; the last one is the event."""
 FIRST = {
-    (WAITING, "approval_decided"): [j.approval(0)],
-    (CANCELLING, "run_ended"): [j.returned(0), j.returned(1)],
+    (WAITING, "approval_decided"): [j.approval_requested(0)],
+    (CANCELLING, "run_ended"): [j.call_finished(0), j.call_finished(1)],
 }
-"""What has to be before an event, in a state, for it to be that event."""
+"""The payloads that must precede an event in a state."""
 ANYWHERE = dict.fromkeys(
     (
         "configured",
@@ -127,27 +127,27 @@ LEADS = {
 }
 
 
-def fed(acts) -> Machine:
+def machine_with(acts) -> Machine:
     machine = Machine()
     for act in acts:
         machine.apply(act)
     return machine
 
 
-def seen(machine: Machine) -> dict:
-    return {**vars(machine)}  # what it holds does not change: it is replaced
+def snapshot(machine: Machine) -> dict:
+    return {**vars(machine)}  # its values are immutable and replaced
 
 
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize("state", State)
-def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, event):
-    """Every state with every event. What is refused changes nothing."""
+def test_each_event_has_the_transition_of_the_table(state, event):
+    """For every state and event. A refused event changes nothing."""
     *before, act = EVENTS[event]
     if event == "run_ended completed" and state is not DRAINING:
-        event = "run_ended"  # only after the results of a turn does it end the work
+        event = "run_ended"  # this ends the work only after the results of a turn
     possible = event in LEADS[state]
-    machine = fed([*REACHED[state], *FIRST.get((state, event), ()), *(before if possible else ())])
-    then = seen(machine)
+    machine = machine_with([*REACHED[state], *FIRST.get((state, event), ()), *(before if possible else ())])
+    then = snapshot(machine)
 
     if possible:
         machine.apply(act)
@@ -158,11 +158,11 @@ def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, even
         ) as caught:
             machine.apply(act)
         assert caught.value.state is state
-        assert seen(machine) == then
+        assert snapshot(machine) == then
 
 
-def test_the_table_names_no_event_that_is_not_tested():
-    """Every state is there, and what it knows are the events above; one is for runs that are cancelled before an answer."""
+def test_table_has_only_tested_events():
+    """Every state is in the table; one event is for runs that are cancelled before a reply."""
     assert set(TABLE) == set(State) == set(REACHED)
     assert {event for row in TABLE.values() for event in row} == {*EVENTS, "run_ended with a message"}
     assert {state: {*row} - {"run_ended with a message"} for state, row in TABLE.items()} == {
@@ -170,11 +170,11 @@ def test_the_table_names_no_event_that_is_not_tested():
     }
 
 
-def test_an_act_of_a_later_version_is_refused_whatever_it_is_called():
-    """Even by a name that is known: nobody knows what it means."""
+def test_payload_of_a_later_version_is_refused():
+    """Even with a known kind."""
     for state, acts in REACHED.items():
         for kind in ("message_added", "configured", "dreamt"):
-            machine = fed(acts)
+            machine = machine_with(acts)
             with pytest.raises(InvalidTransition, match=f"'unknown {kind}'"):
                 machine.apply(UnknownPayload(kind, "{}"))
             assert machine.state is state
@@ -183,76 +183,80 @@ def test_an_act_of_a_later_version_is_refused_whatever_it_is_called():
 @pytest.mark.parametrize(
     "acts, why",
     [
-        ([j.started(2)], "no call 2"),
-        ([j.started(-1)], "no call -1"),
-        ([j.returned(0), j.returned(0)], "returned already"),
-        ([j.approval(0), j.started(0)], "waiting already"),
-        ([j.decided(0)], "pending already"),
-        ([j.approval(0), j.approval(0)], "waiting already"),
-        ([j.approval(0), j.decided(0, allowed=False), j.started(0)], "denied already"),
-        ([j.returned(0), j.linked(0)], "returned already"),
+        ([j.call_started(2)], "no call 2"),
+        ([j.call_started(-1)], "no call -1"),
+        ([j.call_finished(0), j.call_finished(0)], "returned already"),
+        ([j.approval_requested(0), j.call_started(0)], "waiting already"),
+        ([j.approval_decided(0)], "pending already"),
+        ([j.approval_requested(0), j.approval_requested(0)], "waiting already"),
+        ([j.approval_requested(0), j.approval_decided(0, allowed=False), j.call_started(0)], "denied already"),
+        ([j.call_finished(0), j.sub_session_linked(0)], "returned already"),
     ],
 )
-def test_a_call_takes_its_steps_in_order(acts, why):
-    """None twice that happens once, and none for a call that was not made."""
+def test_call_takes_its_steps_in_order(acts, why):
+    """Each step at most once, and only for a call that exists."""
     *before, last = acts
-    machine = fed([*REACHED[WAITING], *before])
-    then = seen(machine)
+    machine = machine_with([*REACHED[WAITING], *before])
+    then = snapshot(machine)
 
     with pytest.raises(InvalidTransition, match=why):
         machine.apply(last)
-    assert seen(machine) == then
+    assert snapshot(machine) == then
 
 
-def test_what_is_said_over_open_calls_is_refused_and_they_are_named():
-    """Who reads it knows which calls have to be answered first."""
+def test_message_over_open_calls_is_refused():
+    """The error names the calls that need results."""
     with pytest.raises(InvalidTransition, match=r"no result yet: act \(call_0\), act \(call_1\)"):
-        fed([*REACHED[WAITING], j.SAID])
+        machine_with([*REACHED[WAITING], j.MESSAGE_ADDED])
     with pytest.raises(
         InvalidTransition, match=r"'run_ended with open calls'.*no result yet: act \(call_0\), act \(call_1\)"
     ):
-        fed([*REACHED[CANCELLING], j.CANCELLED])
+        machine_with([*REACHED[CANCELLING], j.CANCELLED])
 
 
-def test_what_a_cancelled_run_owes_is_what_it_owed():
-    """A question that had no answer is asked again; a turn that was over goes on."""
-    asked = fed([j.SAID, j.ASKED, j.CANCELLING, j.CANCELLED])
-    failed = fed([j.SAID, j.ASKED, j.FAILED, j.CANCELLING, j.CANCELLED])
-    worked = fed([*REACHED[CANCELLING], j.returned(0), j.returned(1), j.CANCELLED])
-    paused = fed([j.SAID, j.ASKED, j.PAUSED, j.ASKED, j.CANCELLING, j.CANCELLED])
+def test_cancelled_run_keeps_its_pending_work():
+    """A request without a reply is sent again; a finished turn continues."""
+    machine = machine_with([j.MESSAGE_ADDED, j.REQUEST_STARTED, j.CANCELLING, j.CANCELLED])
+    failed = machine_with([j.MESSAGE_ADDED, j.REQUEST_STARTED, j.REQUEST_FAILED, j.CANCELLING, j.CANCELLED])
+    worked = machine_with([*REACHED[CANCELLING], j.call_finished(0), j.call_finished(1), j.CANCELLED])
+    paused = machine_with(
+        [j.MESSAGE_ADDED, j.REQUEST_STARTED, j.PAUSED_REPLY, j.REQUEST_STARTED, j.CANCELLING, j.CANCELLED]
+    )
 
-    assert (asked.next_step(), asked.attempt) == (AskModel(), 2)
+    assert (machine.next_step(), machine.attempt) == (AskModel(), 2)
     assert (failed.next_step(), failed.attempt) == (AskModel(), 2)
     assert worked.next_step() == TurnBoundary()
     assert paused.next_step() == TurnBoundary(paused=True)
 
 
-def test_a_turn_with_calls_is_not_paused_once_they_are_answered():
-    """Its results go back, not the turn as it is: so something may be said with them."""
-    assert fed(
-        [j.SAID, j.ASKED, j.calling(1, raw_stop_reason="pause_turn"), j.returned(0)]
+def test_turn_with_answered_calls_is_not_paused():
+    """Its results are sent, not the turn alone, so a message may follow."""
+    assert machine_with(
+        [j.MESSAGE_ADDED, j.REQUEST_STARTED, j.reply_with_calls(1, raw_stop_reason="pause_turn"), j.call_finished(0)]
     ).next_step() == TurnBoundary(paused=False)
-    assert fed([j.SAID, j.ASKED, j.PAUSED]).next_step() == TurnBoundary(paused=True)
-    assert fed([j.SAID, j.ASKED, j.PAUSED, j.STEERED]).next_step() == TurnBoundary(paused=False)
+    assert machine_with([j.MESSAGE_ADDED, j.REQUEST_STARTED, j.PAUSED_REPLY]).next_step() == TurnBoundary(paused=True)
+    assert machine_with(
+        [j.MESSAGE_ADDED, j.REQUEST_STARTED, j.PAUSED_REPLY, j.STEERING_ADDED]
+    ).next_step() == TurnBoundary(paused=False)
 
 
-def test_attempts_and_failures_count_from_the_last_answer():
-    """So that who goes on after a kill knows that he asks again."""
-    twice = fed([j.SAID, j.ASKED, j.FAILED, j.ASKED, j.FAILED])
+def test_attempts_and_failures_count_from_the_last_reply():
+    """Also after a kill."""
+    twice = machine_with([j.MESSAGE_ADDED, j.REQUEST_STARTED, j.REQUEST_FAILED, j.REQUEST_STARTED, j.REQUEST_FAILED])
 
     assert twice.next_step() == RetryRequest()
     assert (twice.attempt, twice.failures) == (3, 2)
-    assert fed([j.SAID, j.ASKED, TWO]).attempt == 1
-    assert fed([j.SAID, j.ASKED, j.SAID]).attempt == 1
+    assert machine_with([j.MESSAGE_ADDED, j.REQUEST_STARTED, TWO]).attempt == 1
+    assert machine_with([j.MESSAGE_ADDED, j.REQUEST_STARTED, j.MESSAGE_ADDED]).attempt == 1
 
 
-def test_why_a_run_stopped_is_known_until_the_work_goes_on():
-    """What changes nothing keeps it."""
+def test_stop_reason_is_known_until_the_work_continues():
+    """Payloads that change nothing preserve it."""
     waiting = RunEnded("waiting", "approval")
-    machine = fed([*REACHED[WAITING], j.approval(0), waiting, j.CONFIGURED, j.LOST])
+    machine = machine_with([*REACHED[WAITING], j.approval_requested(0), waiting, j.CONFIGURED, j.LOSS_RECORDED])
 
     assert machine.halted == waiting
-    machine.apply(j.decided(0))
+    machine.apply(j.approval_decided(0))
     assert machine.halted is None
 
 
@@ -260,22 +264,36 @@ def test_why_a_run_stopped_is_known_until_the_work_goes_on():
 
 PLACES = (-1, 0, 0, 1, 1, 2, 3)
 ALL = [
-    *(j.SAID, j.SAID, j.ASKED, j.ASKED, j.ASKED, j.REPLIED, j.PAUSED, j.FAILED, j.STEERED),
-    *(j.CONFIGURED, j.LOST, j.METADATA, j.HANDED_OVER, UnknownPayload("message_added", "{}")),
+    *(
+        j.MESSAGE_ADDED,
+        j.MESSAGE_ADDED,
+        j.REQUEST_STARTED,
+        j.REQUEST_STARTED,
+        j.REQUEST_STARTED,
+        j.REPLY_RECEIVED,
+        j.PAUSED_REPLY,
+        j.REQUEST_FAILED,
+        j.STEERING_ADDED,
+    ),
+    *(j.CONFIGURED, j.LOSS_RECORDED, j.METADATA, j.HANDED_OVER, UnknownPayload("message_added", "{}")),
     *(j.COMPLETED, j.CANCELLED, j.CANCELLED, j.CANCELLING, RunEnded("limit", "turns")),
-    *(j.calling(count, raw_stop_reason=stop) for count in (1, 2, 3) for stop in ("tool_use", "tool_use", "pause_turn")),
-    *(j.started(at, attempt, "once") for at in PLACES for attempt in (1, 2)),
-    *(j.returned(at) for at in (*PLACES, *PLACES)),
-    *(act(at) for at in PLACES for act in (j.approval, j.decided, j.linked)),
-    *(j.decided(at, allowed=False) for at in PLACES),
-    *(j.compacted(upto) for upto in (0, 3, 7, 20)),
+    *(
+        j.reply_with_calls(count, raw_stop_reason=stop)
+        for count in (1, 2, 3)
+        for stop in ("tool_use", "tool_use", "pause_turn")
+    ),
+    *(j.call_started(at, attempt, "once") for at in PLACES for attempt in (1, 2)),
+    *(j.call_finished(at) for at in (*PLACES, *PLACES)),
+    *(act(at) for at in PLACES for act in (j.approval_requested, j.approval_decided, j.sub_session_linked)),
+    *(j.approval_decided(at, allowed=False) for at in PLACES),
+    *(j.compacted_up_to(upto) for upto in (0, 3, 7, 20)),
 ]
 JOURNALS = st.binary(min_size=40, max_size=120).map(lambda picks: [ALL[pick % len(ALL)] for pick in picks])
-"""Any acts in any order: a byte picks one, which costs Hypothesis less than anything else would."""
+"""Any payloads in any order: one byte selects one, the cheapest form for Hypothesis."""
 
 
-class Sketch:
-    """The same machine, written another way: what may follow, by what is known of the conversation. It has no table."""
+class MachineSketch:
+    """A second implementation without a table: the transitions follow from the conversation."""
 
     def __init__(self):
         self.asking = self.cancelling = self.failed = self.waits = self.question = False
@@ -289,9 +307,7 @@ class Sketch:
         match act:
             case MessageAdded() | SteeringAdded():
                 ok = not self.open and not self.cancelling and not (self.failed and isinstance(act, SteeringAdded))
-                stays = (
-                    self.waits and not self.asking and isinstance(act, SteeringAdded)
-                )  # heard at the boundary, where it is
+                stays = self.waits and not self.asking and isinstance(act, SteeringAdded)  # received at this boundary
                 if ok:
                     self.calls, self.failed, self.question = [], False, True
                     self.asking, self.waits = not stays, stays
@@ -327,7 +343,7 @@ class Sketch:
                 return ok
             case CallStarted() | CallFinished() | ApprovalRequested() | ApprovalDecided() | SubSessionLinked():
                 return self.moves(act)
-            case Configured():  # what was allowed of other tools is to be allowed anew
+            case Configured():  # approvals for other tools expire
                 self.calls = ["pending" if phase == "allowed" else phase for phase in self.calls]
             case UnknownPayload():
                 return False
@@ -364,56 +380,56 @@ class Sketch:
 
 @settings(max_examples=300)
 @given(JOURNALS)
-def test_any_journal_moves_the_machine_or_leaves_it_as_it_was(acts):
-    """And the machine agrees with a sketch of it, act by act: what may follow, and where it leads."""
-    machine, sketch = Machine(), Sketch()
+def test_any_journal_moves_the_machine_or_is_refused(acts):
+    """The sketch agrees with each step."""
+    machine, sketch = Machine(), MachineSketch()
     for act in acts:
-        then, possible = seen(machine), sketch.takes(act)
+        then, possible = snapshot(machine), sketch.takes(act)
         try:
             machine.apply(act)
         except InvalidTransition:
             assert not possible, act
-            assert seen(machine) == then
+            assert snapshot(machine) == then
         else:
             assert possible, act
         assert machine.state is sketch.state
         assert [call.phase.value for call in machine.calls] == sketch.calls
 
 
-def legal(acts) -> list:
-    """What of a journal can happen, in its order."""
-    machine, kept = Machine(), []
+def accepted_payloads(acts) -> list:
+    """Return the payloads that the machine accepts, in order."""
+    machine, accepted = Machine(), []
     for act in acts:
         try:
             machine.apply(act)
         except InvalidTransition:
             continue
-        kept.append(act)
-    return kept
+        accepted.append(act)
+    return accepted
 
 
-WALKS = JOURNALS.map(legal)
+WALKS = JOURNALS.map(accepted_payloads)
 
 
 @settings(max_examples=200)
 @given(WALKS, st.integers(0, 60))
-def test_going_on_after_a_crash_is_going_on(acts, cut):
-    """Fed at once or in pieces, by hand or from entries: the same machine."""
-    whole = j.machine_of(j.entries_of(acts))
+def test_machine_after_a_crash_is_the_same(acts, cut):
+    """Entries applied at once, in parts, as payloads or as entries."""
+    complete = j.machine_of(j.entries_of(acts))
     pieces = j.machine_of(j.entries_of(acts[:cut]))
     for act in acts[cut:]:
         pieces = copy.copy(pieces)
         pieces.apply(act)
 
-    assert seen(whole) == seen(pieces) == seen(fed(acts))
+    assert snapshot(complete) == snapshot(pieces) == snapshot(machine_with(acts))
 
 
 @settings(max_examples=200)
 @given(WALKS)
-def test_what_is_owed_is_always_known(acts):
-    """One answer for each state, and nothing that is owed cannot be done."""
-    machine = fed(acts)
-    owed = machine.next_step()
+def test_next_step_is_always_known(acts):
+    """One step per state, which can be done."""
+    machine = machine_with(acts)
+    step = machine.next_step()
 
     kinds = {
         REST: type(None),
@@ -423,21 +439,21 @@ def test_what_is_owed_is_always_known(acts):
         RECOVERING: RetryRequest,
         CANCELLING: FinishCancel,
     }
-    assert type(owed) is kinds[machine.state]
-    if isinstance(owed, RunTools):
-        assert owed.calls
-        assert all(call.phase is not Phase.RETURNED for call in owed.calls)
+    assert type(step) is kinds[machine.state]
+    if isinstance(step, RunTools):
+        assert step.calls
+        assert all(call.phase is not Phase.RETURNED for call in step.calls)
 
 
 @settings(max_examples=200)
 @given(WALKS)
-def test_whatever_happened_a_run_can_be_ended_and_something_new_be_said(acts):
-    """What ends a run, and what is written before something new is said, can follow anything."""
-    ended, machine = fed(acts), fed(acts)
+def test_any_run_can_be_ended_and_followed_by_a_message(acts):
+    """The entries that end a run and precede a message are accepted in every state."""
+    ended, machine = machine_with(acts), machine_with(acts)
 
     for act in cancel_entries(ended, j.CANCELLED, "the run was cancelled"):
         ended.apply(act)
-    for act in (j.CONFIGURED, *entries_before_message(machine), j.SAID):
+    for act in (j.CONFIGURED, *entries_before_message(machine), j.MESSAGE_ADDED):
         machine.apply(act)
 
     assert not ended.open_calls
@@ -447,8 +463,8 @@ def test_whatever_happened_a_run_can_be_ended_and_something_new_be_said(acts):
 
 @settings(max_examples=200)
 @given(WALKS)
-def test_a_model_that_is_asked_finds_every_call_answered(acts):
-    """No result without its call, and none missing where the model is to be asked, compaction or not."""
+def test_request_has_a_result_for_every_call(acts):
+    """No result without its call, and none missing, with or without a compaction."""
     entries = j.entries_of(acts)
     machine, transcript = j.machine_of(entries), transcript_of(entries)
     faults = transcript.check()

@@ -1,4 +1,4 @@
-"""A hundred sessions at once in one process, in one file: each comes to its end, and none gets another's words."""
+"""A hundred concurrent sessions in one process and one file: each completes with its own messages."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def pay(who: str) -> str:
     return f"{who} was paid"
 
 
-async def _played(where):
+async def _play(where):
     async with AsyncAgent("sim/anthropic", tools=[look, pay], store=where) as agent:
         sessions = [agent.session() for _ in range(MANY)]
         await asyncio.gather(*(session.send(f"I am number-{at}.") for at, session in enumerate(sessions)))
         return sessions, await agent.store.verify(), await agent.store.sessions(limit=MANY + 1)
 
 
-def test_a_hundred_sessions(tenuto_sim, tmp_path):
+def test_hundred_sessions_complete_independently(tenuto_sim, tmp_path):
     for at in range(MANY):
         who = {"who": f"number-{at}"}
         turns = (turn(think("Hm."), call("look", who), call("pay", who)), turn(say(f"Goodbye, number-{at}.")))
         tenuto_sim.script(*turns, when=f"number-{at}.")
 
-    sessions, faults, page = asyncio.run(_played(tmp_path / "sessions.db"))
+    sessions, faults, page = asyncio.run(_play(tmp_path / "sessions.db"))
 
     assert faults == []
     assert {session.status for session in sessions} == {"completed"}

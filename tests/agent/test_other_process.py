@@ -73,7 +73,7 @@ def test_approval_from_another_process_runs_the_call_once(tenuto_sim, paths, dea
         assert [entry.allowed for entry in payloads(session, ApprovalDecided)] == [True]
         assert (session.status, session.text) == ("completed", "Paid.")
         assert len(results(session)) == 2
-    assert payments(paths) == ["5"]  # "heard": a payment whose result was not recorded is not repeated
+    assert payments(paths) == ["5"]  # "heard": a payment without a recorded result is not repeated
     assert programs.find_problems(paths[0]) == []
 
 
@@ -113,7 +113,7 @@ def test_cancel_survives_the_kill_of_the_holder(tenuto_sim, paths):
         assert session.status == "cancelled"
         assert [entry.reason for entry in payloads(session, RunEnded)] == ["cancelling", "cancelled"]
         assert len(tenuto_sim.requests) == 1
-        assert agent.resume("run").continue_().text  # the cancel is taken: the session can continue
+        assert agent.resume("run").continue_().text  # the cancel is consumed: the session can continue
     assert programs.find_problems(paths[0]) == []
 
 

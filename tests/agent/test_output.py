@@ -1,4 +1,4 @@
-"""The typed output of an agent: requested in the best way of each model, checked, repaired, streamed, found again."""
+"""The typed output of an agent: requested in the best way of each model, checked, repaired, streamed, read again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.acting import add, agent, pay, scene, story
+from agent.helpers import add, agent, journal_labels, pay, scene
 from crash import output_program, programs
 from tenuto import Agent, Hooks, Limits, ModelRetry, tool
 from tenuto.agent.partial_output import PartialJson
@@ -66,11 +66,11 @@ MODELS = {
     "moonshot/kimi-k2": "native",
     "sim/deepseek": "tool",
 }
-"""Models of the four dialects and of seven chat hosts, with the way in which a value is requested next to a tool."""
+"""Models of the four dialects and of seven chat hosts, and how they request a value next to a tool."""
 
 
 def give(mode: str, text: str):
-    """The part of a reply that gives an output."""
+    """Return the part of a reply with an output."""
     return call("final_answer", text) if mode == "tool" else say(text)
 
 
@@ -168,11 +168,11 @@ async def test_repairs_are_bounded_and_count(tenuto_sim, model):
 @scene
 async def test_repair_is_journalled_and_emitted(tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), say(WRONG)), turn(say(TEXT)))
-    told: list[Any] = []
-    async with agent(output=City, listeners=[told.append], store=None) as ai:
+    events: list[Any] = []
+    async with agent(output=City, listeners=[events.append], store=None) as ai:
         result = await ai.run("Which city?")
 
-        assert await story(result.session) == [
+        assert await journal_labels(result.session) == [
             "configured",
             "message_added",
             "request_started",
@@ -185,7 +185,7 @@ async def test_repair_is_journalled_and_emitted(tenuto_sim):
         [repair] = [e.payload for e in await result.session.entries() if isinstance(e.payload, SteeringAdded)]
         assert repair.repair
         assert "population" in str(repair.message)
-    assert [event.reason for event in told if isinstance(event, OutputRetried)] == [
+    assert [event.reason for event in events if isinstance(event, OutputRetried)] == [
         '/population: expected integer, got string "many"'
     ]
     tenuto_sim.assert_clean()
@@ -208,8 +208,8 @@ async def test_refusal_and_cut_answer_are_not_repaired(tenuto_sim, reply, messag
 
 
 @scene
-async def test_text_instead_of_the_final_call_is_corrected(tenuto_sim):
-    """JSON as text is taken, too."""
+async def test_text_instead_of_the_final_call_is_repaired(tenuto_sim):
+    """A text with valid JSON is accepted."""
     tenuto_sim.script(turn(say("It is Oslo.")), turn(say(TEXT)))
     async with agent(output=City, model="sim/deepseek", store=None) as ai:
         assert (await ai.run("Which city?")).output == OSLO
@@ -273,7 +273,7 @@ async def test_final_call_needs_no_permission_and_is_not_counted(tenuto_sim):
 async def test_validators_change_and_reject(tenuto_sim, model):
     mode = MODELS.get(model, "native")
     tenuto_sim.script(turn(give(mode, TEXT)), turn(give(mode, '{"name": "Flam", "population": 350}')))
-    seen = []
+    validated = []
 
     async def is_small(city: City, run: RunInfo[int]) -> City:
         if city.population > run.deps:
@@ -281,12 +281,12 @@ async def test_validators_change_and_reject(tenuto_sim, model):
         return dataclasses.replace(city, name=city.name.upper())
 
     def record(city: City) -> None:
-        seen.append(city.name)
+        validated.append(city.name)
 
     async with agent(output=City, validators=[record, is_small], model=model, store=None) as ai:
         result = await ai.run("Which city?", deps=1000)
 
-        assert (result.output, seen) == (City("FLAM", 350), ["Oslo", "Flam"])
+        assert (result.output, validated) == (City("FLAM", 350), ["Oslo", "Flam"])
     assert "Oslo is too large" in str(tenuto_sim.requests[1].body)
     tenuto_sim.assert_clean()
 
@@ -345,7 +345,7 @@ async def test_model_retry_in_a_tool_is_a_failed_result(tenuto_sim):
     tenuto_sim.script(turn(call("look", {"name": "Kobenhavn"})), turn("Done."))
     async with agent(look, store=None) as ai:
         result = await ai.run("Look.")
-        assert "failed 0 (retry)" in await story(result.session)
+        assert "failed 0 (retry)" in await journal_labels(result.session)
         [answer] = result.session.transcript[2].results
         assert (answer.content, answer.is_error) == ("use the English name", True)
     tenuto_sim.assert_clean()
@@ -381,7 +381,7 @@ async def test_partial_output_of_a_list_has_no_wrapper(tenuto_sim):
     assert all(isinstance(value, list) for value in values)
 
 
-def test_partial_output_without_awaiting(tenuto_sim):
+def test_partial_output_of_the_sync_agent(tenuto_sim):
     tenuto_sim.script(turn(say(TEXT)), turn("Oslo is large."))
     with Agent("sim/anthropic", output=City, store=None) as ai:
         session = ai.session()
@@ -405,24 +405,24 @@ json_texts = st.recursive(
 ).filter(lambda value: isinstance(value, list | dict))
 
 
-def is_part(part: Any, whole: Any) -> bool:
-    """Whether a value is what is known of another one: strings may be cut, and what follows may be missing."""
-    if isinstance(part, dict) and isinstance(whole, dict):
-        return all(name in whole and is_part(value, whole[name]) for name, value in part.items())
-    if isinstance(part, list) and isinstance(whole, list):
-        return len(part) <= len(whole) and all(map(is_part, part, whole))
-    if isinstance(part, str) and isinstance(whole, str):
-        return whole.startswith(part)
-    return part == whole
+def is_part(part: Any, complete: Any) -> bool:
+    """Return whether a value is a part of another one: strings may be cut, and later elements may be missing."""
+    if isinstance(part, dict) and isinstance(complete, dict):
+        return all(name in complete and is_part(value, complete[name]) for name, value in part.items())
+    if isinstance(part, list) and isinstance(complete, list):
+        return len(part) <= len(complete) and all(map(is_part, part, complete))
+    if isinstance(part, str) and isinstance(complete, str):
+        return complete.startswith(part)
+    return part == complete
 
 
-def test_partial_json_has_what_is_complete():
-    reader, seen = PartialJson(), []
+def test_partial_json_has_the_complete_parts():
+    reader, values = PartialJson(), []
     for char in '{"a": [12, true, "x\\u00e9"], "bc": nul':
         reader.feed(char)
-        if not seen or seen[-1] != reader.value():
-            seen.append(reader.value())
-    assert seen == [
+        if not values or values[-1] != reader.value():
+            values.append(reader.value())
+    assert values == [
         {}, {"a": []}, {"a": [12]}, {"a": [12, True]}, {"a": [12, True, ""]}, {"a": [12, True, "x"]}, {"a": [12, True, "xé"]}
     ]  # fmt: skip
 
@@ -430,14 +430,14 @@ def test_partial_json_has_what_is_complete():
 @given(json_texts, st.booleans(), st.integers(1, 7))
 def test_partial_json_is_always_a_part(value, is_ascii, step):
     text = f"```json\n{json.dumps(value, ensure_ascii=is_ascii, indent=2)}\n```"
-    reader, seen = PartialJson("{" if isinstance(value, dict) else "["), msgspec.UNSET
+    reader, previous = PartialJson("{" if isinstance(value, dict) else "["), msgspec.UNSET
     for start in range(0, len(text), step):
         reader.feed(text[start : start + step])
         part = reader.value()
         assert part is msgspec.UNSET or is_part(part, value)
-        assert seen is msgspec.UNSET or is_part(seen, part)
-        seen = part
-    assert seen == value
+        assert previous is msgspec.UNSET or is_part(previous, part)
+        previous = part
+    assert previous == value
 
 
 # --- crashes ----------------------------------------------------------------------------------------------------------
@@ -446,27 +446,27 @@ def test_partial_json_is_always_a_part(value, is_ascii, step):
 @pytest.mark.parametrize("model", ["sim/anthropic", "sim/deepseek", "groq/llama-3.3-70b-versatile"])
 @scene
 async def test_run_continues_after_each_entry(tenuto_sim, model):
-    """A crash after any entry: one output, one end, and no repair more than there would have been."""
+    """A crash after any entry: one output, one end, and no additional repair."""
     mode = MODELS.get(model, "native")
     tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn(give(mode, WRONG)), turn(give(mode, TEXT)))
     async with agent(add, output=City, model=model, store=None) as ai:
-        whole = await ai.run("Which city?")
-        told = await story(whole.session)
-        first = told.index("request_started")
-        for count in range(first, len(told)):
-            session = await ai._fork(whole.session.id, count)
+        complete = await ai.run("Which city?")
+        expected = await journal_labels(complete.session)
+        first = expected.index("request_started")
+        for count in range(first, len(expected)):
+            session = await ai._fork(complete.session.id, count)
             assert (session.status, session.has_pending_work) == ("interrupted", True)
             result = await session.continue_()
             assert result.output == OSLO
-            ended = await story(session)
+            ended = await journal_labels(session)
             assert ended.count("completed") == 1
-            assert ended.count("steering_added") == told.count("steering_added")
+            assert ended.count("steering_added") == expected.count("steering_added")
             assert await session.continue_() is None
     tenuto_sim.assert_clean()
 
 
 @pytest.mark.parametrize("model", ["sim/openai", "sim/deepseek"])
-def test_run_that_is_killed_in_a_repair_continues(tenuto_sim, tmp_path, model):
+def test_run_killed_in_a_repair_continues(tenuto_sim, tmp_path, model):
     mode, where = MODELS.get(model, "native"), str(tmp_path / "sessions.db")
     answer = [call("final_answer", TEXT)] if mode == "tool" else [say(TEXT[1:])]
     repair = [say("{"), stall(times=1), *answer]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.acting import add, agent, scene
+from agent.helpers import add, agent, scene
 from tenuto import Agent, Limits, tool
 from tenuto.core.journal import Configured, HandedOver
 from tenuto.errors import LimitReached, UnsupportedModel
@@ -162,7 +162,7 @@ async def test_override_keeps_the_tools_of_a_source(tenuto_sim):
     assert source.opened == 0
 
 
-def test_override_without_awaiting(tenuto_sim):
+def test_override_of_the_sync_agent(tenuto_sim):
     with Agent(REAL, store=None) as ai:
         with ai.override(model="openai/gpt-5.2"):
             ai.session().send("Hi")
@@ -173,10 +173,10 @@ def test_override_without_awaiting(tenuto_sim):
     assert [record.provider for record in tenuto_sim.requests] == ["openai", "anthropic"]
 
 
-# --- agents that exist before a test ----------------------------------------------------------------------------------
+# --- agents that exist before a test ---------------------------------------------------------------------------------
 
 APPLICATION = Agent(REAL)
-"""An agent of an application: its module creates it, without a key."""
+"""An agent of an application: its module creates it without a key."""
 
 
 @pytest.mark.parametrize("number", [1, 2])

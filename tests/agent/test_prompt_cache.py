@@ -19,14 +19,14 @@ INSTRUCTIONS = "Answer from the manual. " * 300
 MINUTE = 60_000
 
 
-def look_up(words: str) -> str:
+def look_up(query: str) -> str:
     """Look up words in the manual."""
-    return f"{words} are on page 12. " * 20
+    return f"{query} are on page 12. " * 20
 
 
-def other(words: str) -> str:
+def other(query: str) -> str:
     """Look up words in the glossary of the manual."""
-    return words
+    return query
 
 
 class Clock:
@@ -81,12 +81,12 @@ def test_without_cache_nothing_is_marked_and_nothing_read(tenuto_sim: Any) -> No
     assert not session.usage.cache_read_tokens
 
 
-def _said(tenuto_sim: Any, count: int = 3) -> None:
+def _talk(tenuto_sim: Any, count: int = 3) -> None:
     tenuto_sim.script(*(turn(say("Hm.")) for _ in range(count)))
 
 
 def test_changed_tool_is_named_as_the_cause(tenuto_sim: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture) -> None:
-    _said(tenuto_sim)
+    _talk(tenuto_sim)
     store = tmp_path / "sessions.db"
     with _agent(None, look_up, other, store=store) as agent:
         session = agent.session("s")
@@ -118,7 +118,7 @@ def test_changed_tool_is_named_as_the_cause(tenuto_sim: Any, tmp_path: Any, capl
 def test_changed_configuration_is_the_cause(
     tenuto_sim: Any, tmp_path: Any, options: dict[str, Any], cause: tuple[str, tuple[str, ...]]
 ) -> None:
-    _said(tenuto_sim, 2)
+    _talk(tenuto_sim, 2)
     store = tmp_path / "sessions.db"
     with _agent(store=store) as agent:
         agent.session("s").send("Where are the valves?")
@@ -131,7 +131,7 @@ def test_changed_configuration_is_the_cause(
 
 
 def test_handover_is_the_cause_and_no_warning(tenuto_sim: Any, caplog: pytest.LogCaptureFixture) -> None:
-    _said(tenuto_sim, 2)
+    _talk(tenuto_sim, 2)
     with _agent() as agent, caplog.at_level(logging.WARNING, "tenuto"):
         session = agent.session()
         misses = _misses(session)
@@ -144,7 +144,7 @@ def test_handover_is_the_cause_and_no_warning(tenuto_sim: Any, caplog: pytest.Lo
 
 
 def test_prompt_is_stored_for_an_hour_after_a_pause(tenuto_sim: Any) -> None:
-    _said(tenuto_sim, 3)
+    _talk(tenuto_sim, 3)
     clock = Clock()
     with _agent(clock) as agent:
         session = agent.session()
@@ -162,7 +162,7 @@ def test_prompt_is_stored_for_an_hour_after_a_pause(tenuto_sim: Any) -> None:
 
 
 def test_parameters_of_a_stored_session_are_kept(tenuto_sim: Any, tmp_path: Any) -> None:
-    _said(tenuto_sim, 2)
+    _talk(tenuto_sim, 2)
     with _agent(store=tmp_path / "s.db", cache=None) as agent:
         agent.session("s").send("Where are the valves?")
     with _agent(store=tmp_path / "s.db") as agent:

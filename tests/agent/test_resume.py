@@ -1,10 +1,10 @@
-"""Taking a session up again: what it was begun with holds, and what it owes is done."""
+"""Resuming a session: its configuration applies, and its pending work is done."""
 
 from __future__ import annotations
 
 import pytest
 
-from agent.acting import add, agent, pay, scene, story
+from agent.helpers import add, agent, journal_labels, pay, scene
 from tenuto import Thinking, tool
 from tenuto.core import jsonio
 from tenuto.core.journal import (
@@ -23,15 +23,15 @@ from tenuto.testing import call, say, turn
 from tenuto.tools import builtin_tools
 
 
-async def left_at(store, session: str, *acts) -> None:
-    """Write a journal as a process would have left it that was killed."""
+async def left_by_killed_process(store, session: str, *acts) -> None:
+    """Write a journal as a killed process leaves it."""
     lease = await store.lease(session)
     await store.append(lease, [make_draft(act, id=f"{session}-{at}", time_ms=at) for at, act in enumerate(acts, 1)])
     await store.release(await store.lease(session, takeover=True))
 
 
-async def replied(tenuto_sim, tools, *steps):
-    """A reply as the simulator makes it, with everything that it wants back."""
+async def reply_with_tokens(tenuto_sim, tools, *steps):
+    """Return a reply of the simulator, with all its tokens."""
     tenuto_sim.script(turn(*steps), turn("."))
     async with agent(*tools, store=None) as ai:
         session = ai.session()
@@ -42,14 +42,16 @@ async def replied(tenuto_sim, tools, *steps):
 
 
 @scene
-async def test_model_and_parameters_are_those_of_the_beginning(tenuto_sim, stores):
-    """The next question is the same but for what was said: thinking, tool choice, response format and all."""
+async def test_resumed_session_has_its_model_and_parameters(tenuto_sim, stores):
+    """The next request equals the first one except for its messages: thinking, tool choice, response format and
+    others.
+    """
     tenuto_sim.script(turn("One."), turn("Two."))
     shape = {
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": {"type": "object", "additionalProperties": False}},
     }
-    told = dict(
+    options = dict(
         system="Be brief.",
         thinking=Thinking(budget=2000),
         tool_choice="auto",
@@ -58,7 +60,7 @@ async def test_model_and_parameters_are_those_of_the_beginning(tenuto_sim, store
         stop=["END"],
         extra_body={"metadata": {"user_id": "u1"}},
     )
-    async with stores() as store, agent(add, store=store, **told) as ai:
+    async with stores() as store, agent(add, store=store, **options) as ai:
         await ai.session("s").send("A")
     async with stores() as store, agent(add, store=store, model="sim/openai", temperature=1.0) as ai:
         session = await ai.resume("s")
@@ -76,8 +78,8 @@ async def test_model_and_parameters_are_those_of_the_beginning(tenuto_sim, store
 
 
 @scene
-async def test_headers_are_said_and_not_kept(tenuto_sim, stores):
-    """They may hold secrets: whoever resumes gives his own."""
+async def test_headers_are_sent_and_not_stored(tenuto_sim, stores):
+    """They may contain secrets, so the resuming agent passes its own."""
     sent = []
 
     def spy(request, next):
@@ -145,13 +147,13 @@ async def test_agent_without_instructions_keeps_those_of_the_session(tenuto_sim,
     async with stores() as store, agent(store=store) as ai:
         session = await ai.resume("s")
         await session.send("B")
-        assert (await story(session)).count("configured") == 1
+        assert (await journal_labels(session)).count("configured") == 1
     assert "OLD" in str(tenuto_sim.requests[-1].body["system"])
 
 
 @scene
-async def test_tools_that_changed_are_written_down_once(tenuto_sim, stores):
-    """The agent's tools are used; the journal says since when."""
+async def test_changed_tools_are_recorded_once(tenuto_sim, stores):
+    """The agent's tools are used; the journal has the change."""
 
     @tool(name="add")
     def plus(a: int, b: int, c: int = 0) -> int:
@@ -165,12 +167,12 @@ async def test_tools_that_changed_are_written_down_once(tenuto_sim, stores):
         session = await ai.resume("s")
         await session.send("B")
         await session.send("C")
-        kinds = await story(session)
-        kept = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
+        kinds = await journal_labels(session)
+        configurations = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
 
     assert kinds[5:7] == ["configured", "message_added"]
-    assert len(kept) == 2
-    assert '"c"' in kept[1].tools
+    assert len(configurations) == 2
+    assert '"c"' in configurations[1].tools
     assert len(tenuto_sim.requests[1].body["tools"]) == 2
 
 
@@ -181,8 +183,8 @@ def add_two(a: int) -> int:
 
 
 @scene
-async def test_sessions_are_found_by_last_by_place_by_prefix_and_by_agent(tenuto_sim):
-    """`last` is the last of this agent's name."""
+async def test_sessions_are_found_by_last_position_prefix_and_agent(tenuto_sim):
+    """`last` is the last one with the name of this agent."""
     async with agent(name="a") as ai, agent(name="b") as other:
         for id in ("one", "two"):
             await ai.session(id).send("Hi")
@@ -195,11 +197,11 @@ async def test_sessions_are_found_by_last_by_place_by_prefix_and_by_agent(tenuto
 
 
 @scene
-async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
-    """By whoever goes on; the attempt is counted."""
+async def test_request_without_a_reply_is_sent_again(tenuto_sim, stores):
+    """By the next run; the attempt is counted."""
     tenuto_sim.script(turn("Here."))
     async with stores() as store:
-        await left_at(
+        await left_by_killed_process(
             store, "s", Configured("sim/anthropic"), MessageAdded(UserMessage("Hi")), RequestStarted("sim/anthropic")
         )
         async with agent(store=store) as ai:
@@ -214,7 +216,7 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
 
 
 @pytest.mark.parametrize(
-    "effect, ran, said",
+    "effect, ran, result_text",
     [
         ("pure", 1, "5"),
         ("idempotent", 1, "5"),
@@ -223,8 +225,8 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
     ],
 )
 @scene
-async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, effect, ran, said):
-    """By what it was when it was started. What may run again does, as another attempt with the same key."""
+async def test_interrupted_call_is_treated_by_its_recorded_effect(tenuto_sim, effect, ran, result_text):
+    """A repeatable call runs again as another attempt with the same key."""
     runs = []
 
     @tool(effect="pure")
@@ -233,18 +235,18 @@ async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, e
         runs.append(x)
         return x
 
-    acts = await replied(tenuto_sim, [look], call("look", {"x": 5}))
+    acts = await reply_with_tokens(tenuto_sim, [look], call("look", {"x": 5}))
     runs.clear()
     tenuto_sim.script(turn(call("look", {"x": 5})), turn("Done."))
     async with agent(look) as ai:
         begun = CallStarted(next(acts[-1].message.tool_calls()).id, 0, "look", "the-key", effect)
-        await left_at(ai.store, "s", *acts, begun)
+        await left_by_killed_process(ai.store, "s", *acts, begun)
         session = await ai.resume("s")
         assert (await session.continue_()).text == "Done."
         entries = await session.entries()
 
         assert len(runs) == ran
-        assert said in str(session.transcript[2].results[0].content)
+        assert result_text in str(session.transcript[2].results[0].content)
         begun = [entry.payload for entry in entries if isinstance(entry.payload, CallStarted)]
         assert [(act.idempotency_key, act.attempt) for act in begun] == [("the-key", 1), ("the-key", 2)][: 1 + ran]
         assert not await ai.store.verify()
@@ -252,8 +254,8 @@ async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, e
 
 
 @scene
-async def test_a_session_of_a_later_version_is_shown_and_not_resumed(tenuto_sim):
-    """The message says what can be done with it."""
+async def test_session_of_a_later_version_is_shown_but_not_resumed(tenuto_sim):
+    """The message has the remedy."""
     async with agent() as ai:
         await ai.session("s").send("Hi")
         await ai.close()
@@ -267,11 +269,11 @@ async def test_a_session_of_a_later_version_is_shown_and_not_resumed(tenuto_sim)
 
 
 @scene
-async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
-    """What cannot be said is not left out in silence."""
+async def test_parameter_of_a_later_version_is_named(tenuto_sim):
+    """It is not dropped silently."""
     async with agent() as ai:
-        kept = Configured("sim/anthropic", parameters=jsonio.encode({"mood": "gay"}).decode())
-        await left_at(ai.store, "s", kept, MessageAdded(UserMessage("Hi")))
+        configured = Configured("sim/anthropic", parameters=jsonio.encode({"mood": "gay"}).decode())
+        await left_by_killed_process(ai.store, "s", configured, MessageAdded(UserMessage("Hi")))
         with pytest.raises(StoreError, match="does not know the session's parameter 'mood'"):
             await (await ai.resume("s")).continue_()
     assert not tenuto_sim.requests
@@ -279,32 +281,33 @@ async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
 
 @scene
 async def test_session_with_a_refused_model_can_be_read():
-    """A run is refused, unless the model was allowed when the session began."""
+    """A run is refused unless the model was allowed when the session began."""
     model = "anthropic/claude-3-opus-20240229"
     async with agent(keys={"anthropic": ""}, store=None) as ai:
-        await left_at(ai.store, "s", Configured(model), MessageAdded(UserMessage("Hi")))
+        await left_by_killed_process(ai.store, "s", Configured(model), MessageAdded(UserMessage("Hi")))
         session = await ai.resume("s")
         assert len(session.transcript) == 1
         with pytest.raises(UnsupportedModel):
             await session.continue_()
-        await left_at(ai.store, "t", Configured(model, allow_unverified=True), MessageAdded(UserMessage("Hi")))
+        await left_by_killed_process(
+            ai.store, "t", Configured(model, allow_unverified=True), MessageAdded(UserMessage("Hi"))
+        )
         with pytest.raises(MissingKey):
             await (await ai.resume("t")).continue_()
 
 
 @scene
-async def test_a_journal_that_cannot_be_is_refused_by_the_entry(tenuto_sim):
-    """Nothing is guessed."""
+async def test_invalid_journal_is_refused_with_the_entry(tenuto_sim):
     async with agent() as ai:
-        await left_at(ai.store, "s", Configured("sim/anthropic"), RequestStarted("sim/anthropic"))
+        await left_by_killed_process(ai.store, "s", Configured("sim/anthropic"), RequestStarted("sim/anthropic"))
         with pytest.raises(Exception, match="'request_started' cannot happen while the session is completed") as caught:
             await ai.resume("s")
     assert caught.value.__notes__ == ["entry 2 of session 's'"]
 
 
 @scene
-async def test_what_was_said_last_is_there_without_asking(tenuto_sim, stores):
-    """Text, message, usage and status; the reply itself is of the process that got it."""
+async def test_resumed_session_shows_its_last_reply(tenuto_sim, stores):
+    """Text, message, usage and status; only the process that received the reply has the reply itself."""
     tenuto_sim.script(turn(say("Hello.")))
     async with stores() as store, agent(store=store) as ai:
         first = ai.session("s")
@@ -320,7 +323,7 @@ async def test_what_was_said_last_is_there_without_asking(tenuto_sim, stores):
 
 @scene
 async def test_builtin_tools_keep_their_directory_on_resume(tenuto_sim, stores, tmp_path):
-    """Another directory is an explicit choice, and needs approval again."""
+    """Another directory must be passed explicitly and needs approval again."""
     tenuto_sim.script(turn(call("write_file", {"path": "a.txt", "content": "x"})), turn("Done."))
     one, two, three = (tmp_path / name for name in ("one", "two", "three"))
     for directory in (one, two, three):
@@ -334,7 +337,7 @@ async def test_builtin_tools_keep_their_directory_on_resume(tenuto_sim, stores, 
     async with stores() as store, agent(*tools(two), store=store) as ai:
         session = await ai.resume("s")
         await session.approve()
-        assert (await story(session)).count("configured") == 1
+        assert (await journal_labels(session)).count("configured") == 1
         moved = await ai.resume(await store.fork("s", at=4), root=three)
         await moved.continue_()
         await moved.approve()

@@ -1,4 +1,4 @@
-"""A provider that fails: asked again by the rules of `retry`, and given up so that the session can go on later."""
+"""A failing provider: retried by the rules of `retry`, then given up so that the session can continue later."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import QUICK, add, agent, running, scene, story
+from agent.helpers import QUICK, add, agent, journal_labels, running_task, scene
 from tenuto import Timeouts
 from tenuto.agent.events import Retrying, RunStopped
 from tenuto.client.middleware.retry import Retry
@@ -29,25 +29,25 @@ from tenuto.testing import call, cut, deny, fail, say, stall, turn
     ids=["429", "500", "529", "failed", "cut", "stalled"],
 )
 @scene
-async def test_an_error_that_may_pass_is_tried_again(tenuto_sim, steps, error):
-    """The attempt is in the journal with what it used, and who listens knows that what came of it is void."""
+async def test_temporary_error_is_retried(tenuto_sim, steps, error):
+    """The attempt is recorded with its usage, and listeners learn that its events are void."""
     tenuto_sim.script(turn(*steps, say("Done.")), turn("Done."))
-    told = []
+    events = []
     async with agent(store=None, timeout=Timeouts(read=0.2)) as ai:
         session = ai.session()
-        session.on_event(told.append)
+        session.on_event(events.append)
         reply = await session.send("Go.")
         acts = [entry.payload for entry in await session.entries()]
 
         assert reply.text.endswith("Done.")
-        assert (await story(session))[2:] == [
+        assert (await journal_labels(session))[2:] == [
             "request_started",
             f"failed {error}",
             "request_started",
             "reply_received",
             "completed",
         ]
-    assert [(event.error, event.delay) for event in told if isinstance(event, Retrying)] == [(error, 0.0)]
+    assert [(event.error, event.delay) for event in events if isinstance(event, Retrying)] == [(error, 0.0)]
     [failed] = [act for act in acts if isinstance(act, RequestFailed)]
     assert (failed.attempt, failed.retryable) == (1, True)
     assert [act.attempt for act in acts if isinstance(act, RequestStarted)] == [1, 2]
@@ -58,8 +58,8 @@ async def test_an_error_that_may_pass_is_tried_again(tenuto_sim, steps, error):
 
 
 @scene
-async def test_a_provider_that_says_how_long_is_waited_for(tenuto_sim):
-    """By the clock that the retry was given."""
+async def test_retry_waits_as_long_as_the_provider_requests(tenuto_sim):
+    """With the `sleep` of the retry."""
     tenuto_sim.script(turn(deny(429, retry_after=3)), turn("Done."))
     slept = []
 
@@ -72,18 +72,18 @@ async def test_a_provider_that_says_how_long_is_waited_for(tenuto_sim):
 
 
 @scene
-async def test_giving_up_raises_the_error_and_the_session_goes_on_later(tenuto_sim, stores):
-    """In this process or in another, with as much patience as before."""
+async def test_error_after_all_retries_is_raised(tenuto_sim, stores):
+    """The session can continue in any process, with all retries again."""
     tenuto_sim.script(turn(deny(500, times=5)), turn("Done."))
-    told = []
-    async with stores() as store, agent(store=store, retry=Retry(2, base=0.0), listeners=[told.append]) as ai:
+    events = []
+    async with stores() as store, agent(store=store, retry=Retry(2, base=0.0), listeners=[events.append]) as ai:
         session = ai.session("s")
         with pytest.raises(Unavailable) as caught:
             await session.send("Go.")
         assert "gave up after 3 attempts" in caught.value.__notes__
         assert (session.status, session.has_pending_work) == ("failed", True)
-        assert (await story(session))[-1].startswith("failed(Unavailable: ")
-        assert (told[-1].reason, isinstance(told[-1], RunStopped)) == ("failed", True)
+        assert (await journal_labels(session))[-1].startswith("failed(Unavailable: ")
+        assert (events[-1].reason, isinstance(events[-1], RunStopped)) == ("failed", True)
     async with stores() as store, agent(store=store) as ai:
         session = await ai.resume("s")
         assert (await session.continue_()).text
@@ -94,8 +94,8 @@ async def test_giving_up_raises_the_error_and_the_session_goes_on_later(tenuto_s
 
 
 @scene
-async def test_an_error_that_does_not_pass_is_raised_at_once(tenuto_sim):
-    """Waiting would not help; something else can be said."""
+async def test_permanent_error_is_raised_at_once(tenuto_sim):
+    """Another message can follow."""
     tenuto_sim.script(turn(deny(400)))
     async with agent(store=None) as ai:
         session = ai.session()
@@ -108,16 +108,16 @@ async def test_an_error_that_does_not_pass_is_raised_at_once(tenuto_sim):
 
 
 @scene
-async def test_a_conversation_that_grew_too_long_waits(tenuto_sim):
-    """The session is saved, and the error says how to continue."""
-    words = "prompt is too long: 200001 tokens > 200000 maximum"
-    tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn(deny(400, message=words, times=0)))
+async def test_session_with_a_full_context_waits(tenuto_sim):
+    """The session is stored, and the error has the remedy."""
+    message = "prompt is too long: 200001 tokens > 200000 maximum"
+    tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn(deny(400, message=message, times=0)))
     async with agent(add, store=None) as ai:
         session = ai.session()
         with pytest.raises(ContextTooLong) as caught:
             await session.send("Go.")
 
-        assert (session.status, (await story(session))[-1]) == ("waiting", "waiting(context)")
+        assert (session.status, (await journal_labels(session))[-1]) == ("waiting", "waiting(context)")
         assert "session.handover(model)" in caught.value.__notes__[-1]
         tenuto_sim.script(turn("Short."))
         fork = await session.fork(at=1)
@@ -135,34 +135,34 @@ async def test_missing_key_leaves_no_session():
 
 
 @scene
-async def test_a_run_is_cancelled_in_the_pause_before_the_next_attempt(tenuto_sim):
-    """What it owes is the answer, as before."""
+async def test_cancel_during_the_pause_of_a_retry(tenuto_sim):
+    """The session still needs the reply."""
     tenuto_sim.script(turn(deny(429, retry_after=1000)), turn("Done."))
     async with agent(store=None, retry=Retry(2, max_delay=2000, budget=5000)) as ai:
         session = ai.session()
         pausing = asyncio.Event()
         session.on_event(lambda event: pausing.set() if isinstance(event, Retrying) else None)
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await pausing.wait()
             await session.cancel()
             with pytest.raises(RunCancelled):
                 await run
-        assert (await story(session))[-2:] == ["cancelling", "cancelled"]
+        assert (await journal_labels(session))[-2:] == ["cancelling", "cancelled"]
         assert (await session.continue_()).text == "Done."
 
 
 @scene
-async def test_a_reply_from_a_cache_is_an_attempt_like_any_other(tenuto_sim):
-    """Nothing went out, and the journal is whole all the same: asked, and replied for nothing."""
+async def test_cached_reply_is_recorded_as_an_attempt(tenuto_sim):
+    """No request is sent; the journal has the request and a reply without cost."""
     from tenuto.middleware import cache
 
-    kept = cache()
+    cached = cache()
     tenuto_sim.script(turn("Done."))
     for _ in range(2):
-        async with agent(store=None, middleware=[kept]) as ai:
+        async with agent(store=None, middleware=[cached]) as ai:
             session = ai.session()
             assert (await session.send("Go.")).text == "Done."
-            assert await story(session) == [
+            assert await journal_labels(session) == [
                 "configured",
                 "message_added",
                 "request_started",
@@ -173,8 +173,8 @@ async def test_a_reply_from_a_cache_is_an_attempt_like_any_other(tenuto_sim):
 
 
 @scene
-async def test_nothing_goes_out_before_it_is_written_that_it_does(tenuto_sim):
-    """A store that fails then costs nothing."""
+async def test_request_is_recorded_before_it_is_sent(tenuto_sim):
+    """A failing store causes no cost."""
 
     class Full(MemoryStore):
         async def append(self, lease, drafts, **how):
@@ -194,8 +194,8 @@ async def test_nothing_goes_out_before_it_is_written_that_it_does(tenuto_sim):
 
 
 @scene
-async def test_a_limit_on_rates_is_not_retried_without_end(tenuto_sim):
-    """When the provider wants more patience than there is, its word is raised at once."""
+async def test_rate_limit_retries_are_bounded(tenuto_sim):
+    """A pause above the limit raises the provider's error at once."""
     tenuto_sim.script(turn(deny(429, retry_after=500)), turn("Done."))
     async with agent(store=None) as ai:
         with pytest.raises(RateLimited) as caught:

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from agent.acting import QUICK, add, agent, pay, scene, story
+from agent.helpers import QUICK, add, agent, journal_labels, pay, scene
 from tenuto import Agent, AsyncAgent, Hooks, Limits, Result, ToolContext, Usage, tool
 from tenuto.audit.journal import REQUEST_CHANGED
 from tenuto.core import jsonio
@@ -79,7 +79,7 @@ async def test_result_counts_failed_attempts(tenuto_sim):
         assert result.cost == result.session.cost == 0
 
 
-def test_run_without_awaiting(tenuto_sim):
+def test_run_of_the_sync_agent(tenuto_sim):
     tenuto_sim.script(turn(call("pay", {"amount": 1})), turn("Paid."))
     with Agent("sim/anthropic", tools=[pay], store=None) as ai:
         result = ai.run("Pay.")
@@ -97,14 +97,14 @@ def test_run_without_awaiting(tenuto_sim):
 
 @scene
 async def test_tools_instructions_and_hooks_receive_dependencies(tenuto_sim):
-    seen = []
+    dependencies = []
 
     def name(run: RunInfo[Database]) -> str:
         return f"Use {run.deps.name}."
 
     class Watch(Hooks):
         async def around_run(self, run, next):
-            seen.append(run.deps)
+            dependencies.append(run.deps)
             await next()
 
     tenuto_sim.script(turn(call("read", {"key": "a"})), turn("Done."))
@@ -114,7 +114,7 @@ async def test_tools_instructions_and_hooks_receive_dependencies(tenuto_sim):
     ) as ai:
         result = await ai.run("Read.", deps=database)
         assert result.session.transcript[2].results[0].content == "main.a"
-    assert seen == [database]
+    assert dependencies == [database]
     assert "Use main." in systems(tenuto_sim)[0]
 
 
@@ -234,7 +234,7 @@ async def test_change_that_costs_reasoning_is_reported_first(tenuto_sim, caplog)
         assert reports == []
         with caplog.at_level(logging.WARNING):
             result = await session.send("Hi.")
-        assert (await story(session)).count("configured") == 2
+        assert (await journal_labels(session)).count("configured") == 2
         [(losses, messages, head)] = reports
         assert (messages, head) == (4, 9)  # nothing of the third run is written yet
         assert [loss.kind for loss in losses] == ["stale-prefix"] * 2
@@ -248,7 +248,7 @@ async def test_change_that_costs_reasoning_is_reported_first(tenuto_sim, caplog)
     tenuto_sim.assert_clean()
 
 
-# --- settings of one run ----------------------------------------------------------------------------------------------
+# --- settings of one run ---------------------------------------------------------------------------------------------
 
 
 @scene
@@ -341,7 +341,7 @@ async def test_run_with_server_tools_continues_after_a_crash(tenuto_sim, stores)
 
 
 @scene
-async def test_tool_of_one_run_that_the_agent_does_not_have(tenuto_sim):
+async def test_tool_of_one_run_is_missing_for_the_agent(tenuto_sim):
     @tool(effect="pure")
     def shout(text: str) -> str:
         """Shout."""
@@ -387,7 +387,7 @@ async def test_approval_of_a_tool_of_one_run(tenuto_sim):
     ],
 )
 @scene
-async def test_settings_that_are_not_valid(tenuto_sim, options, error):
+async def test_invalid_settings_are_refused(tenuto_sim, options, error):
     async with agent(add, store=None) as ai:
         session = ai.session()
         with pytest.raises((TypeError, ValueError), match=error):

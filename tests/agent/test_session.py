@@ -1,4 +1,4 @@
-"""A session from its first word to its last: what is asked, what runs, and what is written when."""
+"""A session from its first message to its last: requests, calls, and the order of entries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import Held, add, agent, results, scene, story
+from agent.helpers import HeldTool, add, agent, call_results, journal_labels, scene
 from tenuto import tool
 from tenuto.core.events import MessageStart
 from tenuto.core.journal import (
@@ -28,8 +28,8 @@ TWO = turn(think("Both."), call("add", {"a": 1, "b": 2}), call("add", {"a": 3, "
 
 @pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai", "sim/gemini", "sim/deepseek"])
 @scene
-async def test_a_run_with_parallel_tools(tenuto_sim, model):
-    """Every dialect takes back what it said: the simulator refuses nothing, and the journal has each station once."""
+async def test_run_with_parallel_tools(tenuto_sim, model):
+    """For every dialect: the simulator accepts its tokens, and the journal has each step once."""
     tenuto_sim.script(TWO, turn("3 and 7."))
     async with agent(add, model=model, system="Be brief.", store=None) as ai:
         session = ai.session()
@@ -38,8 +38,8 @@ async def test_a_run_with_parallel_tools(tenuto_sim, model):
         assert reply.text == session.text == "3 and 7."
         assert session.status == "completed"
         assert not session.has_pending_work
-        assert await results(session) == ["3", "7"]
-        assert await story(session) == [
+        assert await call_results(session) == ["3", "7"]
+        assert await journal_labels(session) == [
             *(
                 "configured",
                 "message_added",
@@ -57,14 +57,14 @@ async def test_a_run_with_parallel_tools(tenuto_sim, model):
 
 
 @scene
-async def test_results_stand_in_the_order_of_the_calls_whatever_the_order_of_finishing(tenuto_sim, stores):
-    """They are written as they come, and told the model in order."""
+async def test_results_are_sent_in_the_order_of_the_calls(tenuto_sim, stores):
+    """They are recorded in the order in which they finish."""
     tenuto_sim.script(turn(call("first", {"x": 1}), call("second", {"x": 2})), turn("Done."))
-    first, second = Held("first"), Held("second")
+    first, second = HeldTool("first"), HeldTool("second")
     async with stores() as store, agent(first.tool, second.tool, store=store) as ai:
         session = ai.session()
         run = asyncio.create_task(session.send("Go."))
-        await asyncio.gather(first.begun.wait(), second.begun.wait())  # both at once
+        await asyncio.gather(first.begun.wait(), second.begun.wait())  # both at the same time
         returned = asyncio.Event()
         session.on_event(lambda event: returned.set() if type(event).__name__ == "ToolFinished" else None)
         second.go.set()
@@ -72,9 +72,9 @@ async def test_results_stand_in_the_order_of_the_calls_whatever_the_order_of_fin
         first.go.set()
         await run
 
-        assert [line for line in await story(session) if line.startswith("done")] == ["done 1", "done 0"]
-        [said] = [message for message in session.transcript if isinstance(message, ToolResults)]
-        assert [result.content for result in said.results] == ["held 1", "held 2"]
+        assert [line for line in await journal_labels(session) if line.startswith("done")] == ["done 1", "done 0"]
+        [tool_results] = [message for message in session.transcript if isinstance(message, ToolResults)]
+        assert [result.content for result in tool_results.results] == ["held 1", "held 2"]
         sent = tenuto_sim.requests[1].body["messages"][-1]["content"]
         assert [block["content"] for block in sent] == ["held 1", "held 2"]
         assert not await store.verify()
@@ -82,19 +82,21 @@ async def test_results_stand_in_the_order_of_the_calls_whatever_the_order_of_fin
 
 
 @scene
-async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim, stores):
-    """The reply and the start of the call before the tool runs, its result before the model is asked, the end at the end."""
+async def test_entries_are_written_before_the_next_action(tenuto_sim, stores):
+    """The reply and the start of a call before the tool runs, its result before the next request, the end of the run
+    last.
+    """
     tenuto_sim.script(turn(call("look")), turn("Done."))
-    seen, begun = [], []
+    kinds, begun = [], []
 
     @tool
     async def look(context: ToolContext) -> str:
-        """Look into the store, from another process as it were."""
+        """Read the store as another process does."""
         async with stores() as other:
-            seen.append([payload_kind(entry.payload) for entry in await other.read(context.session)])
+            kinds.append([payload_kind(entry.payload) for entry in await other.read(context.session)])
         return "seen"
 
-    async def asked(at):
+    async def kinds_before(at):
         async with stores() as other:
             begun[at] = [payload_kind(entry.payload) for entry in await other.read(session.id)]
 
@@ -104,7 +106,7 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
 
         def hear(event):
             if isinstance(event, MessageStart):
-                asking.append(asyncio.ensure_future(asked(len(begun))))
+                asking.append(asyncio.ensure_future(kinds_before(len(begun))))
                 begun.append([])
 
         session.on_event(hear)
@@ -114,8 +116,8 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
         one = ["configured", "message_added", "request_started"]
         two = [*one, "reply_received", "call_started"]
         three = [*two, "call_finished", "request_started"]
-        assert seen == [two]
-        assert [begun[0][: len(one)], begun[1][: len(three)]] == [one, three]  # it may have gone on meanwhile
+        assert kinds == [two]
+        assert [begun[0][: len(one)], begun[1][: len(three)]] == [one, three]  # the run may have continued meanwhile
         async with stores() as other:
             assert [payload_kind(entry.payload) for entry in await other.read(session.id)] == [
                 *three,
@@ -125,8 +127,7 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
 
 
 @scene
-async def test_what_the_entries_say(tenuto_sim):
-    """Who is asked with what, how often, and what a call was given to know it by."""
+async def test_entries_have_model_attempt_and_key(tenuto_sim):
     tenuto_sim.script(TWO, turn("Done."))
     async with agent(add, name="adder", system="Be brief.", temperature=0.5, store=None) as ai:
         session = ai.session("mine")
@@ -150,7 +151,7 @@ async def test_what_the_entries_say(tenuto_sim):
 
 @scene
 async def test_opening_showing_and_resuming_write_nothing(tenuto_sim, stores, tmp_path):
-    """Not an entry, not a lease, not a byte; and one that is only looked at keeps nobody else out."""
+    """No entry, no lease, no byte; and a session that is only read stays free for others."""
     async with stores() as store, agent(store=store) as ai:
         session = ai.session("kept")
         await session.send("Hi")
@@ -166,8 +167,8 @@ async def test_opening_showing_and_resuming_write_nothing(tenuto_sim, stores, tm
         assert (session.status, session.has_pending_work, len(session.transcript)) == ("completed", False, 2)
         assert session.usage.total_tokens
         assert len(await session.entries()) == 5
-        shown = await store.session("kept")
-        assert (shown.head, shown.holder) == (5, "")
+        summary = await store.session("kept")
+        assert (summary.head, summary.holder) == (5, "")
         assert [one.id for one in (await store.sessions()).sessions] == ["kept"]
         await session.close()
 
@@ -179,15 +180,15 @@ def _bytes(folder):
 
 
 @scene
-async def test_a_turn_that_the_provider_paused_goes_back_as_it_is(tenuto_sim):
-    """Nothing is said in between, and it goes on."""
+async def test_paused_turn_is_sent_back_unchanged(tenuto_sim):
+    """No message is between it and its continuation."""
     tenuto_sim.script(turn(say("Still at it."), pause()), turn("Done."))
     async with agent(store=None) as ai:
         session = ai.session()
         reply = await session.send("Go.")
 
         assert reply.text == "Done."
-        assert await story(session) == [
+        assert await journal_labels(session) == [
             "configured",
             "message_added",
             "request_started",
@@ -204,8 +205,8 @@ async def test_a_turn_that_the_provider_paused_goes_back_as_it_is(tenuto_sim):
     "step, reason", [(refuse("No."), "content_filter"), (stop("length"), "length")], ids=["refusal", "length"]
 )
 @scene
-async def test_how_an_answer_ended_can_be_seen(tenuto_sim, step, reason):
-    """A refusal and an answer that grew too long are answers; their `stop_reason` tells."""
+async def test_stop_reason_of_a_reply_is_available(tenuto_sim, step, reason):
+    """A refusal and a reply at the length limit are replies."""
     tenuto_sim.script(turn(say("So"), step))
     async with agent(store=None) as ai:
         session = ai.session()
@@ -216,46 +217,45 @@ async def test_how_an_answer_ended_can_be_seen(tenuto_sim, step, reason):
 
 
 @scene
-async def test_a_session_has_one_run_at_a_time(tenuto_sim):
-    """The second is told what to do instead, and the first is not disturbed."""
+async def test_session_has_one_run_at_a_time(tenuto_sim):
+    """The second one gets an error with the alternative, and the first one is not disturbed."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
         run = asyncio.create_task(session.send("Go."))
-        await held.begun.wait()
+        await held_tool.begun.wait()
         assert session.status == "running"
         for second in (session.send("And?"), session.continue_()):
             with pytest.raises(TenutoError, match=r"is active.*steer\(\)"):
                 await second
-        held.go.set()
+        held_tool.go.set()
 
         assert (await run).text == "Done."
         assert [payload_kind(entry.payload) for entry in await session.entries()].count("message_added") == 1
 
 
 @scene
-async def test_only_a_users_words_can_be_said(tenuto_sim):
-    """What the model or a tool would have said is refused before anything is written, and so is nothing at all."""
+async def test_only_user_messages_can_be_sent(tenuto_sim):
+    """Messages of the model or a tool, and empty messages, are refused before anything is written."""
     tenuto_sim.script(turn("Hello."), turn("Bye."))
     async with agent(store=None) as ai:
         session = ai.session()
         reply = await session.send([{"role": "user", "content": "Hi"}])
-        for said in (reply.reply.message, ToolResults(()), {"role": "system", "content": "Obey."}):
-            for door in (session.send, session.steer, session.stream):
+        for message in (reply.reply.message, ToolResults(()), {"role": "system", "content": "Obey."}):
+            for method in (session.send, session.steer, session.stream):
                 with pytest.raises(TypeError, match="expected a user message"):
-                    await door(said)
-        for door in (session.send, session.steer, session.stream):
+                    await method(message)
+        for method in (session.send, session.steer, session.stream):
             with pytest.raises(ValueError, match=r"no message.*continue_"):
-                await door([])
+                await method([])
 
         assert (await session.send(["A", "B"])).text == "Bye."
         assert [payload_kind(entry.payload) for entry in await session.entries()].count("message_added") == 3
 
 
 @scene
-async def test_going_on_where_nothing_is_owed_does_nothing(tenuto_sim):
-    """And says so, by None."""
+async def test_continue_without_pending_work_returns_none(tenuto_sim):
     async with agent(store=None) as ai:
         session = ai.session()
         await session.send("Hi")
@@ -268,7 +268,6 @@ async def test_going_on_where_nothing_is_owed_does_nothing(tenuto_sim):
 
 @scene
 async def test_session_opens_or_creates_by_exact_id(tenuto_sim, stores):
-    """A prefix, a name or `last` is another session."""
     async with stores() as store, agent(store=store) as ai:
         first = ai.session("one")
         await first.send("Hi")
@@ -286,12 +285,12 @@ async def test_session_opens_or_creates_by_exact_id(tenuto_sim, stores):
 
 
 @scene
-async def test_said_twice_is_two_runs(tenuto_sim):
-    """Each from what is said to the answer, in one conversation."""
+async def test_two_messages_are_two_runs(tenuto_sim):
+    """In one conversation."""
     tenuto_sim.script(turn("One."), turn("Two."))
     async with agent(store=None) as ai:
         session = ai.session()
-        texts = [(await session.send(word)).text for word in ("A", "B")]
+        texts = [(await session.send(text)).text for text in ("A", "B")]
 
         assert texts == ["One.", "Two."]
         assert [type(entry.payload) for entry in await session.entries()].count(MessageAdded) == 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.acting import Held, add, agent, pay, running, scene
-from agent.journals import ASKED, CONFIGURED, SAID, calling, started
+from agent.helpers import HeldTool, add, agent, pay, running_task, scene
+from agent.journals import CONFIGURED, MESSAGE_ADDED, REQUEST_STARTED, call_started, reply_with_calls
 from tenuto import Limits
 from tenuto.core.journal import RunEnded
 from tenuto.core.stored import make_draft
@@ -59,11 +59,11 @@ async def test_status_after_the_end_of_a_run(tenuto_sim, stores, script, status)
 async def test_status_of_a_run_that_is_active(tenuto_sim, stores):
     """`running`; then `cancelled`."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
-    async with stores() as store, stores() as other, agent(held.tool, store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, stores() as other, agent(held_tool.tool, store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")):
-            await held.begun.wait()
+        async with running_task(session.send("Go.")):
+            await held_tool.begun.wait()
             assert (session.status, session.waiting_for) == ("running", "")
             assert await statuses_in(other, "s") == [("running", "")] * 2
             await session.cancel()
@@ -74,13 +74,13 @@ async def test_status_of_a_run_that_is_active(tenuto_sim, stores):
 @scene
 async def test_status_of_a_run_whose_process_is_gone(tenuto_sim, stores):
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
-    async with stores() as store, stores() as other, agent(held.tool, store=store) as ai:
+    held_tool = HeldTool()
+    async with stores() as store, stores() as other, agent(held_tool.tool, store=store) as ai:
         session = ai.session("s")
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             await other.release(await other.lease("s", takeover=True))
-            held.go.set()
+            held_tool.go.set()
             with pytest.raises(LeaseLost):
                 await run
         assert session.status == "interrupted"
@@ -114,7 +114,7 @@ async def test_status_of_a_fork_is_new_in_the_list(tenuto_sim, stores):
 @scene
 async def test_session_and_list_agree_about_other_endings(stores, end, status):
     """Journals of earlier and later versions have other reasons."""
-    payloads = (CONFIGURED, SAID, ASKED, calling(1), started(0), end)
+    payloads = (CONFIGURED, MESSAGE_ADDED, REQUEST_STARTED, reply_with_calls(1), call_started(0), end)
     async with stores() as store, agent(store=store) as ai:
         drafts = [make_draft(one, id=f"e{number}", time_ms=number) for number, one in enumerate(payloads, 1)]
         await store.append(await store.lease("s"), drafts, release=True)

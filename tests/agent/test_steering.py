@@ -1,4 +1,4 @@
-"""Something is said while the agent is at work: the model hears it at the next boundary between turns."""
+"""Steering: messages during a run, which the model receives at the next boundary between turns."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import asyncio
 
 import pytest
 
-from agent.acting import Held, add, agent, running, scene, story
+from agent.helpers import HeldTool, add, agent, journal_labels, running_task, scene
 from tenuto.agent.events import SteeringInjected
 from tenuto.errors import RunCancelled, StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, pause, say, turn
 
 
-def words(record) -> list[str]:
-    """What the last message of a request says, as text."""
+def last_text(record) -> list[str]:
+    """Return the last message of a request as text."""
     content = record.body["messages"][-1]["content"]
     return [block.get("text", block["type"]) for block in content] if isinstance(content, list) else [content]
 
 
 @scene
-async def test_steering_is_heard_when_the_calls_of_the_turn_are_answered(tenuto_sim, stores):
-    """In the order in which it was said, behind the results."""
+async def test_steering_is_injected_after_the_results_of_a_turn(tenuto_sim, stores):
+    """In the order of the messages."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held, heard = Held(), []
-    async with stores() as store, agent(held.tool, store=store) as ai:
+    held_tool, events = HeldTool(), []
+    async with stores() as store, agent(held_tool.tool, store=store) as ai:
         session = ai.session()
         session.on_event(
-            lambda event: heard.append(str(event.message)) if isinstance(event, SteeringInjected) else None
+            lambda event: events.append(str(event.message)) if isinstance(event, SteeringInjected) else None
         )
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             await session.steer("Only Celsius.")
             await session.steer("And quick.")
-            held.go.set()
+            held_tool.go.set()
             await run
 
-        assert heard == ["Only Celsius.", "And quick."]
-        assert (await story(session))[4:] == [
+        assert events == ["Only Celsius.", "And quick."]
+        assert (await journal_labels(session))[4:] == [
             *(
                 "started 0",
                 "done 0",
@@ -48,13 +48,13 @@ async def test_steering_is_heard_when_the_calls_of_the_turn_are_answered(tenuto_
                 "completed",
             ),
         ]
-    assert words(tenuto_sim.requests[1]) == ["tool_result", "Only Celsius.", "And quick."]
+    assert last_text(tenuto_sim.requests[1]) == ["tool_result", "Only Celsius.", "And quick."]
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_steering_at_the_end_makes_the_run_go_on(tenuto_sim):
-    """Said while the last answer streams, it is answered, too: the reply is the answer to it."""
+async def test_steering_during_the_last_reply_continues_the_run(tenuto_sim):
+    """The reply of the run is the answer to it."""
     tenuto_sim.script(turn(say(["So ", "far."])), turn("Fine."))
     async with agent(store=None) as ai:
         session = ai.session()
@@ -62,14 +62,14 @@ async def test_steering_at_the_end_makes_the_run_go_on(tenuto_sim):
 
         def hear(event):
             if type(event).__name__ == "ContentDelta":
-                for word in once:
-                    posts.append(asyncio.ensure_future(session.steer(word)))
+                for text in once:
+                    posts.append(asyncio.ensure_future(session.steer(text)))
 
         session.on_event(hear)
         reply = await session.send("Go.")
 
         assert reply.text == "Fine."
-        assert (await story(session))[2:] == [
+        assert (await journal_labels(session))[2:] == [
             "request_started",
             "reply_received",
             "steering_added",
@@ -91,8 +91,8 @@ async def test_steering_after_the_end_waits_for_the_next_run(tenuto_sim):
         def hear(event):
             events.append(type(event).__name__)
             if events[-1] == "RunStopped":
-                for word in once:
-                    posts.append(asyncio.ensure_future(session.steer(word)))
+                for text in once:
+                    posts.append(asyncio.ensure_future(session.steer(text)))
 
         session.on_event(hear)
         assert (await session.send("Go.")).text == "So far."
@@ -100,7 +100,7 @@ async def test_steering_after_the_end_waits_for_the_next_run(tenuto_sim):
         assert events[-1] == "RunStopped"
         assert events.count("RunStopped") == 1
         assert (await session.continue_()).text == "Fine."
-        assert (await story(session))[-5:] == [
+        assert (await journal_labels(session))[-5:] == [
             "completed",
             "steering_added",
             "request_started",
@@ -110,8 +110,8 @@ async def test_steering_after_the_end_waits_for_the_next_run(tenuto_sim):
 
 
 @scene
-async def test_steering_where_nothing_runs_waits_for_the_next_run(tenuto_sim):
-    """It is heard at that one's first boundary, not before what is said."""
+async def test_steering_without_a_run_waits_for_the_next_run(tenuto_sim):
+    """It is injected at its first boundary, not before its message."""
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
     async with agent(store=None) as ai:
         session = ai.session()
@@ -120,24 +120,24 @@ async def test_steering_where_nothing_runs_waits_for_the_next_run(tenuto_sim):
         assert len(tenuto_sim.requests) == 1
         assert (await session.send("C")).text == "Three."
 
-    assert [words(record) for record in tenuto_sim.requests] == [["A"], ["C"], ["B"]]
+    assert [last_text(record) for record in tenuto_sim.requests] == [["A"], ["C"], ["B"]]
 
 
 @scene
-async def test_steering_begins_a_run_that_goes_on_without_a_word(tenuto_sim, stores):
-    """Also a session's very first: it is configured before anything is said."""
+async def test_steering_starts_a_run_without_a_message(tenuto_sim, stores):
+    """Also the first one of a session, which is configured before it."""
     async with stores() as store, agent(add, store=store) as ai:
         session = ai.session()
         await session.steer("Hi")
 
         assert (await session.continue_()).text
-        assert (await story(session))[:3] == ["configured", "steering_added", "request_started"]
+        assert (await journal_labels(session))[:3] == ["configured", "steering_added", "request_started"]
     tenuto_sim.assert_clean()
 
 
 @scene
-async def test_nothing_is_said_between_a_paused_turn_and_its_continuation(tenuto_sim):
-    """The provider gets its turn back as it is; what was said is heard behind it."""
+async def test_steering_does_not_interrupt_a_paused_turn(tenuto_sim):
+    """The provider gets its turn back unchanged; the message follows after it."""
     tenuto_sim.script(turn(say("Wait."), pause()), turn("Done."))
     async with agent(store=None) as ai:
         session = ai.session()
@@ -145,39 +145,38 @@ async def test_nothing_is_said_between_a_paused_turn_and_its_continuation(tenuto
 
         def hear(event):
             if type(event).__name__ == "ContentDelta":
-                for word in once:
-                    posts.append(asyncio.ensure_future(session.steer(word)))
+                for text in once:
+                    posts.append(asyncio.ensure_future(session.steer(text)))
 
         session.on_event(hear)
         await session.send("Go.")
 
     roles = [[message["role"] for message in record.body["messages"]] for record in tenuto_sim.requests]
     assert roles[:2] == [["user"], ["user", "assistant"]]
-    assert words(tenuto_sim.requests[2]) == ["Well?"]
+    assert last_text(tenuto_sim.requests[2]) == ["Well?"]
     tenuto_sim.assert_clean()
 
 
 @scene
 async def test_steering_from_another_thread(tenuto_sim):
-    """Any thread may."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
-        async with running(session.send("Go.")) as run:
-            await held.begun.wait()
+        async with running_task(session.send("Go.")) as run:
+            await held_tool.begun.wait()
             loop = asyncio.get_running_loop()
             steer = asyncio.run_coroutine_threadsafe(session.steer("Hurry."), loop)
             await asyncio.to_thread(steer.result)
-            held.go.set()
+            held_tool.go.set()
             await run
 
-    assert words(tenuto_sim.requests[1]) == ["tool_result", "Hurry."]
+    assert last_text(tenuto_sim.requests[1]) == ["tool_result", "Hurry."]
 
 
 @scene
-async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice(tenuto_sim):
-    """It is in the journal by then, and in nobody's hand any more."""
+async def test_steering_written_during_a_cancel_is_sent_once(tenuto_sim):
+    """It is in the journal, so it is removed from the queue."""
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
 
     class Slow(MemoryStore):
@@ -191,7 +190,7 @@ async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice
     async with agent(store=Slow()) as ai:
         session = ai.session()
         await session.steer("Psst.")
-        async with running(session.send("Go.")) as run:
+        async with running_task(session.send("Go.")) as run:
             await writing.wait()
             await session.cancel()
             go.set()
@@ -199,12 +198,12 @@ async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice
                 await run
         await session.continue_()
 
-        assert [line for line in await story(session) if line == "steering_added"] == ["steering_added"]
+        assert [line for line in await journal_labels(session) if line == "steering_added"] == ["steering_added"]
 
 
 @scene
-async def test_what_could_not_be_written_is_said_the_next_time(tenuto_sim):
-    """A disk that is full loses nobody's words."""
+async def test_steering_that_was_not_written_is_sent_later(tenuto_sim):
+    """A full disk must not lose it."""
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
 
     class Full(MemoryStore):
@@ -223,7 +222,7 @@ async def test_what_could_not_be_written_is_said_the_next_time(tenuto_sim):
         full.clear()
         await session.continue_()
 
-        assert [line for line in await story(session) if line == "steering_added"] == [
+        assert [line for line in await journal_labels(session) if line == "steering_added"] == [
             "steering_added",
             "steering_added",
         ]

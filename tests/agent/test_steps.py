@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from agent.acting import Held, add, agent, pay, results, running, scene, story
+from agent.helpers import HeldTool, add, agent, call_results, journal_labels, pay, running_task, scene
 from tenuto import Limits
 from tenuto.agent.events import RunStopped, ToolStarted
 from tenuto.agent.runner import Blocked, Done, More, Wait
@@ -67,7 +67,7 @@ async def test_steps_write_the_journal_of_send(tenuto_sim, stores):
     async with agent(add, store=None) as ai:
         session = ai.session()
         await session.send("Go.")
-        assert await workflow.read(story) == await story(session)
+        assert await workflow.read(journal_labels) == await journal_labels(session)
     assert await workflow.status() == ("completed", "")
     assert len(tenuto_sim.requests) == 6
     tenuto_sim.assert_clean()
@@ -115,7 +115,7 @@ async def test_steps_give_up_after_the_retries(tenuto_sim, stores):
         with pytest.raises(Unavailable):
             await workflow.step("Go.")
         assert await workflow.status() == ("failed", "")
-    journal = await workflow.read(story)
+    journal = await workflow.read(journal_labels)
     assert [line[:6] for line in journal].count("failed") == 6 + 2
     assert journal.count("message_added") == 1
 
@@ -165,7 +165,7 @@ async def test_step_is_blocked_by_an_approval(tenuto_sim, stores):
     assert first == More()
     [pending] = blocked.pending
     assert (pending.call.name, pending.ordinal) == ("pay", 0)
-    assert await workflow.read(results) == ["3"]
+    assert await workflow.read(call_results) == ["3"]
     assert await workflow.drive() == [blocked]
     assert await workflow.status() == ("waiting", "approval")
 
@@ -173,7 +173,7 @@ async def test_step_is_blocked_by_an_approval(tenuto_sim, stores):
     async with stores() as store:
         await store.post("s", decision)
     assert await workflow.drive() == [More(), Done("completed")]
-    assert await workflow.read(results) == ["3", "paid 5"]
+    assert await workflow.read(call_results) == ["3", "paid 5"]
     tenuto_sim.assert_clean()
 
 
@@ -188,7 +188,7 @@ async def test_approve_continues_a_blocked_workflow(tenuto_sim, stores):
 
     assert await workflow.read(approve) == "Done."
     assert await workflow.drive() == [Done("completed")]
-    assert await workflow.read(results) == ["paid 5"]
+    assert await workflow.read(call_results) == ["paid 5"]
 
 
 @scene
@@ -217,7 +217,7 @@ async def test_step_takes_steering_at_the_boundary(tenuto_sim, stores):
 
     await workflow.read(steer)
     assert (await workflow.drive())[-1] == Done("completed")
-    assert (await workflow.read(story))[-5:] == [
+    assert (await workflow.read(journal_labels))[-5:] == [
         *("done 0", "steering_added", "request_started", "reply_received", "completed"),
     ]
 
@@ -233,7 +233,7 @@ async def test_step_takes_a_posted_cancel(tenuto_sim, stores):
     with pytest.raises(RunCancelled):
         await workflow.step("Go.")
     assert await workflow.status() == ("cancelled", "")
-    assert await workflow.read(results) == ["add was not run: the run was cancelled."]
+    assert await workflow.read(call_results) == ["add was not run: the run was cancelled."]
     assert (await workflow.drive())[-1] == Done("completed")
 
 
@@ -241,16 +241,16 @@ async def test_step_takes_a_posted_cancel(tenuto_sim, stores):
 async def test_cancelled_step_is_recorded(tenuto_sim, stores):
     """As for `send`: the call has a result, and the session can continue."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held, events = Held(), []
-    workflow = Workflow(stores, held.tool, listeners=[events.append])
+    held_tool, events = HeldTool(), []
+    workflow = Workflow(stores, held_tool.tool, listeners=[events.append])
     assert await workflow.step("Go.") == More()
-    async with running(workflow.step("Go.")) as step:
-        await held.begun.wait()
+    async with running_task(workflow.step("Go.")) as step:
+        await held_tool.begun.wait()
         step.cancel()
         with pytest.raises(asyncio.CancelledError):
             await step
     assert await workflow.status() == ("cancelled", "")
-    assert (await workflow.read(story))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
+    assert (await workflow.read(journal_labels))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
     assert [event.reason for event in events if isinstance(event, RunStopped)] == ["cancelled"]
     assert any(isinstance(event, ToolStarted) for event in events)
 
@@ -268,7 +268,7 @@ async def test_step_waits_for_the_background_agents_it_starts(tenuto_sim, stores
         assert [(await store.session(child)).status for child in children] == ["completed", "completed"]
         assert len(await store.inbox("s")) == 2
     assert (await workflow.drive())[-1] == Done("completed")
-    assert (await workflow.read(story)).count("steering_added") == 2
+    assert (await workflow.read(journal_labels)).count("steering_added") == 2
     assert len(asyncio.all_tasks()) == 1
 
 
@@ -285,4 +285,4 @@ async def test_step_is_blocked_by_a_background_agent(tenuto_sim, stores):
     async with stores() as store:
         await store.post("s", decision)
     assert (await workflow.drive())[-1] == Done("completed")
-    assert (await workflow.read(story)).count("steering_added") == 1
+    assert (await workflow.read(journal_labels)).count("steering_added") == 1

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent.acting import MODEL, agent, scene
+from agent.helpers import MODEL, agent, scene
 from tenuto import Agent, Hooks, tool
 from tenuto.agent.hooks import RunInfo
 from tenuto.agent.sub_agents import session_id_for
@@ -99,8 +99,8 @@ def test_session_with_forks_or_a_holder_is_not_deleted(desk: Agent) -> None:
     with pytest.raises(StoreError, match="fork"):
         desk.delete("a")
     assert {*desk.delete("a", forks=True)} == {"a", fork.id}
-    with desk.session("b") as held:
-        held.send("And now?")
+    with desk.session("b") as lease:
+        lease.send("And now?")
         with pytest.raises(SessionInUse):
             desk.delete("b")
     assert desk.delete("b") == ("b",)
@@ -111,7 +111,7 @@ def test_exported_session_is_imported_with_every_byte(desk: Agent, tmp_path: Pat
     desk.rename("a", "oslo")
     exported = desk.export("oslo")
     with Agent(MODEL, name="desk", store=tmp_path / "other.db") as ai:
-        for _ in range(2):  # again: it is there already
+        for _ in range(2):  # again: it exists already
             [imported] = ai.import_sessions(exported)
             assert (imported.session, imported.left_out) == ("a", ())
         session = ai.resume("oslo")
@@ -216,9 +216,9 @@ def _kill_in_a_tool(store: Path, *ids: str, script: Path) -> None:
 
 
 @tool(effect="pure")
-def look(place: str) -> str:
+def look(path: str) -> str:
     """Look at a place."""
-    if place == "nowhere":
+    if path == "nowhere":
         raise RuntimeError("no such place")
     return "fog"
 

@@ -1,4 +1,4 @@
-"""Seeing what happens: streams that begin a run and end with it, and listeners that only listen."""
+"""Streams of a run, and listeners."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gc
 
 import pytest
 
-from agent.acting import Held, add, agent, running, scene, story, until
+from agent.helpers import HeldTool, add, agent, journal_labels, running_task, scene, until
 from tenuto import Agent
 from tenuto.agent.events import RunStopped, ToolFinished, ToolStarted, TurnStarted
 from tenuto.core.events import ContentDelta, MessageDone
@@ -19,13 +19,13 @@ TWO = (turn(call("add", {"a": 1, "b": 2})), turn(say(["It ", "is ", "3."])))
 
 
 @scene
-async def test_a_stream_tells_everything_in_order(tenuto_sim):
-    """The model's words as they come, and what the agent does in between; the reply is there at the end."""
+async def test_stream_has_all_events_in_order(tenuto_sim):
+    """The deltas of the model and the events of the agent; at the end the reply is available."""
     tenuto_sim.script(*TWO)
     async with agent(add, store=None) as ai:
         session = ai.session()
         run = session.stream("Add.")
-        assert session.status == "new"  # nothing begins before it is read
+        assert session.status == "new"  # the run starts with the first read
         with pytest.raises(TenutoError, match="has not ended"):
             assert run.reply
         async with run:
@@ -40,8 +40,8 @@ async def test_a_stream_tells_everything_in_order(tenuto_sim):
 
 
 @scene
-async def test_a_stream_without_a_word_goes_on(tenuto_sim):
-    """With what is owed; if nothing is, it ends at once."""
+async def test_stream_without_a_message_continues(tenuto_sim):
+    """Without pending work it ends at once."""
     tenuto_sim.script(turn("Done."))
     async with agent(add, store=None) as ai:
         session = ai.session()
@@ -56,19 +56,19 @@ async def test_a_stream_without_a_word_goes_on(tenuto_sim):
 
 
 @scene
-async def test_leaving_a_stream_early_ends_the_run_and_says_so(tenuto_sim):
-    """Nobody hears of that session by it any more, and it goes on."""
+async def test_leaving_a_stream_early_cancels_the_run(tenuto_sim):
+    """It emits no more events, and the session can continue."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
         async with session.stream("Go.") as run:
             async for event in run:
                 if isinstance(event, ToolStarted):
-                    await held.begun.wait()
+                    await held_tool.begun.wait()
                     break
-        assert (held.ended, session.status) == ("cancelled", "cancelled")
-        assert (await story(session))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
+        assert (held_tool.ended, session.status) == ("cancelled", "cancelled")
+        assert (await journal_labels(session))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
         assert session._listeners == []
         with pytest.raises(TenutoError, match="closed before it ended"):
             assert run.reply
@@ -76,11 +76,10 @@ async def test_leaving_a_stream_early_ends_the_run_and_says_so(tenuto_sim):
 
 
 @scene
-async def test_a_stream_that_is_forgotten_ends_its_run(tenuto_sim):
-    """As soon as nobody has it any more."""
+async def test_collected_stream_ends_its_run(tenuto_sim):
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
         async for event in session.stream("Go."):
             if isinstance(event, ToolStarted):
@@ -91,27 +90,27 @@ async def test_a_stream_that_is_forgotten_ends_its_run(tenuto_sim):
 
 
 @scene
-async def test_closing_a_stream_from_elsewhere_ends_it_for_who_reads(tenuto_sim):
-    """He sees it end: he was not cancelled."""
+async def test_closing_a_stream_ends_it_for_its_reader(tenuto_sim):
+    """The reader sees the end and is not cancelled."""
     tenuto_sim.script(turn(call("hold")), turn("I see."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
         run = session.stream("Go.")
 
         async def read():
             return [event async for event in run]
 
-        async with running(read()) as reading:
-            await held.begun.wait()
+        async with running_task(read()) as reading:
+            await held_tool.begun.wait()
             await run.cancel()
             assert isinstance((await reading)[-1], ToolStarted)
         assert session.status == "cancelled"
 
 
 @scene
-async def test_what_ends_a_run_is_raised_where_it_is_read(tenuto_sim):
-    """A session that is cancelled, and a limit."""
+async def test_error_of_a_run_is_raised_for_the_reader(tenuto_sim):
+    """For a cancelled session, and for a limit."""
     tenuto_sim.script(*TWO)
     from tenuto import Limits
 
@@ -129,8 +128,7 @@ async def test_what_ends_a_run_is_raised_where_it_is_read(tenuto_sim):
 
 
 @scene
-async def test_a_stream_that_was_closed_before_it_began_does_not_begin(tenuto_sim):
-    """Nothing is asked."""
+async def test_closed_stream_does_not_start(tenuto_sim):
     async with agent(store=None) as ai:
         async with ai.session().stream("Go.") as run:
             pass
@@ -141,15 +139,15 @@ async def test_a_stream_that_was_closed_before_it_began_does_not_begin(tenuto_si
 
 
 @scene
-async def test_any_number_of_listeners_and_none_disturbs_the_others(tenuto_sim, caplog):
-    """One that fails keeps neither the run nor the next from its work; the log has its error."""
+async def test_listeners_do_not_disturb_each_other(tenuto_sim, caplog):
+    """A listener that fails stops neither the run nor the next listener; the log has its error."""
     tenuto_sim.script(*TWO)
-    heard, also = [], []
+    received, also = [], []
 
     def broken(event):
         raise LookupError("I did not listen")
 
-    async with agent(add, store=None, listeners=[broken, heard.append]) as ai:
+    async with agent(add, store=None, listeners=[broken, received.append]) as ai:
         session = ai.session()
         forget = session.on_event(also.append)
         assert (await session.send("Go.")).text == "It is 3."
@@ -158,15 +156,15 @@ async def test_any_number_of_listeners_and_none_disturbs_the_others(tenuto_sim, 
         count = len(also)
         await session.continue_()
 
-    assert heard[:count] == also
+    assert received[:count] == also
     assert isinstance(also[-1], RunStopped)
     assert "a listener of session" in caplog.text
     assert "I did not listen" in caplog.text
 
 
 @scene
-async def test_events_are_told_when_they_are_kept(tenuto_sim):
-    """Whoever hears that a call has returned finds its result in the journal."""
+async def test_events_are_emitted_after_their_entries(tenuto_sim):
+    """A listener that receives a finished call finds its result in the journal."""
     tenuto_sim.script(*TWO)
     async with agent(add, store=None) as ai:
         session = ai.session()
@@ -174,7 +172,7 @@ async def test_events_are_told_when_they_are_kept(tenuto_sim):
 
         def hear(event):
             if isinstance(event, ToolFinished | RunStopped):
-                reading.append(asyncio.ensure_future(story(session)))
+                reading.append(asyncio.ensure_future(journal_labels(session)))
 
         session.on_event(hear)
         await session.send("Go.")
@@ -211,11 +209,11 @@ async def test_send_waits_for_a_run_whose_stream_was_dropped(tenuto_sim):
 @scene
 async def test_send_waits_for_a_cancelled_run(tenuto_sim):
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held = Held()
-    async with agent(held.tool, store=None) as ai:
+    held_tool = HeldTool()
+    async with agent(held_tool.tool, store=None) as ai:
         session = ai.session()
-        async with running(session.send("Go.")):
-            await held.begun.wait()
+        async with running_task(session.send("Go.")):
+            await held_tool.begun.wait()
             await session.cancel()
             assert (await session.send("again")).text == "Done."
 

@@ -1,4 +1,4 @@
-"""The door for code that does not await: the same agent, from any thread, also where a loop is running."""
+"""The synchronous agent: usable from any thread, also while a loop runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from agent.acting import QUICK, add, pay
+from agent.helpers import QUICK, add, pay
 from tenuto import Agent, Limits, tool
 from tenuto.agent.events import ToolFinished
 from tenuto.errors import LimitReached, RunCancelled, TenutoError
@@ -25,13 +25,12 @@ def agent(*tools, **options) -> Agent:
     return Agent(options.pop("model", "sim/anthropic"), tools=tools, retry=QUICK, **options)
 
 
-def test_a_run_without_awaiting(tenuto_sim, tmp_path):
-    """Everything that a session has, and in another process the same."""
+def test_sync_run_and_resume(tenuto_sim, tmp_path):
     tenuto_sim.script(*TWO, turn("More."))
-    told = []
+    events = []
     with agent(add, name="adder", store=tmp_path / "s.db") as ai:
         session = ai.session("s")
-        forget = session.on_event(told.append)
+        forget = session.on_event(events.append)
         assert (session.id, session.status, session.text, session.last, session.pending) == ("s", "new", "", None, ())
         assert session.send("Go.").text == session.text == session.reply.text == "3."
         forget()
@@ -48,12 +47,11 @@ def test_a_run_without_awaiting(tenuto_sim, tmp_path):
             assert "".join(run.text_deltas()) == "More."
         assert run.reply.text == "More."
         assert len(session.fork(at=2 + 2).transcript) == 4
-    assert any(isinstance(event, ToolFinished) for event in told)
+    assert any(isinstance(event, ToolFinished) for event in events)
     tenuto_sim.assert_clean()
 
 
-def test_approvals_without_awaiting(tenuto_sim):
-    """They wait, and are given."""
+def test_sync_approvals(tenuto_sim):
     tenuto_sim.script(turn(call("pay", {"amount": 5}), call("pay", {"amount": 7})), turn("Done."))
     with agent(pay, store=None) as ai:
         session = ai.session()
@@ -63,8 +61,8 @@ def test_approvals_without_awaiting(tenuto_sim):
         assert session.deny(second, reason="no").text == "Done."
 
 
-def test_a_function_that_approves_may_wait_for_a_person(tenuto_sim):
-    """It has a thread: nobody else waits for it."""
+def test_sync_approval_function_may_block(tenuto_sim):
+    """It runs in a thread, so other work continues."""
     tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Done."))
     threads = []
 
@@ -77,8 +75,8 @@ def test_a_function_that_approves_may_wait_for_a_person(tenuto_sim):
     assert threads[0].name.startswith("tenuto-tool-")
 
 
-def test_steering_and_cancelling_from_another_thread(tenuto_sim):
-    """`send` raises there where it runs."""
+def test_steering_and_cancel_from_another_thread(tenuto_sim):
+    """`send` raises in the thread that runs it."""
     tenuto_sim.script(turn(call("hold")), turn("Heard."), turn(call("hold")), turn("I see."))
     begun, go = threading.Event(), threading.Event()
 
@@ -138,8 +136,8 @@ with Agent("sim/anthropic", tools=[interrupt], store=None) as ai:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
-def test_an_interrupt_cancels_the_run_which_is_written_down(tenuto_sim):
-    """It is raised where somebody waits, when the run has ended; and the session goes on."""
+def test_interrupt_cancels_the_run_and_is_recorded(tenuto_sim):
+    """It is raised in the waiting thread when the run has ended; the session can continue."""
     tenuto_sim.script(turn(call("interrupt")), turn("I see."))
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
 
@@ -147,8 +145,8 @@ def test_an_interrupt_cancels_the_run_which_is_written_down(tenuto_sim):
     tenuto_sim.assert_clean()
 
 
-def test_from_many_threads_and_inside_a_running_loop(tenuto_sim):
-    """One agent, several sessions at once."""
+def test_sync_agent_in_threads_and_in_a_running_loop(tenuto_sim):
+    """One agent with several sessions at once."""
     with agent(store=None) as ai:
         texts = []
 
@@ -170,11 +168,11 @@ def test_from_many_threads_and_inside_a_running_loop(tenuto_sim):
     assert all(texts)
 
 
-def test_a_tool_may_ask_another_agent_or_the_same(tenuto_sim):
-    """In a thread, where a tool that does not await runs. On the loop itself it is told how to do it there."""
+def test_tool_may_use_a_sync_agent(tenuto_sim):
+    """In a thread, where a blocking tool runs. On the loop of the agent, the error has the alternative."""
     tenuto_sim.script(turn(call("ask")), turn("Done."), when="Go.")
     tenuto_sim.script(turn("Helped."), when="Help.")
-    said = []
+    texts = []
 
     @tool
     def ask() -> str:
@@ -187,7 +185,7 @@ def test_a_tool_may_ask_another_agent_or_the_same(tenuto_sim):
         """Ask."""
         with pytest.raises(RuntimeError, match="use AsyncAgent") as caught:
             ai.session().send("Help.")
-        said.append(str(caught.value))
+        texts.append(str(caught.value))
         return "no"
 
     with agent(ask, store=None) as ai:
@@ -196,11 +194,10 @@ def test_a_tool_may_ask_another_agent_or_the_same(tenuto_sim):
         assert session.transcript[2].results[0].content == "Helped.Helped."
     with agent(wrong, store=None) as ai:
         ai.session().send("Go.")
-    assert said
+    assert texts
 
 
-def test_an_agent_as_a_tool_of_another(tenuto_sim):
-    """Given by the door that does not await."""
+def test_sync_agent_as_a_tool(tenuto_sim):
     tenuto_sim.script(turn(call("helper", {"prompt": "Help."})), turn("Done."), when="Go.")
     tenuto_sim.script(turn("Helped."), when="Help.")
     with agent(agent(name="h").as_tool("helper"), store=None) as ai:
@@ -209,8 +206,7 @@ def test_an_agent_as_a_tool_of_another(tenuto_sim):
         assert session.transcript[2].results[0].content == "Helped."
 
 
-def test_errors_come_through(tenuto_sim):
-    """As they are."""
+def test_sync_errors_are_raised(tenuto_sim):
     tenuto_sim.script(*TWO)
     with agent(add, limits=Limits(turns=1), store=None) as ai:
         session = ai.session()
@@ -222,8 +218,8 @@ def test_errors_come_through(tenuto_sim):
             session.stream([])
 
 
-def test_leaving_a_stream_early_ends_the_run(tenuto_sim):
-    """And continue_() continues it."""
+def test_leaving_a_sync_stream_cancels_the_run(tenuto_sim):
+    """continue_() continues it."""
     tenuto_sim.script(*TWO)
     with agent(add, store=None) as ai:
         session = ai.session()
@@ -234,8 +230,8 @@ def test_leaving_a_stream_early_ends_the_run(tenuto_sim):
         assert session.continue_().text == "3."
 
 
-def test_what_is_closed_says_so(tenuto_sim):
-    """And is closed once."""
+def test_closed_objects_refuse_work(tenuto_sim):
+    """They can be closed twice."""
     ai = agent(store=None)
     session = ai.session()
     session.send("Hi")
@@ -253,8 +249,8 @@ def threads() -> set[str]:
 
 
 @pytest.mark.parametrize("forget", [True, False], ids=["forgotten", "closed"])
-def test_nothing_is_left_behind(tenuto_sim, tmp_path, forget):
-    """No thread, no lease, no warning, whether the agent was closed or forgotten."""
+def test_closed_or_collected_agent_leaves_nothing(tenuto_sim, tmp_path, forget):
+    """No thread, no lease, no warning."""
     before = threads()
     ai = agent(add, store=tmp_path / "s.db")
     session = ai.session("s")
@@ -271,8 +267,8 @@ def test_nothing_is_left_behind(tenuto_sim, tmp_path, forget):
         assert ai.resume("s", takeover=False).send("Still there?").text
 
 
-def test_a_store_and_a_client_that_were_given_stay_open(tenuto_sim):
-    """They are whoever's who gave them."""
+def test_passed_store_and_client_stay_open(tenuto_sim):
+    """The caller closes them."""
     store = MemoryStore()
     with agent(store=store) as ai:
         ai.session("s").send("Hi")
@@ -289,8 +285,8 @@ def test_a_store_and_a_client_that_were_given_stay_open(tenuto_sim):
     asyncio.run(shared())
 
 
-def test_an_async_agent_that_is_forgotten_leaves_nothing_in_memory(tenuto_sim):
-    """Closed sessions and agents are not kept alive by anything."""
+def test_collected_async_agent_leaves_no_memory(tenuto_sim):
+    """Closed sessions and agents are not referenced."""
     import weakref
 
     from tenuto import AsyncAgent

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import add, agent, pay, results, scene
+from agent.helpers import add, agent, call_results, pay, scene
 from tenuto import tool
 from tenuto.agent.config import tool_names
 from tenuto.core.journal import Configured
@@ -24,7 +24,7 @@ class Source:
 
     async def open(self):
         self.opened += 1
-        await asyncio.sleep(0)  # concurrent runs may come here
+        await asyncio.sleep(0)  # concurrent runs may arrive here
         if self.error is not None:
             raise self.error
         return self.tools
@@ -49,7 +49,7 @@ async def test_source_is_opened_before_the_first_run(tenuto_sim, stores):
         session = ai.session("s")
         assert source.opened == 0
         await session.send("Go.")
-        assert await results(session) == ["3"]
+        assert await call_results(session) == ["3"]
         assert await configured_tools(session) == [["add", "pay"]]
         await ai.session().send("Again.")
         assert (source.opened, source.closed) == (1, 0)
@@ -82,7 +82,7 @@ async def test_resume_opens_the_sources(tenuto_sim, stores):
     async with stores() as store, agent(Source(double), store=store) as ai:
         session = await ai.resume("s")
         await session.send("More.")
-        assert await results(session) == ["8"]
+        assert await call_results(session) == ["8"]
         assert await configured_tools(session) == [["add"], ["double"]]
 
 
@@ -118,5 +118,5 @@ async def test_sub_agent_opens_its_own_sources(tenuto_sim):
     async with agent(source, store=None) as child, agent(child.as_tool("helper"), store=None) as ai:
         session = ai.session()
         await session.send("Go.")
-        assert await results(session) == ["It is 3."]
+        assert await call_results(session) == ["It is 3."]
     assert (source.opened, source.closed) == (1, 1)

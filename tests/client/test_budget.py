@@ -42,8 +42,8 @@ def test_budget_in_usd_refuses_the_next_call():
 def test_budget_in_tokens_refuses_the_next_call():
     purse, handler = limited(tokens=1100), Script(reply_events())
 
-    assert run_middleware(purse, make_request("nobody/knows"), handler).error is None
-    error = run_middleware(purse, make_request("nobody/knows"), handler).error
+    assert run_middleware(purse, make_request("unknown/knows"), handler).error is None
+    error = run_middleware(purse, make_request("unknown/knows"), handler).error
 
     assert (type(error), error.limit) == (LimitReached, "tokens")
     assert (purse.tokens, purse.remaining_tokens, purse.remaining_usd) == (1100, 0, None)
@@ -65,7 +65,7 @@ def test_budget_adds_costs_without_rounding():
 # --- unknown costs ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["anthropic/claude-unheard-of", "nobody/m", "bare"])
+@pytest.mark.parametrize("model", ["anthropic/claude-unheard-of", "unknown/m", "bare"])
 def test_budget_in_usd_refuses_a_model_without_price(model):
     handler = Script(reply_events())
     error = run_middleware(limited(usd=1), make_request(model), handler).error
@@ -87,7 +87,7 @@ def test_budget_may_allow_models_without_price():
     purse, stranger = limited(usd=1, unpriced="allow"), Origin("nobody", "openai-chat", "m")
     handler = Script(reply_events(origin=stranger))
     for _ in range(2):
-        assert run_middleware(purse, make_request("nobody/m"), handler).error is None
+        assert run_middleware(purse, make_request("unknown/m"), handler).error is None
 
     assert (purse.spent, purse.tokens, purse.unknown) == (0, 2200, 2)
 
@@ -98,7 +98,7 @@ def test_budget_may_allow_models_without_price():
         ({"usd": 1}, {"usage": None}, "reported no usage"),
         ({"tokens": 9999}, {"usage": None}, "reported no usage"),
         ({"usd": 1}, {"usage": Usage(input_tokens=5)}, "unknown cost"),
-        ({"usd": 1}, {"origin": Origin("nobody", "openai-chat", "m")}, "nobody/m sent a reply of unknown cost"),
+        ({"usd": 1}, {"origin": Origin("nobody", "openai-chat", "m")}, "unknown/m sent a reply of unknown cost"),
     ],
     ids=["no usage", "no tokens", "half a usage", "another model answered"],
 )
@@ -119,7 +119,7 @@ def test_budget_in_tokens_ignores_unknown_cost():
     purse = limited(tokens=9999)
     for _ in range(2):
         stranger = Script(reply_events(origin=Origin("nobody", "openai-chat", "m")))
-        assert run_middleware(purse, make_request("nobody/m"), stranger).error is None
+        assert run_middleware(purse, make_request("unknown/m"), stranger).error is None
 
     assert (purse.tokens, purse.unknown) == (2200, 0)
 

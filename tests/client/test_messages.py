@@ -918,7 +918,7 @@ def test_stream_refuses_stream_false():
         (3, TypeError, "cannot hold int"),
     ],
 )
-def test_newest_message_refuses_what_is_no_content(part, error, reason):
+def test_newest_message_refuses_invalid_content(part, error, reason):
     for make in (lambda: user("See", part), lambda: build_request("some/model", UserMessage((part,)), {})):
         with pytest.raises(error, match=reason):
             make()

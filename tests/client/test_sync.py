@@ -151,7 +151,7 @@ ai, together = Client(), threading.Barrier(8)
 def ask():
     together.wait()
     try:
-        ai.chat("nobody-of-that-name/m", "Hi")
+        ai.chat("unknown-provider/m", "Hi")
     except TenutoError:
         pass
 threads = [threading.Thread(target=ask) for _ in range(8)]

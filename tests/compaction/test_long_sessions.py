@@ -50,7 +50,7 @@ async def test_session_is_longer_than_its_window(tenuto_sim, model, settings):
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(8000):
-        async with agent(model, words=WORDS, compaction=settings) as own:
+        async with agent(model, word_count=WORDS, compaction=settings) as own:
             session = own.session("long")
             for turn in range(TURNS):
                 await session.send(f"Question {turn}" + (f": {FACT}." if turn == 3 else "."))
@@ -77,7 +77,7 @@ async def test_provider_compacts_in_its_replies(tenuto_sim, model):
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(80_000):
-        async with agent(model, words=1800, compaction=Compaction(at=50_000 / 80_000, by="threshold")) as own:
+        async with agent(model, word_count=1800, compaction=Compaction(at=50_000 / 80_000, by="threshold")) as own:
             session = own.session("long")
             for turn in range(28):
                 await session.send(f"Question {turn}" + (f": {FACT}." if turn == 3 else "."))

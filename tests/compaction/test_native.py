@@ -15,7 +15,7 @@ from compaction.scene import (
     compactions,
     failures,
     kinds,
-    looking,
+    look_tool,
     play,
     scene,
     window,
@@ -43,7 +43,7 @@ def thoughts_in(body: dict) -> int:
 
 @scene
 async def test_kept_thinking_stays_valid(tenuto_sim):
-    """On request, twice: the second summary covers the first one, and thinking from before it is kept."""
+    """On request, twice: the second summary covers the first one, and thinking from before it stays valid."""
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     async with agent(BOUND, compaction=WAITING) as own:
@@ -102,7 +102,7 @@ async def test_kept_thinking_is_dropped_with_a_loss_otherwise(tenuto_sim, change
         await talk(session)
         plan = (await session.audit(compaction=True)).plan
         await session.compact()
-        changes = {"system": {"system": "Be kind."}, "tools": {"tools": [looking(35), tool(name="other")(other)]}}
+        changes = {"system": {"system": "Be kind."}, "tools": {"tools": [look_tool(35), tool(name="other")(other)]}}
         with own.override(**changes.get(change, {})):
             await talk(session, 1, 6)
         losses = {loss.kind for entry in kinds(await session.entries(), ReplyReceived) for loss in entry.losses}
@@ -166,13 +166,13 @@ async def test_handover_after_a_native_compaction(tenuto_sim, first, other):
 @scene
 async def test_handover_to_a_small_window_writes_the_missing_summary(tenuto_sim, tmp_path):
     tenuto_sim._scripts.turn = play
-    async with agent(GPT, words=150, compaction=WAITING, store=tmp_path / "s.db") as own:
+    async with agent(GPT, word_count=150, compaction=WAITING, store=tmp_path / "s.db") as own:
         session = own.session("s")
         await talk(session, 24)
         made = await session.compact()
         assert made.summary == ""
     with window(8000):
-        async with agent(GPT, words=150, compaction=WAITING, store=tmp_path / "s.db") as own:
+        async with agent(GPT, word_count=150, compaction=WAITING, store=tmp_path / "s.db") as own:
             session = await own.resume("s")
             await session.handover("deepseek/deepseek-chat")
             assert (await session.send("What is my locker?")).text == "4711"
@@ -213,7 +213,7 @@ async def test_undo_sends_everything_again(tenuto_sim, model):
 async def test_undo_of_a_summary_in_a_reply_sends_everything_again(tenuto_sim):
     tenuto_sim._scripts.turn = play
     with window(80_000):
-        async with agent(UNBOUND, words=1800, compaction=Compaction(at=0.65, by="threshold")) as own:
+        async with agent(UNBOUND, word_count=1800, compaction=Compaction(at=0.65, by="threshold")) as own:
             session = own.session("s")
             await talk(session, 10)
             assert [one.inline for one in compactions(await session.entries())] == [True]
@@ -229,7 +229,7 @@ async def test_undo_of_a_summary_in_a_reply_sends_everything_again(tenuto_sim):
 async def test_summary_in_a_reply_is_handed_over(tenuto_sim):
     tenuto_sim._scripts.turn = play
     with window(80_000):
-        async with agent(BOUND, words=1800, compaction=Compaction(at=0.625, by="threshold")) as own:
+        async with agent(BOUND, word_count=1800, compaction=Compaction(at=0.625, by="threshold")) as own:
             session = own.session("s")
             await talk(session, 11)
             await session.handover(GPT)
@@ -287,7 +287,7 @@ async def test_background_compaction_is_used_in_the_next_request(tenuto_sim):
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(8000):
-        async with agent(BOUND, words=150, compaction=Compaction(keep_tokens=1200)) as own:
+        async with agent(BOUND, word_count=150, compaction=Compaction(keep_tokens=1200)) as own:
             session = own.session("s")
             await talk(session, 14)
             entries = await session.entries()

@@ -57,7 +57,7 @@ async def test_unusable_summary_leaves_the_whole_conversation(tenuto_sim, kind):
     tenuto_sim._scripts.turn = play_with(UNUSABLE[kind])
     bill = Bill(tenuto_sim)
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL) as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             await talk(session, 15)
             entries = await session.entries()
@@ -77,7 +77,7 @@ async def test_session_waits_if_no_summary_is_possible(tenuto_sim, kind):
     """The context is full and there is no summary: the session waits, and continues when there is one."""
     tenuto_sim._scripts.turn = play_with(UNUSABLE[kind])
     with window(8000):
-        async with agent(UNBOUND, words=150, compaction=LOCAL) as own:
+        async with agent(UNBOUND, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             with pytest.raises(ContextTooLong) as caught:
                 await talk(session, 40)
@@ -96,10 +96,10 @@ async def test_failed_summary_is_not_repeated_at_once(tenuto_sim, tmp_path):
     """After a failure the next attempt waits until the conversation has grown; a new process knows that, too."""
     tenuto_sim._scripts.turn = play_with(UNUSABLE["refusal"])
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
             await talk(own.session("s"), 14)
         for number in range(3):
-            async with agent(CHAT, words=1, compaction=LOCAL, store=tmp_path / "s.db") as own:
+            async with agent(CHAT, word_count=1, compaction=LOCAL, store=tmp_path / "s.db") as own:
                 session = await own.resume("s")
                 await talk(session, 1, 14 + number)
                 entries = await session.entries()
@@ -184,7 +184,7 @@ async def test_fact_is_found_through_the_summary(tenuto_sim, summary, expected):
     """The retention test: a summary without the user's fact is noticed, and the journal still has the fact."""
     tenuto_sim._scripts.turn = play if summary is None else play_with(lambda request: (say(summary),))
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL) as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             await talk(session, 24)
             reply = await session.send("What is my locker?")
@@ -268,7 +268,7 @@ async def test_cancelled_run_stops_its_background_compaction(tenuto_sim):
         (stall(), compact("So far.")) if request.compaction == "alone" else play(request)
     )
     with window(8000):
-        async with agent(BOUND, words=150, compaction=Compaction()) as own:
+        async with agent(BOUND, word_count=150, compaction=Compaction()) as own:
             session = own.session("s")
             forget = session.on_event(
                 lambda event: session.cancel_local() if isinstance(event, CompactionStarted) else None
@@ -287,11 +287,13 @@ async def test_cancelled_run_stops_its_background_compaction(tenuto_sim):
 async def test_too_long_request_is_compacted_and_sent_again(tenuto_sim, tmp_path):
     """The window is not known, or the estimate was too low."""
     tenuto_sim._scripts.turn = play
-    async with agent(UNBOUND, words=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
+    async with agent(UNBOUND, word_count=150, compaction=LOCAL, store=tmp_path / "s.db") as own:
         session = own.session("s")
         await talk(session, 20)
     with window(6000):
-        async with agent(UNBOUND, words=150, compaction=Compaction(by="model", at=1.0), store=tmp_path / "s.db") as own:
+        async with agent(
+            UNBOUND, word_count=150, compaction=Compaction(by="model", at=1.0), store=tmp_path / "s.db"
+        ) as own:
             session = await own.resume("s")
             session._log.size.retry_above = 10**9  # as if the estimate were too low
             reply = await session.send("What is my locker?")
@@ -327,7 +329,7 @@ async def test_refused_size_is_compacted(tenuto_sim):
 async def test_without_compaction_the_session_waits(tenuto_sim):
     tenuto_sim._scripts.turn = play
     with window(8000):
-        async with agent(UNBOUND, words=150, compaction=None) as own:
+        async with agent(UNBOUND, word_count=150, compaction=None) as own:
             session = own.session("s")
             with pytest.raises(ContextTooLong):
                 await talk(session, 40)
@@ -343,7 +345,7 @@ async def test_old_results_are_cleared_first(tenuto_sim):
     with window(8000):
         for model, is_cleared in ((UNBOUND, True), (BOUND, False)):
             settings = Compaction(keep_results=2, background=False)
-            async with agent(model, words=150, compaction=settings) as own:
+            async with agent(model, word_count=150, compaction=settings) as own:
                 session = own.session(f"s-{is_cleared}")
                 await talk(session, 14)
                 made = compactions(await session.entries())
@@ -393,7 +395,7 @@ async def test_limits_count_the_summary(tenuto_sim):
     tenuto_sim._scripts.turn = play
     bill = Bill(tenuto_sim)
     with window(8000):
-        async with agent(CHAT, words=150, compaction=LOCAL) as own:
+        async with agent(CHAT, word_count=150, compaction=LOCAL) as own:
             session = own.session("s")
             await talk(session, 24)
             entries = await session.entries()

@@ -19,7 +19,7 @@ from tenuto.wire.provider_errors import classify_error
 
 __all__ = ["Refusal", "audited", "follows", "refusals"]
 
-NO_REQUEST = "the source kept no request"
+NO_REQUEST = "the source has no request"
 _ABOUT: tuple[tuple[type[LLMError], str], ...] = (
     (AuthenticationFailed, "the key"),
     (QuotaExceeded, "the account"),

@@ -221,7 +221,7 @@ def normal(exchange: Exchange, blocks: list[Any]) -> list[Any]:
 
 
 def whole(exchange: Exchange, outcome: Outcome) -> Judged:
-    """Every field next to the blocks is kept: typed, or in an `extra`."""
+    """Every field next to the blocks is stored: typed, or in an `extra`."""
     response, read, judged = outcome.reply, exchange.read, Judged()
     if response is None or outcome.error is not None:
         return judged

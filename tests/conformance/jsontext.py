@@ -86,7 +86,7 @@ def pruned(value: Any) -> Any:
 
 
 def canonical_sha1(value: Any) -> str:
-    """Hash a plain value as the oracle does: sorted keys, compact, non-ASCII kept."""
+    """Hash a plain value as the oracle does: sorted keys, compact, non-ASCII unescaped."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 

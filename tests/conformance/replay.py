@@ -24,7 +24,7 @@ __all__ = ["NOTHING_HELD", "replayed"]
 NOTHING_HELD = "nothing held: the recorded request sends back no part of an earlier reply of its dialect"
 STORED_THERE = "previous_response_id: the provider stored the conversation"
 OTHER_DIALECT = "the linked parent speaks another dialect"
-NO_REQUEST = "the source kept no request"
+NO_REQUEST = "the source has no request"
 
 
 def replayed(exchange: Exchange, ancestors: list[Ancestor], linked: Exchange | None) -> Judged:

@@ -159,7 +159,7 @@ def test_texts_are_split_without_changing_a_character() -> None:
 
 
 def test_hashes_and_nulls_are_the_oracles() -> None:
-    """Sorted keys, compact, non-ASCII kept; null equals absent."""
+    """Sorted keys, compact, non-ASCII unescaped; null equals absent."""
     assert canonical_sha1({"b": 1, "a": "å"}) == "4ddfe307dfa20eb71dd4d754c9ffb800b9296b21"
     assert canonical_sha1({"b": 1, "a": 2}) == canonical_sha1({"a": 2, "b": 1})
     assert pruned({"a": None, "b": [{"c": None, "d": 1}]}) == {"b": [{"d": 1}]}

@@ -66,7 +66,7 @@ SERVED = {
         ServerToolResult("srvtoolu_2", '{"type":"code_execution_result","stdout":"1\\n","stderr":"","return_code":0}', "code_execution_tool_result"),
         ServerToolUse("srvtoolu_3", "bash_code_execution", '{"command":"ls"}', "server_tool_use"),
         ServerToolResult("mcptoolu_1", '[{"type":"text","text":"ok"}]', "mcp_tool_result"),
-        Marker("compaction", "what was said", meta=AnthropicMeta("s")), Marker("container_upload"),
+        Marker("compaction", "a summary", meta=AnthropicMeta("s")), Marker("container_upload"),
         Opaque("anthropic-messages", '{"type":"new_thing","x":1}'),
     ),
     "openai-responses": (

@@ -71,7 +71,7 @@ def test_any_reply_is_rebuilt_from_its_items(message):
 
 @pytest.mark.parametrize("exchange", OWN, ids=lambda e: e.name)
 def test_decoded_reply_is_rebuilt_from_its_items(exchange):
-    response = decode(exchange, target_for(exchange)).said
+    response = decode(exchange, target_for(exchange)).reply
     for choice in response.choices if response is not None else ():
         assert with_details(without_details(choice.message), to_details(choice.message)) == choice.message
 

@@ -40,7 +40,7 @@ class Wire:
         return httpx2.Response(200, json=self.body)
 
     @property
-    def our_request(self) -> tuple[str, str, dict]:
+    def first_request(self) -> tuple[str, str, dict]:
         request = self.sent[0]
         return request.method, request.url.path, json.loads(request.content or b"{}")
 
@@ -73,7 +73,7 @@ def test_embeddings_equal_those_of_openai():
     target = catalog.resolve("openai/text-embedding-3-small")
     our_request = EmbedRequest(model="openai/text-embedding-3-small", input=TEXTS, dimensions=2)
     batch = embeddings.batches(our_request, target)[0]
-    method, path, body = wire.last_request
+    method, path, body = wire.first_request
     del body["encoding_format"]
 
     assert ours(target, embeddings.encode(our_request, target, batch)) == (method, path, body)
@@ -95,7 +95,7 @@ def test_packed_floats_equal_those_of_openai():
 
     assert (
         ours(target, embeddings.encode(our_request, target, embeddings.batches(our_request, target)[0]))
-        == wire.last_request
+        == wire.first_request
     )
     assert list(found.embeddings[0]) == pytest.approx(sdk_result.data[0].embedding)
 
@@ -110,7 +110,7 @@ def test_embeddings_equal_those_of_google():
         model="google/gemini-embedding-001", input=TEXTS, dimensions=1, task="CLUSTERING", title="T"
     )
     batch = embeddings.batches(our_request, target)[0]
-    method, path, body = wire.last_request
+    method, path, body = wire.first_request
     for request in body["requests"]:
         request["content"].pop("role", None)
 
@@ -160,7 +160,7 @@ def test_count_equals_that_of_anthropic():
     written = count_tokens.encode(make_request("anthropic/claude-sonnet-4-5"), target)
     sdk_result = anthropic(wire).messages.count_tokens(**json.loads(written.body))
 
-    assert ours(target, written) == wire.last_request
+    assert ours(target, written) == wire.first_request
     assert count_tokens.decode(b'{"input_tokens": 14}', target) == sdk_result.input_tokens
 
 
@@ -170,7 +170,7 @@ def test_count_equals_that_of_openai():
     written = count_tokens.encode(make_request("openai/gpt-5.2"), target)
     sdk_result = openai(wire).responses.input_tokens.count(**json.loads(written.body))
 
-    assert ours(target, written) == wire.last_request
+    assert ours(target, written) == wire.first_request
     assert count_tokens.decode(json.dumps(wire.body).encode(), target) == sdk_result.input_tokens
 
 
@@ -181,8 +181,8 @@ def test_count_url_is_that_of_google():
     target = catalog.resolve("google/gemini-2.5-flash")
     written = count_tokens.encode(make_request("google/gemini-2.5-flash"), target)
 
-    assert ours(target, written)[:2] == wire.last_request[:2]
-    assert ours(target, written)[2]["generateContentRequest"]["contents"] == wire.last_request[2]["contents"]
+    assert ours(target, written)[:2] == wire.first_request[:2]
+    assert ours(target, written)[2]["generateContentRequest"]["contents"] == wire.first_request[2]["contents"]
     assert count_tokens.decode(b'{"totalTokens": 9}', target) == sdk_result.total_tokens
 
 

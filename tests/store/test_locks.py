@@ -48,7 +48,7 @@ HOLDER = """
                 def stop(driver):  # between two transactions: inside of one, it would hold up all others, too
                     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
                 await store._state().writer.submit(stop, alone=True)
-                print("goes on", flush=True)
+                print("continues", flush=True)
             else:
                 try:
                     lease = await store.append(lease, [draft(question(), id=line.strip())])
@@ -86,7 +86,7 @@ class Holder:
 
     def continue_(self):
         os.kill(self.pid, signal.SIGCONT)
-        assert self.process.stdout.readline() == "goes on\n"
+        assert self.process.stdout.readline() == "continues\n"
 
     def kill(self):
         self.process.kill()
@@ -266,25 +266,25 @@ RACER = """
     from tenuto.testing.store_suite.helpers import draft, question
 
     async def race(name, chance):
-        kept, lost = [], 0
+        acknowledged, lost = [], 0
         async with SqlStore(SqliteEngine(sys.argv[1]), ttl_ms=40) as store:
             await store.sessions()
             print("ready", flush=True)
             sys.stdin.readline()
-            while len(kept) < 24:
+            while len(acknowledged) < 24:
                 try:
                     lease = await store.lease("s", takeover=chance.random() < 0.3)
                     for _ in range(3):
-                        one = draft(question(), id=f"{name}-{len(kept)}")
+                        one = draft(question(), id=f"{name}-{len(acknowledged)}")
                         await asyncio.sleep(chance.random() / 100)
                         lease = await store.append(lease, [one])
-                        kept.append(f"{lease.head} {one.id}")
+                        acknowledged.append(f"{lease.head} {one.id}")
                     await store.release(lease)
                 except SessionInUse:
                     await asyncio.sleep(chance.random() / 200)
                 except LeaseLost:
                     lost += 1
-        print(lost, *kept, sep="\\n")
+        print(lost, *acknowledged, sep="\\n")
 
     asyncio.run(race(sys.argv[2], random.Random(sys.argv[2])))
 """

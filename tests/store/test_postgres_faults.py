@@ -117,7 +117,7 @@ def test_backends_terminated_during_reads_and_writes(postgres, postgres_url):
 
     async def play():
         ended = 0
-        async with SqlStore(PostgresEngine(f"{postgres_url}&application_name=doomed")) as store:
+        async with SqlStore(PostgresEngine(f"{postgres_url}&application_name=terminated")) as store:
             await store.stats()
             writing = [asyncio.create_task(write(store, f"s{number}")) for number in range(4)]
             with psycopg.connect(postgres.url(), autocommit=True) as admin:
@@ -133,7 +133,7 @@ def test_backends_terminated_during_reads_and_writes(postgres, postgres_url):
     asyncio.run(play())
 
 
-ENDED = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'doomed'"
+ENDED = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'terminated'"
 
 
 def test_server_killed_and_restarted_during_writes(own_postgres, own_postgres_url):

@@ -145,7 +145,7 @@ async def problems_after(writer, files, moment, folder):
         more = [draft(question("And then?"))]
         await store.append(lease, more)
         if not same((await store.read("b"))[lease.head :], more, first=lease.head + 1):
-            wrong.append("it does not go on")
+            wrong.append("it cannot be continued")
     return wrong
 
 

@@ -24,12 +24,12 @@ from tenuto.testing.store_suite.helpers import answer, draft, outcome, question,
 class CountingCursor(sqlite3.Cursor):
     """A real cursor that records how transactions end, and fails at a commit on demand."""
 
-    said: list[str] = []
+    statements: list[str] = []
     fail = False
 
     def execute(self, sql, *args):
         if sql in ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "ROLLBACK TO mark"):
-            CountingCursor.said.append(sql)
+            CountingCursor.statements.append(sql)
         if sql == "COMMIT" and CountingCursor.fail:
             CountingCursor.fail = False
             super().execute("ROLLBACK")
@@ -48,7 +48,7 @@ class CountingConnection(sqlite3.Connection):
 
 @pytest.fixture
 def engine(tmp_path):
-    CountingCursor.said.clear()
+    CountingCursor.statements.clear()
     CountingCursor.fail = False
     return SqliteEngine(tmp_path / "sessions.db", functools.partial(sqlite3.connect, factory=CountingConnection))
 
@@ -83,7 +83,7 @@ class BusyWriter:
     async def __aenter__(self):
         self.done = self.worker.submit(self.work, alone=True)
         assert await asyncio.to_thread(self.began.wait, 200)
-        CountingCursor.said.clear()
+        CountingCursor.statements.clear()
 
     async def __aexit__(self, *_):
         self.free.set()
@@ -109,7 +109,7 @@ async def test_waiting_jobs_share_a_commit(store):
         tasks = await start_all(*(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)))
     done = await asyncio.gather(*tasks)
 
-    assert CountingCursor.said == ["BEGIN IMMEDIATE", "COMMIT"]
+    assert CountingCursor.statements == ["BEGIN IMMEDIATE", "COMMIT"]
     assert [lease.head for lease in done] == [1] * 50
     for lease, one in zip(leases, drafts, strict=True):
         assert same(await store.read(lease.session), [one])
@@ -137,7 +137,7 @@ async def test_failed_job_is_undone_alone(store):
         tasks = await start_all(*(store.append(lease, drafts) for lease, drafts in appends))
     done, failed = outcome(await asyncio.gather(*tasks, return_exceptions=True))
 
-    assert CountingCursor.said == ["BEGIN IMMEDIATE", "ROLLBACK TO mark", "ROLLBACK TO mark", "COMMIT"]
+    assert CountingCursor.statements == ["BEGIN IMMEDIATE", "ROLLBACK TO mark", "ROLLBACK TO mark", "COMMIT"]
     assert (done, [type(error) for error in failed]) == (4, [LeaseLost, StoreError])
     for lease, drafts in appends:
         if lease in good:

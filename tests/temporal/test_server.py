@@ -11,7 +11,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 import real_postgres
-from agent.acting import scene
+from agent.helpers import scene
 from temporal import chaos
 from temporal.services import running
 from temporal.worker_program import LEASE

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.acting import Held, add, agent, pay, running, scene
+from agent.helpers import HeldTool, add, agent, pay, running_task, scene
 from tenuto import ToolContext, tool
 from tenuto.core.journal import CallFinished, MessageAdded
 from tenuto.errors import LeaseLost, MissingTool
@@ -93,11 +93,11 @@ async def test_decisions_are_applied(tenuto_sim, stores, kind, result):
 @scene
 async def test_steering_and_cancel_reach_a_step_of_another_worker(tenuto_sim, stores):
     tenuto_sim.script(turn(call("hold")), turn("Hurried."), turn("Next."))
-    held_tool = Held()
+    held_tool = HeldTool()
     async with stores() as store, stores() as other, agent(held_tool.tool, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
         await steps.advance(job(1, prompt("Go.")), OWNER, 1 << 16)
-        async with running(steps.advance(job(2), OWNER, 2 << 16)) as step, agent(store=other, name=NAME) as second:
+        async with running_task(steps.advance(job(2), OWNER, 2 << 16)) as step, agent(store=other, name=NAME) as second:
             await held_tool.begun.wait()
             steer = SessionItem("steer", "s1", "Hurry.")
             await SessionSteps([second]).deliver(job(0, steer, steer))
@@ -115,11 +115,11 @@ async def test_steering_and_cancel_reach_a_step_of_another_worker(tenuto_sim, st
 async def test_late_attempt_cannot_write(tenuto_sim, stores):
     """Its result reaches the model, and a lower attempt that starts later is refused."""
     tenuto_sim.script(turn(call("hold", {"x": 3})), turn("Unknown."), turn("Now I know."))
-    held_tool = Held()
+    held_tool = HeldTool()
     async with stores() as store, stores() as other, agent(held_tool.tool, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
         await steps.advance(job(1, prompt("Go.")), OWNER, (1 << 16) + 1)
-        async with running(steps.advance(job(2), OWNER, (2 << 16) + 1)) as zombie:
+        async with running_task(steps.advance(job(2), OWNER, (2 << 16) + 1)) as zombie:
             await held_tool.begun.wait()
             async with agent(held_tool.tool, store=other, name=NAME) as second:
                 again = SessionSteps([second])
@@ -139,12 +139,12 @@ async def test_late_attempt_cannot_write(tenuto_sim, stores):
 async def test_cancelled_attempt_is_continued_or_cancels_the_run(tenuto_sim, stores, is_interrupted):
     """If the worker stops, the next attempt continues the run. If the workflow cancels it, the run is cancelled."""
     tenuto_sim.script(turn(call("hold")), turn("Done."))
-    held_tool = Held()
+    held_tool = HeldTool()
     async with stores() as store, agent(held_tool.tool, store=store, name=NAME) as ai:
         steps = SessionSteps([ai])
         await steps.advance(job(1, prompt("Go.")), OWNER, 1 << 16)
         attempt = steps.advance(job(2), OWNER, (2 << 16) + 1, lambda: is_interrupted)
-        async with running(attempt) as task:
+        async with running_task(attempt) as task:
             await held_tool.begun.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -56,7 +56,7 @@ def find(
     price: decimal.Decimal = decimal.Decimal(0),
     kind: Literal["a", "b"] = "a",
     most: Annotated[int, msgspec.Meta(ge=1)] = 1,
-    said: Annotated[str, "what was said"] = "",
+    said: Annotated[str, "the text"] = "",
     count: int = 7,
 ) -> None:
     """Find.
@@ -92,7 +92,7 @@ def test_schema_has_formats_and_descriptions():
     properties = find.parameters["properties"]
 
     assert properties["when"]["anyOf"] == [{"type": "string", "format": "date-time"}, {"type": "null"}]
-    assert (properties["at"]["format"], properties["said"]["description"]) == ("time", "what was said")
+    assert (properties["at"]["format"], properties["said"]["description"]) == ("time", "the text")
 
 
 @pytest.mark.parametrize("text", ["", "  ", "{}", "null"])

@@ -33,20 +33,20 @@ def test_request_for_unknown_model_is_unchanged():
     assert apply_traits(request, Target(ROW, "m", "openai-chat")) == (request, ())
 
 
-@pytest.mark.parametrize("sampling, fields, kept", [
+@pytest.mark.parametrize("sampling, fields, stays", [
     ("ok", {}, True), ("rejected", {}, False), ("ignored", {}, False),
     ("only_without_reasoning", {"effort": "none"}, True), ("only_without_reasoning", {"effort": "low"}, False),
     ("only_without_reasoning", {"thinking": Thinking("off")}, True), ("only_without_reasoning", {}, False),
 ])  # fmt: skip
-def test_refused_sampling_is_dropped(sampling, fields, kept):
+def test_refused_sampling_is_dropped(sampling, fields, stays):
     """P10."""
     has = traits(
         sampling=sampling, efforts=("none", "low"), effort_default="low", thinking_default="yes", thinking=("effort",)
     )
     request, losses = fit(has, temperature=0.5, top_p=0.9, **fields)
 
-    assert (request.temperature, request.top_p) == ((0.5, 0.9) if kept else (None, None))
-    assert rules(losses) == ([] if kept else ["sampling-refused"] * 2)
+    assert (request.temperature, request.top_p) == ((0.5, 0.9) if stays else (None, None))
+    assert rules(losses) == ([] if stays else ["sampling-refused"] * 2)
 
 
 def test_sampling_is_accepted_with_default_effort_none():
@@ -81,17 +81,17 @@ def test_effort_stays_if_encoder_can_express_it():
     assert fit(traits(efforts=None), effort="max")[0].effort == "max"
 
 
-@pytest.mark.parametrize("rule, fields, kept", [
+@pytest.mark.parametrize("rule, fields, stays", [
     ("ok", {}, True), ("rejected", {}, False), ("ignored", {}, False),
     ("not_with_thinking", {}, True), ("not_with_thinking", {"effort": "low"}, False),
 ])  # fmt: skip
 @pytest.mark.parametrize("choice", ["required", NamedTool("f")])
-def test_refused_tool_choice_becomes_auto(rule, fields, kept, choice):
+def test_refused_tool_choice_becomes_auto(rule, fields, stays, choice):
     has = traits(forced_tool_choice=rule, thinking=("budget", "disabled"), thinking_default="no", efforts=())
     request, losses = fit(has, tools=(ToolDefinition("f"),), tool_choice=choice, **fields)
 
-    assert request.tool_choice == (choice if kept else "auto")
-    assert rules(losses) == ([] if kept else ["forced-choice-refused"])
+    assert request.tool_choice == (choice if stays else "auto")
+    assert rules(losses) == ([] if stays else ["forced-choice-refused"])
     assert fit(has, tools=(ToolDefinition("f"),), tool_choice="none", **fields)[1] == ()
 
 

@@ -117,7 +117,7 @@ def test_thinking_stays_after_unchanged_prefix():
         (lambda roles: ask(*roles, cache="auto"), []),
         (lambda roles: ask(*roles, max_tokens=99), []),
     ],
-    ids=["system", "no tools", "a tool", "the question", "a result", "what comes later", "cache marks", "a parameter"],
+    ids=["system", "no tools", "a tool", "the question", "a result", "later messages", "cache marks", "a parameter"],
 )
 def test_thinking_after_changed_prefix_is_dropped(changed, dropped):
     """Each dropped block has a loss with the reason; the others stay."""

@@ -172,7 +172,7 @@ def test_unreadable_frame_is_an_error_or_a_loss_after_the_end():
 @pytest.mark.parametrize(
     "frames",
     [
-        pytest.param([chunk({}, "stop"), {**HEAD, "choices": [], "usage": USAGE}], id="behind the end"),
+        pytest.param([chunk({}, "stop"), {**HEAD, "choices": [], "usage": USAGE}], id="after the end"),
         pytest.param([chunk({}, "stop", usage=USAGE)], id="with the end"),
         pytest.param([text("a", usage={"prompt_tokens": 1}), chunk({}, "stop", usage=USAGE)], id="with every frame"),
         pytest.param([chunk({}, "stop", x_groq={"id": "r", "usage": USAGE})], id="in a field of the host"),

@@ -1,4 +1,4 @@
-"""What the tests of agents have in common: how they are run, what their journals look like, tools that can be watched."""
+"""Helpers for tests of agents: running a test, reading a journal, tools that a test controls."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tenuto.core.journal import CallFinished, CallStarted, RequestFailed, RunEnd
 
 MODEL = "sim/anthropic"
 QUICK = Retry(4, base=0.0)
-"""Tries again, and waits for nothing."""
+"""Retries without pauses."""
 
 
 def scene(play):
-    """Run a test that awaits, on a loop of its own."""
+    """Run a coroutine function as a test."""
 
     @functools.wraps(play)
     def run(*args, **kwargs):
@@ -29,8 +29,8 @@ def agent(*tools, **options) -> AsyncAgent:
     return AsyncAgent(options.pop("model", MODEL), tools=tools, retry=options.pop("retry", QUICK), **options)
 
 
-def shown(entry) -> str:
-    """An entry in a word or two."""
+def entry_label(entry) -> str:
+    """Describe an entry in a word or two."""
     act = entry.payload
     if isinstance(act, RunEnded):
         details = ": ".join(filter(None, (act.waiting_for, act.detail)))
@@ -44,13 +44,13 @@ def shown(entry) -> str:
     return payload_kind(act)
 
 
-async def story(session) -> list[str]:
-    """The whole journal, entry by entry."""
-    return [shown(entry) for entry in await session.entries()]
+async def journal_labels(session) -> list[str]:
+    """Describe the entries of the journal."""
+    return [entry_label(entry) for entry in await session.entries()]
 
 
-async def results(session) -> list[str]:
-    """What the calls of the session came to, in the order in which it was written."""
+async def call_results(session) -> list[str]:
+    """Return the results of the calls in the order of the journal."""
     return [
         str(entry.payload.result.content)
         for entry in await session.entries()
@@ -59,7 +59,7 @@ async def results(session) -> list[str]:
 
 
 async def until(holds, *, turns: int = 20_000) -> None:
-    """Let the others work until something holds."""
+    """Let other tasks run until a condition is true."""
     for _ in range(turns):
         if holds():
             return
@@ -67,8 +67,8 @@ async def until(holds, *, turns: int = 20_000) -> None:
     raise AssertionError("it never came to that")
 
 
-class Held:
-    """A tool that begins, and goes on when it is told to; and what became of it."""
+class HeldTool:
+    """A tool that starts, waits for the test, and records how it ended."""
 
     def __init__(self, name: str = "hold", **options) -> None:
         self.begun = asyncio.Event()
@@ -103,8 +103,8 @@ def pay(amount: int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def running(coroutine):
-    """Have a coroutine run in a task of its own, and be over at the end."""
+async def running_task(coroutine):
+    """Run a coroutine in a task for the length of a block."""
     task = asyncio.create_task(coroutine)
     try:
         yield task
