@@ -118,7 +118,7 @@ def test_real_shell_runs_an_allowed_command_once(stub, rest, tail):
     assert list(stub.iterdir()) == [stub / "git"]
 
 
-def test_windows_shell_commands_are_not_plain():
+def test_windows_operators_are_not_plain():
     for command in ("git 'a & del x'", 'git "%X%"', "git a^&b", "git a & b", "git %X%", "git a\nb"):
         assert not is_plain(command, windows=True)
     assert is_plain(r'git add "C:\a dir\b" src\x', windows=True)
@@ -190,7 +190,7 @@ def test_any_command_can_be_checked(command):
     assert denied("shell(*)", "shell", command=command) == denied("shell", "shell", command=command) == "yes"
 
 
-def test_windows_programs_are_denied(monkeypatch):
+def test_windows_program_names_are_recognized(monkeypatch):
     monkeypatch.setattr(call_policy, "_WINDOWS", True)
     for command in ("del x", r"C:\bin\del x"):
         assert denied("shell(del *)", "shell", command=command) == "yes"

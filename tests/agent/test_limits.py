@@ -139,7 +139,7 @@ async def test_time_limit_ends_the_run(tenuto_sim):
 
 
 @pytest.mark.parametrize("limits", [{"turns": 0}, {"usd": -1}, {"seconds": 0.0}, {"tokens": -5}])
-def test_limit_of_zero_is_refused(limits):
+def test_limit_that_is_not_positive_is_refused(limits):
     """The error has the alternative."""
     with pytest.raises(ValueError, match="use a number above 0, or None"):
         Limits(**limits)

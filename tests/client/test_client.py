@@ -526,7 +526,7 @@ def test_schema_is_sent_natively_or_in_the_instructions(model, native):
     assert native != ("Respond ONLY with valid JSON matching this schema" in str(sent["messages"]))
 
 
-def test_middleware_that_closes_nothing_leaves_nothing_open():
+def test_unclosed_middleware_leaves_no_connection_open():
     async def careless(request, following):
         async for event in following(request):
             yield event

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sqlite3
 
 import pytest
 
+from store.helpers import run
 from tenuto.core.inbox import Cancel
 from tenuto.errors import StoreCorrupt
 from tenuto.store.protocol import BudgetChange
-from tenuto.store.sql_store import SqlStore
-from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.store_suite.helpers import draft, question
 
 COLUMNS = {
@@ -44,14 +42,6 @@ CASES = [
     for column in columns
     for value in WRONG[type_]
 ]
-
-
-def run(path, action):
-    async def play():
-        async with SqlStore(SqliteEngine(path)) as store:
-            return await action(store)
-
-    return asyncio.run(play())
 
 
 @pytest.fixture

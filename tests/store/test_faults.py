@@ -15,12 +15,12 @@ import subprocess
 import sys
 import textwrap
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from store.helpers import run, run_in_child
 from tenuto.core.blocks import Opaque, ToolUse
 from tenuto.core.journal import ReplyReceived, UnknownPayload
 from tenuto.core.jsonio import JsonError
@@ -174,37 +174,6 @@ def small(tmp_path):
 
 def remount(mount_point, how):
     subprocess.run(["mount", "-o", f"remount,{how}", mount_point], check=True)
-
-
-def run(path, action):
-    async def error_text():
-        async with SqlStore(SqliteEngine(path)) as store:
-            return await action(store)
-
-    return asyncio.run(error_text())
-
-
-def run_in_child(action):
-    """Run a function in its own process; return its result or error as text."""
-    here, there = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a child of a process with threads does only this
-        child = os.fork()
-    if not child:
-        output = "something else went wrong"
-        try:
-            output = str(action())
-        except Exception as error:
-            output = repr(error)
-            raise
-        finally:
-            os.write(there, output.encode())
-            os._exit(0)
-    os.close(there)
-    output = b"".join(iter(lambda: os.read(here, 4096), b"")).decode()
-    os.close(here)
-    os.waitpid(child, 0)
-    return output
 
 
 async def fill(store, lease, stored, message):

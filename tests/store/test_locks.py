@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import signal
@@ -16,6 +15,7 @@ import time
 
 import pytest
 
+from store.helpers import run
 from tenuto.errors import LeaseLost, SessionInUse
 from tenuto.store.locks import Locks
 from tenuto.store.sessions import ListQuery, list_lines
@@ -109,14 +109,6 @@ def holders(path):
             return holder
 
         yield begin
-
-
-def run(path, action, **how):
-    async def caught():
-        async with SqlStore(SqliteEngine(path), **how) as store:
-            return await action(store)
-
-    return asyncio.run(caught())
 
 
 def test_living_holder_refuses_others_and_is_named(path, holders):

@@ -13,11 +13,11 @@ import sqlite3
 import stat
 import tempfile
 import threading
-import warnings
 from pathlib import Path
 
 import pytest
 
+from store.helpers import run, run_in_child
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store.open import open_store
 from tenuto.store.schema import APPLICATION, VERSION
@@ -31,16 +31,6 @@ NOBODY = 65534
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "kept" / "sessions.db"
-
-
-def run(path, action, **how):
-    """Call a coroutine function with a store at a path; return its result."""
-
-    async def told():
-        async with SqlStore(SqliteEngine(path, **how)) as store:
-            return await action(store)
-
-    return asyncio.run(told())
 
 
 def create_store(path, *acts):
@@ -256,29 +246,9 @@ def open_folder():
     shutil.rmtree(folder)
 
 
-def run_as_another_user(action):
+def as_another_user(action):
     """Run a function in a child that is not root, to which permissions apply; return its result as text."""
-    here, there = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a child of a process with threads does only this
-        child = os.fork()
-    if not child:
-        output = "something else went wrong"
-        if not os.getuid():
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-        try:
-            output = str(action())
-        except StoreError as error:
-            output = f"{type(error).__name__}: {error}"
-        finally:
-            os.write(there, output.encode())
-            os._exit(0)
-    os.close(there)
-    output = b"".join(iter(lambda: os.read(here, 4096), b"")).decode()
-    os.close(here)
-    os.waitpid(child, 0)
-    return output
+    return run_in_child(action, None if os.getuid() else NOBODY)
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
@@ -290,9 +260,9 @@ def test_read_only_store_can_be_read(open_folder, what):
     if what == "file":  # others may write to the directory, but not to the file
         path.parent.chmod(0o777)
 
-    assert run_as_another_user(lambda: same(run(path, reading), drafts)) == "True"
-    assert run_as_another_user(lambda: len(run(path, lambda store: store.search("Oslo")))) != "0"
-    refused = run_as_another_user(lambda: run(path, lambda store: store.lease("s")))
+    assert as_another_user(lambda: same(run(path, reading), drafts)) == "True"
+    assert as_another_user(lambda: len(run(path, lambda store: store.search("Oslo")))) != "0"
+    refused = as_another_user(lambda: run(path, lambda store: store.lease("s")))
     assert refused.startswith("StoreError"), refused
     assert "permissions" in refused or "Permission" in refused
 
@@ -313,7 +283,7 @@ def test_read_only_store_with_a_log_is_an_error(open_folder):
     line.close()
     copy.chmod(0o555)
 
-    output = run_as_another_user(lambda: run(copy / "sessions.db", reading))
+    output = as_another_user(lambda: run(copy / "sessions.db", reading))
     assert "newest entries are in" in output
 
 
@@ -346,7 +316,7 @@ def test_full_disk_writes_nothing(path):
         most[0] = 10_000
         return stored
 
-    stored = run(path, fill, connect=connect)
+    stored = run(path, fill, engine=SqliteEngine(path, connect))
     more = run(path, lambda store: write(store, "s", question("Is there room?")))
 
     assert len(stored) > 20

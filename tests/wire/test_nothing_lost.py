@@ -259,11 +259,11 @@ def test_error_flag_of_image_result_is_a_loss_in_chat() -> None:
     row = catalog.provider_or_default(None, "openai-chat")
     takes = replace(row, chat=replace(row.chat, images_in_results=True))
 
-    def told(*, is_error: bool) -> list[str]:
+    def losses_of(*, is_error: bool) -> list[str]:
         transcript = (UserMessage("q"), turn, ToolResults((ToolResult("c", image, is_error=is_error),)))
         return rules(write_request(ChatRequest(model="m", messages=transcript), Target(takes, "m", "openai-chat")))
 
-    assert told(is_error=True) == [*told(is_error=False), "unsupported-field"]
+    assert losses_of(is_error=True) == [*losses_of(is_error=False), "unsupported-field"]
 
 
 def test_raised_budget_is_a_loss() -> None:
