@@ -15,7 +15,7 @@ import pytest
 
 import tenuto
 from serving import Request, Server, reply, streamed
-from serving.replies import named, plain
+from serving.replies import named_events, unnamed_events
 from tenuto.catalog import find_provider
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -154,7 +154,7 @@ def write_stream(message):
     events.append(
         {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"]}, "usage": {"output_tokens": 7}}
     )
-    return streamed(named(*events, {"type": "message_stop"}))
+    return streamed(named_events(*events, {"type": "message_stop"}))
 
 
 WRITERS = {
@@ -189,7 +189,7 @@ def answer(request: Request):
     error = writer(row, body)
     if body.get("stream"):
         return write_stream(error)
-    return streamed(plain(error)) if "alt=sse" in request.path else reply(json.dumps(error).encode())
+    return streamed(unnamed_events(error)) if "alt=sse" in request.path else reply(json.dumps(error).encode())
 
 
 # --- the examples -----------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ TARGETS = [
 
 @pytest.mark.parametrize("target", TARGETS)
 @QUICK
-@given(said=say.transcripts_of(say.words) | say.conversations(), request=say.requests())
+@given(messages=say.transcripts_of(say.words) | say.conversations(), request=say.requests())
 def test_any_transcript_adapts_and_encodes(target, messages, request):
     """For any transcript and parameters; the same request gives the same bytes."""
     chat_request = replace(request, messages=messages)
@@ -73,7 +73,7 @@ def test_any_transcript_adapts_and_encodes(target, messages, request):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @QUICK
-@given(said=say.transcripts_of(say.broken_words))
+@given(messages=say.transcripts_of(say.broken_words))
 def test_lone_surrogates_never_reach_a_provider(dialect, messages):
     """The body is UTF-8 without half characters, also for NUL and similar characters."""
     body = write_request(ChatRequest(model="m", messages=messages), oneshot.target_of(dialect, "m", "custom")).body

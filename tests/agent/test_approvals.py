@@ -55,7 +55,7 @@ async def test_approval_function_decides(tenuto_sim, approve, paid):
 async def test_approved_call_runs_while_the_next_one_is_decided(tenuto_sim):
     """The function is called for one call after the other, and approved calls do not wait."""
     tenuto_sim.script(PAY, turn("Done."))
-    asked = asyncio.Event()
+    called = asyncio.Event()
     ran = asyncio.Event()
 
     @tool(name="pay", approval=True)
@@ -65,9 +65,9 @@ async def test_approved_call_runs_while_the_next_one_is_decided(tenuto_sim):
         return "paid"
 
     async def approve(call):
-        if asked.is_set():
+        if called.is_set():
             await ran.wait()  # the first call runs during this decision
-        asked.set()
+        called.set()
         return True
 
     async with agent(paying, add, approve=approve, store=None) as ai:
@@ -190,16 +190,16 @@ async def test_late_decision_names_the_calls_that_wait_now(tenuto_sim, stores):
 async def test_cancel_during_an_approval_function(tenuto_sim):
     """The results of the calls say that they were not run."""
     tenuto_sim.script(PAY, turn("Done."))
-    asked = asyncio.Event()
+    called = asyncio.Event()
 
     async def approve(call):
-        asked.set()
+        called.set()
         await asyncio.Event().wait()
 
     async with agent(pay, add, approve=approve, store=None) as ai:
         session = ai.session()
         async with running_task(session.send("Pay.")) as run:
-            await asked.wait()
+            await called.wait()
             await session.cancel()
             with pytest.raises(RunCancelled):
                 await run

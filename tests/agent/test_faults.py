@@ -160,8 +160,8 @@ def test_approval_applies_to_one_call(tenuto_sim, tmp_path):
     assert len(requested) == 1
 
 
-@pytest.mark.parametrize("now, asked", [("Harmless.", 0), ("Not so.", 1)])
-def test_approval_expires_when_the_description_changes(tenuto_sim, tmp_path, now, asked):
+@pytest.mark.parametrize("now, requested", [("Harmless.", 0), ("Not so.", 1)])
+def test_approval_expires_when_the_description_changes(tenuto_sim, tmp_path, now, requested):
     """The process dies after the approval and before the call; the next process has another tool."""
     tenuto_sim.script(turn(call("act")), turn(say("It is done.")))
     events = []
@@ -179,14 +179,14 @@ def test_approval_expires_when_the_description_changes(tenuto_sim, tmp_path, now
         async with AsyncAgent("sim/anthropic", tools=[make_tool(now)], store=where, listeners=[events.append]) as agent:
             session = await agent.resume()
             await session.continue_()
-            assert len(session.pending) == asked
-            if asked:
+            assert len(session.pending) == requested
+            if requested:
                 await session.approve()
             assert session.text == "It is done."
 
     asyncio.run(played())
 
-    assert asked == sum(isinstance(event, ApprovalNeeded) for event in events)
+    assert requested == sum(isinstance(event, ApprovalNeeded) for event in events)
     tenuto_sim.assert_clean()
 
 

@@ -68,10 +68,10 @@ class CallLeaf:
     def meaning(self) -> tuple[Any, ...]:
         """The call with normalized arguments."""
         try:
-            said = repr(_sorted(plain(load(self.args or "{}"))))
+            normalized = repr(_sorted(plain(load(self.args or "{}"))))
         except ValueError:
-            said = str(self.args)
-        return (self.id or None, self.name, said)
+            normalized = str(self.args)
+        return (self.id or None, self.name, normalized)
 
 
 def _sorted(value: Any) -> Any:
@@ -201,8 +201,8 @@ def _gemini(part: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | Call
     signature = fields.get("thought_signature")
     signed = [Leaf((kind, "thought_signature"), _token("thought_signature", signature))] if signature else []
     if kind == "text":
-        said = "thought" if fields.get("thought") else "text"
-        return [*([Leaf((said, "text"), fields["text"])] if fields["text"] else []), *signed]
+        kind_of_text = "thought" if fields.get("thought") else "text"
+        return [*([Leaf((kind_of_text, "text"), fields["text"])] if fields["text"] else []), *signed]
     if kind == "function_call":
         return [next(spelt), *signed]
     return [*_flat((kind,), fields.get(kind)), *signed]

@@ -26,9 +26,9 @@ def normal(blocks: list[Any], *, streamed: bool) -> list[Any]:
     """A streamed message is compared without the indexes of its parts, with its content list joined, and with the
     default role.
     """
-    spoken = [{"role": "assistant", **message} for message in blocks]
-    said = [message for message in spoken if message != {"role": "assistant"}]
-    return [_unplaced(message) for message in said] if streamed else said
+    with_role = [{"role": "assistant", **message} for message in blocks]
+    messages = [message for message in with_role if message != {"role": "assistant"}]
+    return [_unplaced(message) for message in messages] if streamed else messages
 
 
 def _unplaced(message: dict[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def _stream(data: bytes) -> Read:
                 last = event["response"].get("output") or []
                 found.error = found.error or (event["response"].get("error") if kind == "response.failed" else None)
     _in_order(found, begun, done, last)
-    found.torn = [said for index, said in pieces.items() if index in done and _text(done[index]) != said]
+    found.torn = [text for index, text in pieces.items() if index in done and _text(done[index]) != text]
     _close(found, body, found.answers.pop().blocks)
     return found
 

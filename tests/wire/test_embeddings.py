@@ -473,8 +473,12 @@ def test_recorded_responses_are_read():
             continue
         row = catalog.provider_or_default(about["provider"], "openai-chat")
         target = Target(row, about["model"], row.dialect)
-        asked = json.loads((path.parent / "request.json").read_bytes())
-        texts = asked["input"] if "input" in asked else [r["content"]["parts"][0]["text"] for r in asked["requests"]]
+        recorded_request = json.loads((path.parent / "request.json").read_bytes())
+        texts = (
+            recorded_request["input"]
+            if "input" in recorded_request
+            else [r["content"]["parts"][0]["text"] for r in recorded_request["requests"]]
+        )
         request = EmbedRequest(model=about["model"], input=texts)
         body = (path.parent / about["response_file"]).read_bytes()
         count += 1
@@ -488,7 +492,7 @@ def test_recorded_responses_are_read():
         for vector, length, head in zip(response.embeddings, expected["dims"], expected["heads"], strict=True):
             assert length in (None, len(vector))
             assert isinstance(head, str) or list(vector[: len(head)]) == head
-            assert len(vector) in (asked.get("dimensions"), 128, 768, 1024, 1536, 3072)
+            assert len(vector) in (recorded_request.get("dimensions"), 128, 768, 1024, 1536, 3072)
         assert response.usage.total_tokens is not None
 
     assert count > 20

@@ -50,8 +50,8 @@ def decoder_of(dialect: Dialect) -> Decoder:
     return codec_for(dialect).decoder(Target(catalog.provider_or_default(None, dialect), "m", dialect))
 
 
-def delta(index: int = 0, **said: Any) -> Frame:
-    return {"type": "content_block_delta", "index": index, "delta": said}
+def delta(index: int = 0, **fields: Any) -> Frame:
+    return {"type": "content_block_delta", "index": index, "delta": fields}
 
 
 def item(text: str, **more: Any) -> Frame:
