@@ -48,7 +48,7 @@ class Disk(apsw.VFS):
         self.fault = None
         self.sync = "FULL"
         """The mode that SQLite uses when the product requests FULL."""
-        self.name = f"lossy-{next(_names)}"
+        self.name = f"faulty-{next(_names)}"
         super().__init__(self.name, "")
 
     # --- interface for SQLite ---
