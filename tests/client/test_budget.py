@@ -84,7 +84,7 @@ def test_budget_uses_the_price_of_an_alias():
 
 
 def test_budget_may_allow_models_without_price():
-    purse, stranger = limited(usd=1, unpriced="allow"), Origin("nobody", "openai-chat", "m")
+    purse, stranger = limited(usd=1, unpriced="allow"), Origin("unknown", "openai-chat", "m")
     handler = Script(reply_events(origin=stranger))
     for _ in range(2):
         assert run_middleware(purse, make_request("unknown/m"), handler).error is None
@@ -98,7 +98,7 @@ def test_budget_may_allow_models_without_price():
         ({"usd": 1}, {"usage": None}, "reported no usage"),
         ({"tokens": 9999}, {"usage": None}, "reported no usage"),
         ({"usd": 1}, {"usage": Usage(input_tokens=5)}, "unknown cost"),
-        ({"usd": 1}, {"origin": Origin("nobody", "openai-chat", "m")}, "unknown/m sent a reply of unknown cost"),
+        ({"usd": 1}, {"origin": Origin("unknown", "openai-chat", "m")}, "unknown/m sent a reply of unknown cost"),
     ],
     ids=["no usage", "no tokens", "half a usage", "another model answered"],
 )
@@ -118,7 +118,7 @@ def test_budget_refuses_calls_after_an_unknown_cost(limit, fields, message):
 def test_budget_in_tokens_ignores_unknown_cost():
     purse = limited(tokens=9999)
     for _ in range(2):
-        stranger = Script(reply_events(origin=Origin("nobody", "openai-chat", "m")))
+        stranger = Script(reply_events(origin=Origin("unknown", "openai-chat", "m")))
         assert run_middleware(purse, make_request("unknown/m"), stranger).error is None
 
     assert (purse.tokens, purse.unknown) == (2200, 0)

@@ -66,7 +66,7 @@ async def cancel_stream(ai: AsyncClient) -> None:
 
 async def cancel_task(ai: AsyncClient, server: Server) -> None:
     task = asyncio.create_task(send(ai, "silent", stream=False))
-    await server.asked()
+    await server.next_request()
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
