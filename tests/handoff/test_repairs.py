@@ -29,6 +29,7 @@ PICTURE = UserMessage((Image(data=PNG, mime="image/png"),))
     ("anthropic/claude-fable-5-1", (ASK, SystemMessage(" "))),
     ("anthropic/claude-opus-4-6", (ASK, SAID, SAID)),
     ("anthropic/claude-opus-4-6", (ASK, SAID, SystemMessage("Be brief."))),
+    ("anthropic", (ASK, AssistantMessage((ToolUse("a", "weather", "{}"), Reasoning("no"), Text("Dry."), Reasoning("no"))), RAIN)),
     ("gemini", (ASK, SAID, UserMessage(""))),
     ("gemini", (ASK, SAID, UserMessage((Opaque("openai-chat", "{}"),)), SAID, ASK)),
     ("gemini", (ASK, CALLED, RAIN, PICTURE)),

@@ -249,18 +249,19 @@ class _Adapter:
     def _calls_last(self, blocks: list[tuple[int, Block]], at: int) -> list[tuple[int, Block]]:
         """Move the text that follows a call before the calls of its turn.
 
-        Anthropic has refused text between a call and its result. Thinking blocks and server tools keep their
-        positions: a turn that has one after its first call stays as it is.
+        Anthropic has refused text between a call and its result. Signed thinking blocks and server tools keep their
+        positions: a turn that has one after its first call stays as it is. Unsigned reasoning is not sent.
         """
         first = next((n for n, (_, block) in enumerate(blocks) if isinstance(block, ToolUse)), len(blocks))
         tail = blocks[first:]
         calls = [entry for entry in tail if isinstance(entry[1], ToolUse)]
         texts = [entry for entry in tail if isinstance(entry[1], Text | Refusal)]
+        unsigned = [entry for entry in tail if isinstance(entry[1], Reasoning) and entry[1].meta is None]
         has_text = any(isinstance(block, Text | Refusal) and block.text for _, block in texts)
-        if not has_text or len(calls) + len(texts) < len(tail):
+        if not has_text or len(calls) + len(texts) + len(unsigned) < len(tail):
             return blocks
         self._lose("calls-last", Location(at), f"{len(calls)} calls moved after the text of their turn")
-        return [*blocks[:first], *texts, *calls]
+        return [*blocks[:first], *unsigned, *texts, *calls]
 
 
 def is_signed_part(block: Block) -> bool:
