@@ -363,7 +363,7 @@ def test_undo_takes_no_more_than_there_is(chat, tenuto_sim):
     [(_, entries), (_, before)] = sessions()
 
     assert "! nothing to undo\n" in done.err
-    assert "! only 2 exchanges to undo\n" in done.err
+    assert "! cannot undo 3: choose 1 to 2\n" in done.err
     assert "! /undo takes a number, 1 or more, not '0'\n" in done.err
     assert "2 exchanges undone" in done.err
     assert "\nnot sent: Hi\n" in done.err

@@ -98,7 +98,7 @@ def test_every_setting_is_an_option_of_run(options, file):
     assert set(EFFORTS) == set(get_args(Effort))
     assert ("temperature=0.2", 'stop=["END", "é"]', 'user="1"') == given["option"]
     del expected["options"]
-    expected |= {"fallback": "sim/anthropic,sim/gemini", "max_usd": "0.5"}
+    expected |= {"fallback": "sim/anthropic,sim/gemini"}
     for key, value in expected.items():
         assert (tuple(value) if isinstance(value, list) else value) == given[PARAMETERS.get(key, key)]
 

@@ -80,7 +80,7 @@ def admit(model: str, target: Target, *, allow_unverified: bool, tools: bool) ->
     """
     reason = refusal(target)
     if reason and not allow_unverified:
-        raise UnsupportedModel(model, f"{reason}; pass allow_unverified=True to use it anyway")
+        raise UnsupportedModel(model, reason, "pass allow_unverified=True to use it anyway")
     warning = "%s takes no tools; they are not sent" if tools and not target.traits.tools else ""
     if not target.traits.continuity:
         warning = "%s is not in the catalog; its reasoning is sent back as received"

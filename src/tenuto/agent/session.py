@@ -19,7 +19,7 @@ from tenuto.agent.config import RunContext, admit, json_text
 from tenuto.agent.events import AgentEvent, Listener, ModelChanged, RunStarted, RunStopped
 from tenuto.agent.handover import handover_entry
 from tenuto.agent.hooks import run_around
-from tenuto.agent.limits import FamilyBudget, limit_reached
+from tenuto.agent.limits import FamilyBudget, Spent, limit_reached
 from tenuto.agent.machine import CANCELLED, PendingCall, Phase, State
 from tenuto.agent.result import Out, Result, make_result
 from tenuto.agent.run_settings import OutputForm, RunParameters, RunSettings, missing_tools, read_settings
@@ -39,6 +39,7 @@ from tenuto.core.journal import (
     Configured,
     Entry,
     EntryPayload,
+    MessageAdded,
     MetadataChanged,
     RunEnded,
     TranscriptFold,
@@ -55,6 +56,7 @@ from tenuto.core.messages import (
     display_text,
 )
 from tenuto.core.provider import Target
+from tenuto.core.request import Effort
 from tenuto.core.transcript import Transcript
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
 from tenuto.tools.execution import Deps
@@ -134,6 +136,26 @@ class SessionProperties:
     def is_new(self) -> bool:
         """Whether the session has no entries yet."""
         return self._async._log.head == 0
+
+    @property
+    def head(self) -> int:
+        """The number of the last entry; 0 for a new session."""
+        return self._async._log.head
+
+    @property
+    def configuration(self) -> Configured:
+        """The settings of the next request: model, system prompt, parameters, tools and their directories."""
+        return self._async._effective_config()
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools."""
+        return tuple(self._async._context.toolbox.names())
+
+    @property
+    def run_totals(self) -> Spent:
+        """What the current or the last run has used."""
+        return self._async._log.spent
 
     @property
     def transcript(self) -> Transcript:
@@ -484,6 +506,20 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         seq = None if at is None else fork_point(await self.entries(), at)
         return await self._agent._fork(self.id, seq, self._deps)
 
+    async def undo(self, count: int = 1) -> tuple[AsyncSession[Deps, Out], Message]:
+        """Create a new session without the last `count` user messages and everything after them. This one is not changed.
+
+        Return it with the first of these messages. Raise `ValueError` if there are fewer.
+        """
+        entries = await self.entries()
+        added = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
+        if not 0 < count <= len(added):
+            raise ValueError(f"cannot undo {count}: choose 1 to {len(added)}" if added else "nothing to undo")
+        at = added[-count]
+        undone = entries[at].payload
+        assert isinstance(undone, MessageAdded)
+        return await self._agent._fork(self.id, entries[at - 1].seq, self._deps), undone.message
+
     async def handover(self, model: str) -> tuple[Loss, ...]:
         """Switch to another model; return the content that it does not receive.
 
@@ -493,10 +529,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         model = self._context.client._full_name(model)
         self._check_model(model)
         if self.is_new and self._active is None:
-            self._configured = msgspec.structs.replace(self._configured, model=model)
-            if self._own_settings:
-                context, own = self._own_settings
-                self._own_settings = context, msgspec.structs.replace(own, model=model)
+            self._configure_new(model=model)
             return ()
         async with self._working():
             self._own_model = self._own_model and model
@@ -607,10 +640,24 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
 
     # --- configuration ---
 
-    async def _configure(self, **changes: str) -> None:
-        """Write a changed configuration: `parameters`, for example."""
-        async with self._working():
-            await self._log.append(msgspec.structs.replace(self._effective_config(), **changes))
+    async def set_effort(self, effort: Effort | None) -> None:
+        """Change the reasoning effort of all later requests; None: the default of the model."""
+        config = self._effective_config()
+        parameters: dict[str, Any] = jsonio.members(config.parameters or "{}")
+        parameters.pop("effort", None)
+        text = json_text({**parameters, "effort": effort} if effort else parameters)
+        if self.is_new and self._active is None:
+            self._configure_new(parameters=text)
+        elif text != config.parameters:
+            async with self._working():
+                await self._log.append(msgspec.structs.replace(self._effective_config(), parameters=text))
+
+    def _configure_new(self, **changes: str) -> None:
+        """Change the configuration of a session without entries."""
+        self._configured = msgspec.structs.replace(self._configured, **changes)
+        if self._own_settings:
+            context, own = self._own_settings
+            self._own_settings = context, msgspec.structs.replace(own, **changes)
 
     async def _create(self) -> None:
         """Store a new session without a message, so that its inbox exists."""

@@ -184,7 +184,7 @@ def _option_value(key: str, value: Any) -> Any:
         return tuple(f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in value.items())
     if key == "fallback":
         return ",".join(value)
-    return str(value) if key == "max_usd" else tuple(value) if isinstance(value, list) else value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def default_map(command: click.Command, verb: str, profile: str | None) -> dict[str, Any]:

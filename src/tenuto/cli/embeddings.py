@@ -26,6 +26,7 @@ import click
 from tenuto.catalog import PROVIDERS
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source, key_variables, load_keys
+from tenuto.cli.session.models import model_resolver
 from tenuto.client.client import AsyncClient
 from tenuto.errors import BadRequest, StoreError, UnsupportedModel
 from tenuto.store.sqlite import translating_errors
@@ -96,7 +97,7 @@ async def choose_model(
     """Return the model to use, and a note: that of the file, else the given one, else that of a provider with a key."""
     note = ""
     if model:
-        target = client._target(model)
+        target = model_resolver()(model)
         model = f"{target.provider.name}/{target.model}"
     elif stored is None:
         defaults = default_models()

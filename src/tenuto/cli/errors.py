@@ -42,8 +42,7 @@ def _missing_key_hint(exc: errors.MissingKey) -> str:
 
 
 def _unsupported_hint(exc: errors.UnsupportedModel) -> str:
-    allow = ", or pass --allow-unverified" if "allow_unverified=True" in exc.reason else ""
-    return f"choose another model with -m{allow}"
+    return f"choose another model with -m{', or pass --allow-unverified' if exc.remedy else ''}"
 
 
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
@@ -82,8 +81,8 @@ def explain_error(error: BaseException, *, model: str = "") -> Explanation:
     """Return code, message and hint for an error. `model` is the model of the request, if there was one."""
     for type_, code, hint in TABLE:
         if isinstance(error, type_):
-            # these remedies are for callers of the library
-            notes = [note for note in getattr(error, "__notes__", ()) if "session.handover(" not in note]
+            # the note of `ContextTooLong` is a remedy for callers of the library
+            notes = [] if isinstance(error, errors.ContextTooLong) else [*getattr(error, "__notes__", ())]
             name = model or getattr(error, "model", "")
             if name and isinstance(error, errors.NotFound | errors.UnsupportedModel):
                 from tenuto.cli.session.models import suggest_models
@@ -103,8 +102,8 @@ def _describe_error(error: BaseException) -> str:
         return f"no API key for {error.provider}"
     if isinstance(error, errors.MissingTool):
         return f"this session uses a tool that is not loaded: {error.name}"
-    if isinstance(error, errors.UnsupportedModel):  # cut the remedy for callers of the library
-        return f"{error.model} is not supported in sessions: {error.reason.partition('; pass ')[0]}"
+    if isinstance(error, errors.UnsupportedModel):  # without the remedy, which is for callers of the library
+        return f"{error.model} is not supported in sessions: {error.reason}"
     if isinstance(error, errors.LLMError):
         provider = f"{error.provider}: " if error.provider and error.provider not in error.message else ""
         return f"{provider}{error.message} ({type(error).__name__})"

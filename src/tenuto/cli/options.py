@@ -47,7 +47,7 @@ class RunOptions:
     deny: tuple[str, ...] = ()
     approve: str = "ask"
     max_turns: int | None = None
-    max_usd: str | None = None
+    max_usd: float | None = None
     max_tokens_total: int | None = None
     timeout: float | None = None
     json: bool = False
@@ -123,7 +123,15 @@ def expand_model(name: str) -> str:
     return f"{full}:{effort}" if effort else full
 
 
-_POSITIVE = click.IntRange(min=1)
+class WholeNumber(click.IntRange):
+    name = "whole number"  # in messages: 'x' is not a valid whole number
+
+
+class _Amount(click.FloatRange):
+    name = "number"
+
+
+_POSITIVE, _AMOUNT = WholeNumber(min=1), _Amount(min=0, min_open=True)
 _COMPLETERS: dict[str, complete.Completer] = {  # by metavar
     "FILE": complete.complete_file,
     "DIR": complete.complete_directory,
@@ -218,9 +226,9 @@ _RUN = _apply(
     option("--deny", multiple=True, metavar="PATTERN", help="Never run matching calls. Not a sandbox. Repeatable."),
     option("--approve", type=click.Choice(["ask", "auto", "never"]), default="ask", show_default=True, help=_APPROVE),
     option("--max-turns", type=_POSITIVE, metavar="N", help="Stop after N replies.  [default: 100]"),
-    option("--max-usd", metavar="USD", help="Stop when this much is spent (checked after each reply)."),
+    option("--max-usd", type=_AMOUNT, metavar="USD", help="Stop when this much is spent (checked after each reply)."),
     option("--max-tokens-total", type=_POSITIVE, metavar="N", help="Stop after N tokens (checked after each reply)."),
-    option("--timeout", type=float, metavar="SECONDS", help="Stop after SECONDS."),
+    option("--timeout", type=_AMOUNT, metavar="SECONDS", help="Stop after SECONDS."),
     store_option,
     flag("--usage/--no-usage", help="Print token usage and cost (default on a terminal)."),
     flag("--hide-thinking/--no-hide-thinking", help="Hide the model's thinking."),

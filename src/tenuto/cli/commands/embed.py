@@ -13,7 +13,7 @@ from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
 from tenuto.cli.embeddings import Embedder, EmbedItem, EmbedModel, VectorFile, choose_model, create_client, read_item
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
-from tenuto.cli.options import flag, json_option, option
+from tenuto.cli.options import WholeNumber, flag, json_option, option
 from tenuto.cli.store import run_async
 from tenuto.cli.terminal.output import print_error, print_json, print_table
 from tenuto.cli.terminal.text import escape_control, one_line
@@ -40,8 +40,8 @@ _CONTINUE = "run the same command again to continue"
     shell_complete=complete_embedding_model,
     help="Embedding model.  [default: that of the file, or of a provider with a key]",
 )
-@option("--dimensions", type=click.IntRange(min=1), metavar="N", help="Vector length, if the model allows a choice.")
-@option("--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
+@option("--dimensions", type=WholeNumber(min=1), metavar="N", help="Vector length, if the model allows a choice.")
+@option("--limit", type=WholeNumber(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
 @json_option
 @flag("-q", "--quiet", help="Print only errors.")
 def command(**values: Any) -> int:

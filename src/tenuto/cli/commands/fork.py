@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tenuto.cli.options import SESSION_HELP, json_option, option, session_argument, store_option
+from tenuto.cli.options import SESSION_HELP, WholeNumber, json_option, option, session_argument, store_option
 from tenuto.cli.store import check_session_name, short_id, use_session
 from tenuto.cli.terminal.output import print_lines
 from tenuto.cli.terminal.text import escape_control
@@ -28,7 +28,7 @@ Examples:
 
 @click.command("fork", help=_HELP, epilog=_EXAMPLES)
 @session_argument(default="last")
-@option("--at", type=click.IntRange(min=1), metavar="N", help="Keep the first N messages.  [default: all]")
+@option("--at", type=WholeNumber(min=1), metavar="N", help="Keep the first N messages.  [default: all]")
 @option("-n", "--name", default="", metavar="NAME", help="Session name.")
 @json_option
 @store_option

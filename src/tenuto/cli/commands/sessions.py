@@ -9,7 +9,16 @@ import click
 from tenuto.cli import store as stores
 from tenuto.cli.errors import ExitCode
 from tenuto.cli.main import CommandGroup
-from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option, yes_option
+from tenuto.cli.options import (
+    SESSION_HELP,
+    WholeNumber,
+    flag,
+    json_option,
+    option,
+    session_argument,
+    store_option,
+    yes_option,
+)
 from tenuto.cli.store import find_session, short_id, use_session, use_sessions, use_store
 from tenuto.cli.terminal.output import confirm, print_json, print_lines, print_table
 from tenuto.cli.terminal.text import one_line
@@ -28,7 +37,7 @@ _TITLE_LENGTH = 60
 _SNIPPET_LENGTH = 160
 _COLUMNS = ("ID", "CHANGED", "STATUS", "MODEL", "MESSAGES", "TITLE")
 _limit_option = option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
+    "--limit", type=WholeNumber(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
 )
 _sessions_argument = session_argument("sessions", nargs=-1, required=True, metavar="SESSION...")
 

@@ -91,7 +91,7 @@ class Chat:
             await self._read_loop()
         finally:
             await self._run(self._stack.aclose())
-        result = RunResult(self.session, self.options)
+        result = RunResult(self.agent, self.session, self.options)
         if result.is_saved and (self._code or not self.options.quiet):
             command = result.resume_command.replace("tenuto resume", "tenuto chat", 1)
             self.display.message(f"resume with: {command}", "dim")
@@ -264,7 +264,7 @@ class Chat:
 
     async def _turn(self, message: UserMessage | None) -> None:
         display, session = self.display, self.session
-        result = RunResult(session, self.options)
+        result = RunResult(self.agent, session, self.options)
         events = RunEvents(display, result)
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
             await self._run(run_turn(events, message, self._stop, self._approver))

@@ -46,10 +46,11 @@ def default_model(given_model: str | None) -> ModelChoice:
     return ModelChoice(SIMULATOR_MODEL, note)
 
 
-def split_effort(model: str) -> tuple[str, str | None]:
+def split_effort(model: str) -> tuple[str, Effort | None]:
     """Split `provider/model:effort`; `ollama/llama3:8b` stays whole."""
-    name, _, effort = model.rpartition(":")
-    return (name, effort) if name and effort in get_args(Effort) else (model, None)
+    name, _, suffix = model.rpartition(":")
+    effort: Effort | None = next((one for one in get_args(Effort) if one == suffix), None)
+    return (name, effort) if name and effort else (model, None)
 
 
 def model_resolver() -> Callable[[str], Target]:

@@ -232,9 +232,8 @@ def _parse_limits(options: RunOptions) -> Limits:
     }
     try:
         return Limits(**{name: bound for name, bound in bounds.items() if bound is not None})
-    except (TypeError, ValueError) as exc:  # the message names the field
-        message = str(exc).replace("limit usd=", "--max-usd ").replace("limit seconds=", "--timeout ")
-        raise click.UsageError(message.partition(", or None")[0]) from None
+    except TypeError as exc:  # a number that is not one, "nan"
+        raise click.UsageError(str(exc)) from None
 
 
 def stored_config(entries: Sequence[Entry]) -> Configured | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.files import OutputFile
@@ -41,6 +42,7 @@ _USAGE = (
 
 @dataclass
 class RunResult:
+    agent: AsyncAgent
     session: AsyncSession
     options: RunOptions
     out: OutputFile | None = None
@@ -57,7 +59,7 @@ class RunResult:
     json: str = ""  # the JSON of an answer that matches the schema
 
     def __post_init__(self) -> None:
-        self.head = self.session._log.head
+        self.head = self.session.head
 
     @property
     def failure(self) -> TenutoError | None:
@@ -201,7 +203,7 @@ async def _report_losses(result: RunResult, display: Display) -> None:
 
 def _report_usage(result: RunResult, display: Display) -> None:
     """Print usage if --usage is given, or on a terminal unless --quiet."""
-    spent = result.session._log.spent
+    spent = result.session.run_totals
     cost = None if spent.unpriced else spent.usd
     line = format_usage(spent.usage, cost, result.seconds, result.session.model)
     if result.options.usage:

@@ -135,7 +135,7 @@ async def run_turn(events: RunEvents, message: UserMessage | None, stop: SignalS
             async for event in run:
                 if name and not session.is_new:
                     try:
-                        await session._log.store.rename(session.id, name)
+                        await result.agent.rename(session, name)
                     except ValueError as exc:  # another process took the name
                         display.message(f"the session has no name: {exc}", "yellow")
                     name = ""
@@ -203,11 +203,11 @@ async def _run(
     approver = create_approver(options.approve, display)
     async with open_session(options, approver, asks=message is not None) as opened:
         session = opened.session
-        result = RunResult(session, options, out)
+        result = RunResult(opened.agent, session, options, out)
         if options.schema:
             from tenuto.cli.session.output_schema import OutputSchema  # imports the schema validator
 
-            result.schema = OutputSchema(options.schema, session._effective_config())
+            result.schema = OutputSchema(options.schema, session.configuration)
             if message is not None and result.schema.instructions:
                 message = user(*message.parts, result.schema.instructions)
         events = RunEvents(display, result)
