@@ -129,7 +129,7 @@ def test_every_other_model_is_accepted(model):
 
 
 def test_unknown_model_is_accepted_with_one_warning(caplog):
-    config._warned.clear()
+    config.warned_models.clear()
     row = Provider("mine", "openai-chat", "http://localhost/v1")
     for _ in range(3):
         made("mine/model", providers=[row])
