@@ -14,7 +14,8 @@ from pathlib import Path
 from tenuto.cli.terminal.output import print_stderr
 from tenuto.errors import TenutoError
 
-PROMPT = "you> "
+PROMPT, CONTINUATION_PROMPT = "you> ", "...> "
+_FENCE = '"""'
 _MAX_MESSAGES = 1_000
 _MAX_LENGTH = 10_000  # the longest message, in characters, that the history stores
 _CHUNK = 65536
@@ -75,7 +76,10 @@ class LineReader:
 
 
 class PlainReader:
-    """Reads lines as messages; on a terminal, the prompt is written to stderr because stdout may be a file."""
+    """Reads messages line by line; on a terminal, the prompt is written to stderr because stdout may be a file.
+
+    A backslash at the end of a line continues the message. The lines between two lines of three double quotes are one message.
+    """
 
     can_edit = False  # whether a text can be offered for editing
 
@@ -93,8 +97,20 @@ class PlainReader:
 
     async def read(self, offered: str = "") -> str:
         """Return the next message. Raise `EOFError`, or `NotUtf8`."""
+        lines = [await self._line(PROMPT)]
+        with suppress(EOFError):  # the message ends with the input
+            if lines[0].strip() == _FENCE:
+                lines.pop()
+                while (line := await self._line(CONTINUATION_PROMPT)).strip() != _FENCE:
+                    lines.append(line)
+            while lines and (len(lines[-1]) - len(lines[-1].rstrip("\\"))) % 2:  # two backslashes are text
+                lines[-1] = lines[-1][:-1]
+                lines.append(await self._line(CONTINUATION_PROMPT))
+        return "\n".join(lines)
+
+    async def _line(self, prompt: str) -> str:
         if self.is_interactive:
-            print_stderr(PROMPT)
+            print_stderr(prompt)
         line = await self._lines.line()
         if not line:
             if self.is_interactive:

@@ -13,7 +13,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 from prompt_toolkit.styles import Style
 
-from tenuto.cli.terminal.input import PROMPT, NotUtf8, PromptInterrupted
+from tenuto.cli.terminal.input import CONTINUATION_PROMPT, PROMPT, NotUtf8, PromptInterrupted
 
 Complete = Callable[[str], tuple[int, Iterable[str]]]
 """Given the line before the cursor: the start of the text to replace, and the texts that fit there."""
@@ -40,7 +40,7 @@ class PromptReader:
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
-            prompt_continuation="...> ",
+            prompt_continuation=CONTINUATION_PROMPT,
             completer=_InputCompleter(complete),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
