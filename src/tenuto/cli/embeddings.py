@@ -51,10 +51,24 @@ class EmbedItem(NamedTuple):
     id: str
     text: str = ""
     error: str = ""  # why the file has no text
+    in_directory: bool = False  # whether a directory was named, not the file
 
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def read_items(names: Iterable[str]) -> Iterator[EmbedItem]:
+    """Read files, stdin (`-`) and directories, each once: their text files that are not hidden, in order of their names."""
+    for name in dict.fromkeys(names):
+        if not Path(name).is_dir():
+            yield read_item(name)
+            continue
+        for path in sorted(Path(name).rglob("*")):
+            is_hidden = any(part.startswith(".") for part in path.relative_to(name).parts)
+            item = read_item(str(path)) if path.is_file() and not is_hidden else None
+            if item is not None:
+                yield item._replace(in_directory=True)
 
 
 def read_item(name: str) -> EmbedItem:
@@ -188,6 +202,7 @@ class Embedder:
     embedded: int = 0
     unchanged: int = 0
     failed: list[EmbedItem] = field(default_factory=list)
+    skipped: list[EmbedItem] = field(default_factory=list)  # files of directories without a text
     losses: dict[str, None] = field(default_factory=dict)
     tokens: int | None = 0  # None if a reply has no usage
 
@@ -195,7 +210,9 @@ class Embedder:
         """Embed all items. Raise the error of a whole request; batches that are complete are stored."""
         batch: list[EmbedItem] = []
         for item in items:
-            if item.error:
+            if item.error and item.in_directory:  # such as an image next to texts
+                self.skipped.append(item)
+            elif item.error:
                 self.failed.append(item)
             elif self.file.is_stored(item):
                 self.unchanged += 1
