@@ -128,7 +128,7 @@ def test_messages_of_one_chat_are_one_session(chat, tenuto_sim):
 
     assert done[:2] == (0, "Four.\nEight.\n")
     assert messages(entries) == ["What is 2 + 2?", "Twice that?"]
-    assert done.err.startswith("sim/anthropic. /help for commands, Ctrl-D to quit\nHm.\n")
+    assert done.err.startswith("sim/anthropic. /help for commands, Ctrl-D to quit\nresume with: ")
     assert done.err.endswith(f"\nresume with: tenuto chat {one.id[:12]}\n")
     tenuto_sim.assert_clean()
 

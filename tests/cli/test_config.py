@@ -74,6 +74,7 @@ allow = ["shell(git *)"]
 deny = ["shell(rm *)"]
 max_turns = 3
 max_usd = 0.5
+strict = true
 max_tokens_total = 1000
 timeout = 60
 quiet = true

@@ -41,7 +41,7 @@ def test_an_answer_that_fits_is_printed_as_the_model_wrote_it(here, tenuto_sim, 
     told = json.loads(here("run", "Which?", "--schema", "city.json", "--json").out)
 
     assert (0, f"{written}\n") == file[:2] == kind[:2]
-    assert file.err.startswith("Hm.\nresume with")
+    assert file.err.startswith("resume with")
     assert (written, {"name": "Oslo", "people": 717710}) == (told["text"], told["data"])
     assert all("people" in json.dumps(request.body["output_config"]) for request in tenuto_sim.requests)
     tenuto_sim.assert_clean()

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NAMES = """
 model system effort max_tokens options allow_unverified fallback tools root approve allow deny max_turns max_usd
-max_tokens_total timeout quiet hide_thinking usage store color
+max_tokens_total timeout strict quiet hide_thinking usage store color
 """
 DEFAULTS: dict[str, Any] = {  # the settings that stand for an option; `config_schema` has their types
     **dict.fromkeys(_NAMES.split()),
-    **dict.fromkeys(("allow_unverified", "quiet", "hide_thinking", "usage"), False),
+    **dict.fromkeys(("allow_unverified", "strict", "quiet", "hide_thinking", "usage"), False),
     "root": ".",
     "approve": "ask",
     "max_turns": 100,
@@ -88,13 +88,13 @@ def config_path() -> Path:
 
 
 def parse_config(text: str, path: Path) -> dict[str, Any]:
-    """Read and check the text of a file. Raise `ConfigError` with its first problem."""
+    """Read and check the text of a file. Raise `ConfigError` with its problems."""
     document = read_toml(text, path)
     if document:
         from tenuto.cli.config_schema import find_problems
 
-        for problem in find_problems(document):
-            raise ConfigError(f"{path}: {problem}")
+        if problems := list(find_problems(document)):
+            raise ConfigError(f"{path}: {f'{chr(10)}  '.join(problems)}")
     return document
 
 
@@ -219,6 +219,11 @@ def configured_providers() -> dict[str, ProviderConfig]:
             made["api_key"] = functools.partial(_raise_missing_key, name, variable)
         found[name] = made
     return found
+
+
+def provider_setting(name: str, key: str) -> Any:
+    """Return a value of [providers.NAME]; None if it is not set."""
+    return load_config().document.get("providers", {}).get(name, {}).get(key)
 
 
 def _raise_missing_key(name: str, variable: str) -> str:

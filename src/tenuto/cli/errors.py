@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -106,12 +107,17 @@ def _describe_error(error: BaseException) -> str:
         return f"{error.model} is not supported in sessions: {error.reason}"
     if isinstance(error, errors.LLMError):
         provider = f"{error.provider}: " if error.provider and error.provider not in error.message else ""
-        return f"{provider}{error.message} ({type(error).__name__})"
+        return f"{provider}{error.message} ({error_kind(type(error).__name__)})"
     if isinstance(error, OSError) and error.strerror:
         # other writers name their file, so an error without a name is about stdout
         stdout = "cannot write stdout" if error.errno in (*_DISK_FULL, errno.EIO, errno.EBADF) else ""
         return ": ".join(filter(None, (str(error.filename or stdout), error.strerror)))
     return str(error).replace("\n", "; ") or type(error).__name__
+
+
+def error_kind(name: str) -> str:
+    """Return the name of an error class as words: `rate limited` for `RateLimited`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def plural(count: int, word: str) -> str:

@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from tenuto import settings
 from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
 from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_once
 from tenuto.cli.files import file_lock, write_private
+from tenuto.cli.terminal.text import similar_names
 from tenuto.core.provider import ModelInfo, Provider
 from tenuto.errors import TenutoError, UnknownProvider
 
@@ -70,7 +70,7 @@ def canonical_provider(name: str) -> str:
         return find_provider(name).name
     custom = load_config().document.get("providers", {})
     if name not in custom:
-        raise UnknownProvider(name, tuple(get_close_matches(name.lower(), [*custom, *PROVIDERS], n=3)))
+        raise UnknownProvider(name, tuple(similar_names(name, [*custom, *PROVIDERS], 3)))
     return name
 
 

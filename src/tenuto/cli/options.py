@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from tenuto.cli import complete
 from tenuto.cli.config import load_config
-from tenuto.cli.store import check_store_directory
+from tenuto.cli.store import ANYWHERE, check_store_directory
 from tenuto.cli.terminal.text import closest_names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -40,6 +40,7 @@ class RunOptions:
     option: tuple[str, ...] = ()
     max_tokens: int | None = None
     allow_unverified: bool = False
+    strict: bool = False
     fallback: str | None = None
     tool: tuple[str, ...] = ()
     root: str = "."
@@ -52,8 +53,10 @@ class RunOptions:
     timeout: float | None = None
     json: bool = False
     jsonl: bool = False
+    stream: bool = False
     out: str | None = None
     usage: bool = False
+    show_thinking: bool = False
     hide_thinking: bool = False
     quiet: bool = False
     color: str = "auto"
@@ -61,7 +64,10 @@ class RunOptions:
 
 
 # Options that contradict each other; `which` is the argument of `chat`
-_CONFLICTS = "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl, out jsonl"
+_CONFLICTS = (
+    "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl stream, out jsonl, out stream, "
+    "schema stream, show_thinking hide_thinking"
+)
 FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")  # a session stores them
 MUST_NOT_BE_EMPTY = ("session", "which", "name", "model", "fallback", "schema", "out", "root", "store")
 
@@ -154,9 +160,26 @@ def flag(*names: str, **settings: Any) -> Decorator:
     return click.option(*names, is_flag=True, **settings)
 
 
+def _apply(*options: Decorator) -> Decorator:
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def _search_anywhere(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta[ANYWHERE] = value
+
+
+anywhere_option = flag(
+    "--anywhere",
+    expose_value=False,
+    callback=_search_anywhere,
+    help="`last` and `~N` of all directories, not of this one.",
+)
+
+
 def session_argument(name: str = "session", **settings: Any) -> Decorator:
-    """Return the argument for one session, or for several with `nargs=-1`."""
-    return click.argument(name, shell_complete=complete.complete_session, **settings)
+    """Return the argument for one session, or for several with `nargs=-1`, and `--anywhere`."""
+    argument = click.argument(name, shell_complete=complete.complete_session, **settings)
+    return _apply(argument, anywhere_option)
 
 
 store_option = option(
@@ -169,10 +192,6 @@ color_option = option("--color", type=_COLORS, default="auto", help="Use color (
 json_option = flag("--json", "as_json", help="Print JSON.")
 yes_option = flag("-y", "--yes", help="Do not ask (required without a terminal).")
 takeover_option = flag("--takeover", help="Take over a session in use; its process is stopped.")
-
-
-def _apply(*options: Decorator) -> Decorator:
-    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 _SESSION = (
@@ -214,11 +233,13 @@ io_options = _apply(
     ),
     flag("--json", help="Print one JSON document instead of the answer."),
     flag("--jsonl", help="Stream events as JSON lines, result last."),
+    flag("--stream", help="Write the answer to a pipe as it arrives."),
     option("--out", metavar="FILE", help="Write the answer to FILE atomically."),
 )
 _TOOLS = "read_file, write_file, edit_file, list_files, search_files, shell, or MODULE:FUNCTION"
 _APPROVE = "Other calls that need approval: ask (without a terminal: wait), auto (allow all), never (deny all)."
 _RUN = _apply(
+    flag("--strict/--no-strict", help="Refuse models missing from the model table."),
     option("-T", "--tool", multiple=True, metavar="TOOL", help=f"Tool the model may call: {_TOOLS}. Repeatable."),
     flag("--no-tools", help="No tools, whatever the settings have."),
     option("--root", default=".", metavar="DIR", help="Working directory for tools.  [default: the current one]"),
@@ -231,6 +252,7 @@ _RUN = _apply(
     option("--timeout", type=_AMOUNT, metavar="SECONDS", help="Stop after SECONDS."),
     store_option,
     flag("--usage/--no-usage", help="Print token usage and cost (default on a terminal)."),
+    flag("--show-thinking", help="Show the model's thinking also without a terminal."),
     flag("--hide-thinking/--no-hide-thinking", help="Hide the model's thinking."),
     flag("-q", "--quiet/--no-quiet", help="Print only the answer."),
     color_option,
@@ -289,12 +311,12 @@ def _parameter_value(name: str, text: str, type_: Any) -> Any:
 
 
 _SECTIONS = {
-    "Session": ("resume_last", "session", "name", "ephemeral", "takeover", "store"),
-    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified"),
+    "Session": ("resume_last", "session", "anywhere", "name", "ephemeral", "takeover", "store"),
+    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified", "strict"),
     "Input": ("attach", "schema"),
     "Tools": ("tool", "no_tools", "root", "allow", "deny", "approve"),
     "Limits": ("max_turns", "max_usd", "max_tokens_total", "timeout"),
-    "Output": ("json", "jsonl", "out", "usage", "hide_thinking", "quiet", "color"),
+    "Output": ("json", "jsonl", "stream", "out", "usage", "show_thinking", "hide_thinking", "quiet", "color"),
 }
 
 

@@ -6,7 +6,6 @@ provider reads them.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
@@ -16,7 +15,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from tenuto.cli.terminal.text import one_line
+from tenuto.cli.terminal.text import one_line, similar_names
 from tenuto.core import files, media_types
 from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.messages import Content
@@ -92,7 +91,7 @@ def _suggest_files(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return f"; directory not found: {one_line(str(path.parent), _NAME_LENGTH)}"
-    near = [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=2)]
+    near = [str(path.with_name(name)) for name in similar_names(path.name, names)]
     return f"; did you mean {one_line(' or '.join(near), 2 * _NAME_LENGTH)}?" if near else ""
 
 

@@ -21,6 +21,7 @@ from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
 from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.open import OpenSession, open_session
+from tenuto.cli.session.prompt_input import compose_message
 from tenuto.cli.session.result import RunResult, report_result
 from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
 from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, complete_input, parse_input, run_slash_command
@@ -30,7 +31,7 @@ from tenuto.cli.terminal.input import History, NotUtf8, PlainReader, PromptInter
 from tenuto.cli.terminal.output import detect_terminal
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
-from tenuto.core.messages import Content, UserMessage, user
+from tenuto.core.messages import Content, UserMessage
 from tenuto.errors import TenutoError
 
 if TYPE_CHECKING:
@@ -79,14 +80,13 @@ class Chat:
         self._leave_signal = 0
         self._was_interrupted = False
         self._code = 0
+        self._notices: set[str] = set()  # those that were shown
 
     async def execute(self) -> int:
         try:
             opened = await self._run(self.open(self.options))
             if opened is None or self._stop.signal:
                 return 128 + self._stop.signal
-            if opened.no_key:
-                self.display.info(opened.no_key, "yellow")
             await self._start()
             await self._read_loop()
         finally:
@@ -116,6 +116,10 @@ class Chat:
             opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
         self.agent, self.session = opened.agent, opened.session
         self.options = self._resume_options(options)
+        for notice in opened.notices:
+            if notice not in self._notices:  # it may be opened again with other tools
+                self.display.info(notice, "yellow")
+        self._notices |= {*opened.notices}
         if opened.note:
             self.display.message(opened.note, "yellow")
         if opened.switch is not None:
@@ -243,7 +247,7 @@ class Chat:
     async def _send(self, text: str) -> None:
         """Send a message with the attachments. If it could not be stored, offer it again."""
         parts, self.attached = self.attached, []
-        message = user(text, *parts)
+        message = compose_message(text, parts)
         await self._turn(message)
         if self.last_user_message() != message:
             self.offered, self.attached = text, parts

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 
 from tenuto.agent import events as agent
-from tenuto.cli.errors import plural
+from tenuto.cli.errors import error_kind, plural
 from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.terminal.display import Display
@@ -54,7 +53,7 @@ class EventPrinter:
                 self._running.clear()
                 display.status(f"asking {self._model}")
             case agent.Retrying():
-                reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", event.error).lower()  # `RateLimited` -> `rate limited`
+                reason = error_kind(event.error)
                 self._discard_reply(reason)
                 message = one_line(event.message, _LINE_LENGTH)
                 display.info(f"! {reason}: {message}; retrying in {event.delay:.1f} s", "yellow")
@@ -111,7 +110,11 @@ class EventPrinter:
             self._count_tokens(response.usage)
             self._used += response.usage
         text = response.text.strip()
-        if text and response.message.has_tool_calls() and not self._display.terminal.is_out_terminal:
+        if (
+            text
+            and response.message.has_tool_calls()
+            and not (self._display.terminal.is_out_terminal or self._display.terminal.streams)
+        ):
             self._display.info(text)
 
     def _count_tokens(self, usage: Usage) -> None:

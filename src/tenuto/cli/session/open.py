@@ -14,19 +14,34 @@ import click
 
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.call_policy import CallPolicy
+from tenuto.agent.config import warned_models
 from tenuto.agent.events import ModelChanged
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
-from tenuto.cli.config import configured_providers
+from tenuto.cli.config import configured_providers, provider_setting
 from tenuto.cli.keys_file import load_keys
 from tenuto.cli.options import RunOptions, parse_parameters
 from tenuto.cli.session.approval import Approver, TerminalApprover
 from tenuto.cli.session.approval_store import remembered_patterns
 from tenuto.cli.session.call_view import display_path
-from tenuto.cli.session.models import check_handover_target, default_model, resolve_model, split_effort
+from tenuto.cli.session.models import (
+    check_handover_target,
+    default_model,
+    is_first_notice,
+    model_notice,
+    resolve_model,
+    split_effort,
+)
 from tenuto.cli.session.prompt_input import read_system_prompt
-from tenuto.cli.session.tools import check_patterns, load_tools, restore_tools
-from tenuto.cli.store import check_session_name, find_session, is_missing_file, open_or_create_store
+from tenuto.cli.session.tools import check_patterns, is_user_tool, load_tools, restore_tools
+from tenuto.cli.store import (
+    check_session_name,
+    describe_session,
+    find_session,
+    format_age,
+    is_missing_file,
+    open_or_create_store,
+)
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured, Entry
@@ -34,7 +49,10 @@ from tenuto.core.next_request import config_after
 from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.protocol import Store
+from tenuto.store.sessions import places_back
 from tenuto.tools.toolbox import AnyTool
+
+TOOL_SOURCES = "tools"  # the key of a session's metadata that has the names of its own tools, as for -T
 
 
 class OpenSession(NamedTuple):
@@ -42,7 +60,10 @@ class OpenSession(NamedTuple):
     session: AsyncSession
     policy: CallPolicy
     note: str = ""  # about the working directory, if it is not the current one
-    no_key: str = ""  # why the simulator answers a new session
+    notices: tuple[
+        str, ...
+    ] = ()  # why the simulator answers a new session; about a model that the catalog does not list
+    continued: str = ""  # the session that `last` or `~N` selected
     switch: ModelChanged | None = None  # the switch of a continued session to another model
 
 
@@ -106,6 +127,9 @@ class SessionOpener:
         name, no_key = default_model(options.model)
         model, effort = split_effort(name)
         settings = _session_settings(options, effort, self._resolve(model))
+        if provider_setting(self._resolve(model).provider.name, "allow_unverified"):
+            settings.setdefault("allow_unverified", True)
+        notices = [*filter(None, (no_key,)), *self._check_models(model)]
         tools = load_tools(options.tool, options.root)
         policy = self._policy(tools, options.root)
         async with AsyncExitStack() as stack:
@@ -118,17 +142,23 @@ class SessionOpener:
                 self._providers[provider] = {"base_url": await simulator.url()}
             agent = await stack.enter_async_context(self._agent(model, tools, policy, settings))
             await self.require_key(model, settings.get("extra_headers", {}))
-            yield OpenSession(agent, agent.session(), policy, no_key=no_key)
+            session = agent.session()
+            if sources := [name for name in options.tool if is_user_tool(name)]:
+                await session.set_metadata({TOOL_SOURCES: " ".join(sources)})
+            yield OpenSession(agent, session, policy, notices=tuple(notices))
 
     @asynccontextmanager
     async def resume(self, id: str, *, asks: bool) -> AsyncIterator[OpenSession]:
         options = self._options
-        stored = stored_config(await self._store.read(id))
+        stored, continued = stored_config(await self._store.read(id)), ""
+        if places_back(options.session) is not None:
+            last = await self._store.session(id)
+            continued = f"continuing {describe_session(last)}, {format_age(last.meta.updated_at)}"
         tools = restore_tools(stored, load_tools(options.tool, options.root), options.root)
         settings = {} if stored is None else {"allow_unverified": stored.allow_unverified, "name": stored.agent}
         model = stored.model if stored is not None else options.model or ""
-        self._resolve(model)
         other = check_handover_target(options.model, self._router.target) if options.model else ""
+        notices = self._check_models(other or model)
         directory, note = _working_directory(stored, options)
         policy = self._policy(tools, directory)
         async with self._agent(model, tools, policy, settings) as agent:
@@ -141,7 +171,19 @@ class SessionOpener:
             switch, before = None, session.model
             if other and other != before:
                 switch = ModelChanged(other, before, await session.handover(other))
-            yield OpenSession(agent, session, policy, note, switch=switch)
+            yield OpenSession(agent, session, policy, note, tuple(notices), continued, switch)
+
+    def _check_models(self, model: str) -> list[str]:
+        """Resolve the model and the fallbacks; return notices about unlisted ones. With --strict, refuse those."""
+        options, fallback = self._options, [name.strip() for name in (self._options.fallback or "").split(",")]
+        found = {name: model_notice(self._resolve(name)) for name in (model, *filter(None, fallback))}
+        notices = {name: notice for name, notice in found.items() if notice}
+        if notices and options.strict:
+            raise click.UsageError(f"--strict: {next(iter(notices.values()))}")
+        warned_models.update(notices)
+        if options.ephemeral:  # nothing is sent back
+            return []
+        return [f"! {notice}" for notice in notices.values() if is_first_notice(notice)]
 
     def _policy(self, tools: Sequence[AnyTool], directory: str) -> CallPolicy:
         options = self._options
@@ -159,8 +201,6 @@ class SessionOpener:
     ) -> AsyncAgent:
         options = self._options
         fallback = [name.strip() for name in (options.fallback or "").split(",") if name.strip()]
-        for other in fallback:
-            self._resolve(other)
         try:
             return AsyncAgent(
                 model,

@@ -18,13 +18,15 @@ from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.events import format_usage
 from tenuto.cli.session.jsonl import JsonlWriter
 from tenuto.cli.session.losses import recorded_losses, summarize_losses
+from tenuto.cli.session.open import TOOL_SOURCES
+from tenuto.cli.session.tools import is_user_tool
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.core import jsonio
 from tenuto.core.journal import Entry
 from tenuto.core.loss import Loss
 from tenuto.core.messages import ToolCallView
-from tenuto.errors import RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
+from tenuto.errors import MissingTool, RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
 
 if TYPE_CHECKING:
     from tenuto.cli.session.output_schema import OutputSchema
@@ -69,7 +71,11 @@ class RunResult:
 
     @property
     def explanation(self) -> Explanation | None:
-        return explain_error(self.failure, model=self.session.model) if self.failure is not None else None
+        if self.failure is None:
+            return None
+        explanation = explain_error(self.failure, model=self.session.model)
+        sources = self.session.metadata.get(TOOL_SOURCES, "") if isinstance(self.failure, MissingTool) else ""
+        return explanation._replace(hint=f"add -T {' -T '.join(sources.split())}") if sources else explanation
 
     @property
     def code(self) -> int:
@@ -111,7 +117,7 @@ class RunResult:
         """The command that resumes the session, with user tools and options; passwords are hidden."""
         options, words = self.options, ["tenuto", "resume", short_id(self.session.id)]
         for name in options.tool:
-            words += ["-T", shlex.quote(name)] if ":" in name else []
+            words += ["-T", shlex.quote(name)] if is_user_tool(name) else []
         if "root" in options.explicit:
             words += ["--root", shlex.quote(options.root)]
         if "store" in options.explicit and (place := options.store):

@@ -101,7 +101,8 @@ class RunEvents:
 
     def __init__(self, display: Display, result: RunResult) -> None:
         options, session = result.options, result.session
-        thinking = not options.hide_thinking
+        is_shown = display.terminal.is_err_terminal or options.show_thinking
+        thinking = not options.hide_thinking and (is_shown or options.jsonl)
         self.display = display
         self.result = result
         self._printer = EventPrinter(display, session.model, thinking=thinking)
@@ -177,6 +178,7 @@ def run_once(options: RunOptions, message: UserMessage | None) -> int:
     """Send a message to a new session or to the one that `options` name; return the exit code."""
     out = OutputFile(named) if (named := options.out or "-") != "-" else None
     terminal = detect_terminal(options.color, quiet=options.quiet or options.json or options.jsonl)
+    terminal = terminal._replace(streams=options.stream)
     if out is not None:
         terminal = terminal._replace(is_out_terminal=False, renders_markdown=False)
     display = Display(terminal)
@@ -211,8 +213,10 @@ async def _run(
             if message is not None and result.schema.instructions:
                 message = user(*message.parts, result.schema.instructions)
         events = RunEvents(display, result)
-        if opened.no_key:
-            display.info(opened.no_key, "yellow")
+        for notice in opened.notices:
+            display.info(notice, "yellow")
+        if opened.continued and display.terminal.is_err_live:
+            display.info(opened.continued, "dim")
         if opened.note:
             display.message(opened.note, "yellow")
         if opened.switch is not None:

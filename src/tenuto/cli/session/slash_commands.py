@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import shlex
 import sys
@@ -20,7 +19,7 @@ from tenuto.cli.options import expand_model
 from tenuto.cli.session.events import format_usage
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.output import print_text
-from tenuto.cli.terminal.text import one_line
+from tenuto.cli.terminal.text import one_line, similar_names
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
 from tenuto.core.loss import Loss
@@ -56,7 +55,7 @@ async def run_slash_command(slash: SlashInput, chat: Chat) -> None:
     """Run a command. Raise `click.UsageError` if it is unknown or fails."""
     command = SLASH_COMMANDS.get(_ALIASES.get(slash.name, slash.name))
     if command is None:
-        near = difflib.get_close_matches(slash.name, SLASH_COMMANDS, n=2)
+        near = similar_names(slash.name, SLASH_COMMANDS)
         near = near or [name for name in SLASH_COMMANDS if slash.name and name.startswith(slash.name)]
         meant = f"did you mean {' or '.join(f'/{name}' for name in near)}?" if near else "use /help"
         typed = one_line(slash.name, 60)

@@ -55,6 +55,8 @@ class TerminalInfo(NamedTuple):
     err_color: bool
     quiet: bool = False
     renders_markdown: bool = False  # stdout is a terminal that can redraw lines
+    is_err_terminal: bool = False
+    streams: bool = False  # a stdout that is no terminal gets the answer as it arrives
 
 
 def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
@@ -73,6 +75,7 @@ def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo
         not plain and (err or color == "always"),
         quiet,
         out and not dumb and "utf" in (sys.stdout.encoding or "").lower(),
+        err,
     )
 
 
@@ -101,6 +104,12 @@ def print_text(text: str, *, escape: bool | None = None, to: TextIO | None = Non
         write_encoded(stream, wanted)
     except BrokenPipeError:
         raise BrokenOutput from None
+
+
+def print_paged(lines: Iterable[str]) -> None:
+    """Show escaped lines in the pager: `PAGER`, else `less`, which ends at once if they fit the window."""
+    settings.set_default("LESS", "-FRX")
+    click.echo_via_pager(lines, color=True)
 
 
 def print_json(document: object, *, to: TextIO | None = None) -> None:
