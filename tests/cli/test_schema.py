@@ -125,7 +125,7 @@ MISUSED = [
     ("nowhere.json", "cannot be read: No such file or directory; it is a file, or MODULE:TYPE"),
     ("words.json", "is not JSON: "),
     ("list.json", "it must be an object"),
-    ("broken.json", "invalid schema"),
+    ("broken.json", "refers to nothing in it"),
     ("type.json", "unknown type 'strin'; use one of object, array, string"),
     ("no_such_module_x:City", "'no_such_module_x' cannot be imported"),
     ("{types}:Town", "has no 'Town'"),

@@ -67,17 +67,22 @@ T = TypeVar("T")
 _NO_SETTINGS = RunSettings()
 
 
-def fork_point(entries: Iterable[Entry], count: int) -> int:
+def fork_point(entries: Iterable[Entry], count: int | None) -> int:
     """Return the first entry after which the conversation is its first `count` messages and no call is open.
 
-    Raise `ValueError` with the possible values if there is no such entry.
+    Without a count, return the last entry. Raise `ValueError` with the possible values if there is no such entry.
     """
     fold = TranscriptFold()
     points: dict[int, int] = {}
+    last = 0
     for entry in entries:
+        last = entry.seq
         fold.apply(entry)
         if not fold.open_calls():
-            points.setdefault(len(fold), entry.seq)
+            points.setdefault(len(fold), last)
+    if count is None and not fold.open_calls():
+        return last
+    count = len(fold) if count is None else count
     if not 0 < count <= len(fold):
         raise ValueError(f"cannot fork after message {count}: choose 1 to {len(fold)}")
     if count in points:

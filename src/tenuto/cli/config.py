@@ -108,6 +108,20 @@ def read_toml(text: str, path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read as TOML: {exc}", hint=_BY_HAND) from None
 
 
+def read_json(path: Path, type_: type[T], hint: str) -> T | None:
+    """Return the content of a JSON file; None if there is none. Raise `ConfigError`, which does not quote it: it may be secret."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=type_)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror or exc}", hint=hint) from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path} is not a JSON object with the expected values", hint=hint) from None
+
+
 def read_once(read: Callable[[], T]) -> Callable[[], T]:
     """Return `read`, called once per command: files may change while it runs."""
 

@@ -215,7 +215,7 @@ def _model_options(model_help: str, *, hidden: bool) -> Decorator:
             "--option",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Model parameter: -o temperature=0.2. Repeatable.",
+            help="Model parameter, as in temperature=0.2. Repeatable.",
         ),
         own("--max-tokens", type=_POSITIVE, metavar="N", help="Maximum tokens per reply."),
         own("--allow-unverified/--no-allow-unverified", is_flag=True, help="Allow a model that agents refuse; stored."),
@@ -228,15 +228,13 @@ session_options = _apply(*_SESSION, _model_options(_MODEL, hidden=False))
 resume_options = _apply(_model_options("Switch to this model first.", hidden=True), takeover_option)
 io_options = _apply(
     option("-a", "--attach", multiple=True, metavar="FILE", help="Attach a file, URL, or - (stdin). Repeatable."),
-    option(
-        "--schema", metavar="FILE", help="Require JSON: a schema file or MODULE:TYPE (exit 8 if it does not match)."
-    ),
+    option("--schema", metavar="FILE", help="Require JSON of a schema: file or MODULE:TYPE (exit 8 if it differs)."),
     flag("--json", help="Print one JSON document instead of the answer."),
     flag("--jsonl", help="Stream events as JSON lines, result last."),
     flag("--stream", help="Write the answer to a pipe as it arrives."),
     option("--out", metavar="FILE", help="Write the answer to FILE atomically."),
 )
-_TOOLS = "read_file, write_file, edit_file, list_files, search_files, shell, or MODULE:FUNCTION"
+_TOOLS = "a name, a group (files, read, all), MODULE:FUNCTION or FILE.py"
 _APPROVE = "Other calls that need approval: ask (without a terminal: wait), auto (allow all), never (deny all)."
 _RUN = _apply(
     flag("--strict/--no-strict", help="Refuse models missing from the model table."),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from tenuto.cli.options import SESSION_HELP, color_option, flag, session_argument, store_option
+from tenuto.cli.session.losses import recorded_losses
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import detect_terminal, print_json, print_paged, print_text, window_size
-
-if TYPE_CHECKING:
-    from tenuto.core.journal import Entry
-    from tenuto.store.protocol import Store, StoredSession
+from tenuto.cli.transcript.text import format_session
+from tenuto.core import jsonio
+from tenuto.core.journal import Entry
+from tenuto.store.export import export_session
+from tenuto.store.protocol import Store, StoredSession
 
 _HELP = f"""Show the transcript of SESSION: {SESSION_HELP}.
 
@@ -48,8 +49,6 @@ def command(
     if as_json:
         print_json(use_session(store, session, _session_document))
         return
-    from tenuto.cli.transcript.text import format_session
-
     stored, entries, forks = use_session(store, session, _read_session)
     terminal = detect_terminal(color)
     columns = window_size(sys.stdout).columns if terminal.renders_markdown and not raw else 0
@@ -68,10 +67,6 @@ async def _read_session(store: Store, id: str) -> tuple[StoredSession, list[Entr
 
 async def _session_document(store: Store, id: str) -> bytes:
     """Return session and entries as in an export, with losses and forks."""
-    from tenuto.cli.session.losses import recorded_losses
-    from tenuto.core import jsonio
-    from tenuto.store.export import export_session
-
     head, *lines = [line.rstrip(b"\n") async for line in export_session(store, id)]
     losses = jsonio.encode(list(recorded_losses(await store.read(id))))
     forks = jsonio.encode(await store.forks(id))

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from tenuto import settings
+from tenuto.cli.config import read_json
 from tenuto.cli.files import file_lock, write_private
-from tenuto.errors import TenutoError
 
 
 def approvals_file() -> Path:
@@ -48,11 +48,4 @@ def _change(directory: str, change: Callable[[list[str]], list[str]]) -> bool:
 
 
 def _read() -> dict[str, list[str]]:
-    try:
-        return msgspec.json.decode(approvals_file().read_bytes(), type=dict[str, list[str]])
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        error = TenutoError(f"{approvals_file()} cannot be read: {getattr(exc, 'strerror', None) or exc}")
-        error.add_note("correct the file or delete it")
-        raise error from None
+    return read_json(approvals_file(), dict[str, list[str]], "correct the file or delete it") or {}

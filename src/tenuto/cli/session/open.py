@@ -44,8 +44,8 @@ from tenuto.cli.store import (
 )
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.core import jsonio
-from tenuto.core.journal import Configured, Entry
-from tenuto.core.next_request import config_after
+from tenuto.core.journal import Configured
+from tenuto.core.next_request import session_config
 from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.protocol import Store
@@ -150,7 +150,7 @@ class SessionOpener:
     @asynccontextmanager
     async def resume(self, id: str, *, asks: bool) -> AsyncIterator[OpenSession]:
         options = self._options
-        stored, continued = stored_config(await self._store.read(id)), ""
+        stored, continued = session_config(await self._store.read(id)), ""
         if places_back(options.session) is not None:
             last = await self._store.session(id)
             continued = f"continuing {describe_session(last)}, {format_age(last.meta.updated_at)}"
@@ -274,12 +274,3 @@ def _parse_limits(options: RunOptions) -> Limits:
         return Limits(**{name: bound for name, bound in bounds.items() if bound is not None})
     except TypeError as exc:  # a number that is not one, "nan"
         raise click.UsageError(str(exc)) from None
-
-
-def stored_config(entries: Sequence[Entry]) -> Configured | None:
-    """Return the stored configuration of a session; None before its first entry."""
-    kept: Configured | None = None
-    for entry in entries:
-        if not (isinstance(entry.payload, Configured) and entry.payload.scope == "run"):
-            kept = config_after(kept, entry.payload)
-    return kept
