@@ -6,6 +6,7 @@ The bytes decide the media type before the name does. A URL is passed on: the pr
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from tenuto.core import files, media_types
 from tenuto.core.blocks import Audio, Document, Image, Text
@@ -33,11 +34,11 @@ def part_from_bytes(data: bytes, name: str) -> Content:
 
 def part_from_url(url: str) -> Content:
     """Return a part with a URL whose suffix names a supported type. Raise `ValueError` for another URL."""
-    if url.partition("://")[0] not in _URL_SCHEMES:
+    split = urlsplit(url)
+    if split.scheme not in _URL_SCHEMES:
         raise ValueError(f"a URL starts with {', '.join(_URL_SCHEMES)}; a file is named by its path alone")
     checked = files.check_url(url)
-    path = re.split("[?#]", url)[0]
-    kind = media_types.type_from_name(path.rpartition("/")[2])
+    kind = media_types.type_from_name(split.path.rpartition("/")[2])
     if media := _media_class(kind):
         return media.from_url(checked, mime=kind)
     if not kind or media_types.is_text(kind):
