@@ -7,7 +7,6 @@ import sys
 import click
 
 from tenuto.cli.options import SESSION_HELP, color_option, flag, session_argument, store_option
-from tenuto.cli.session.losses import recorded_losses
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import detect_terminal, print_json, print_paged, print_text, window_size
 from tenuto.cli.transcript.text import format_session
@@ -15,6 +14,7 @@ from tenuto.core import jsonio
 from tenuto.core.journal import Entry
 from tenuto.store.export import export_session
 from tenuto.store.protocol import Store, StoredSession
+from tenuto.wire.loss_report import recorded_losses
 
 _HELP = f"""Show the transcript of SESSION: {SESSION_HELP}.
 

@@ -19,7 +19,6 @@ from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
-from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.open import OpenSession, open_session
 from tenuto.cli.session.prompt_input import compose_message
 from tenuto.cli.session.result import RunResult, report_result
@@ -33,6 +32,7 @@ from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage
 from tenuto.errors import TenutoError
+from tenuto.wire.loss_report import summarize_losses
 
 if TYPE_CHECKING:
     from tenuto.cli.terminal.prompt import PromptReader

@@ -7,12 +7,12 @@ from decimal import Decimal
 from tenuto.agent import events as agent
 from tenuto.cli.errors import error_kind, plural
 from tenuto.cli.session.call_view import format_call
-from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.text import escape_control, one_line, truncate
 from tenuto.core import blocks, events
 from tenuto.core.messages import Content, ToolResult, Usage
 from tenuto.core.response import ChatResponse
+from tenuto.wire.loss_report import summarize_losses
 
 _ARGUMENT_LENGTH = 60
 _LINE_LENGTH = 160

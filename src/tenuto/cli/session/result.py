@@ -17,7 +17,6 @@ from tenuto.cli.session.approval import format_pending
 from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.events import format_usage
 from tenuto.cli.session.jsonl import JsonlWriter
-from tenuto.cli.session.losses import recorded_losses, summarize_losses
 from tenuto.cli.session.open import TOOL_SOURCES
 from tenuto.cli.session.tools import is_user_tool
 from tenuto.cli.store import short_id
@@ -27,6 +26,7 @@ from tenuto.core.journal import Entry
 from tenuto.core.loss import Loss
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import MissingTool, RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
+from tenuto.wire.loss_report import recorded_losses, summarize_losses
 
 if TYPE_CHECKING:
     from tenuto.cli.session.output_schema import OutputSchema

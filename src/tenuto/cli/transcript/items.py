@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
-from tenuto.cli.session.losses import format_loss
 from tenuto.cli.store import format_status, format_time, session_status
 from tenuto.core import journal
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
@@ -152,4 +151,4 @@ def _compaction_items(compacted: journal.Compacted, hint: str = "") -> Iterator[
 
 
 def _loss_item(loss: Loss) -> TranscriptItem:
-    return TranscriptItem("loss", f"lost: {format_loss(loss)}")
+    return TranscriptItem("loss", f"lost: {loss.detail} ({loss.location}){f'; {loss.remedy}' if loss.remedy else ''}")
