@@ -14,7 +14,7 @@ from tenuto import settings
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.chat import Chat
 from tenuto.cli.terminal.display import Display
-from tenuto.cli.terminal.input import NotUtf8, PromptInterrupted
+from tenuto.cli.terminal.input import NotUtf8, PlainReader, PromptInterrupted
 from tenuto.cli.terminal.output import detect_terminal
 from tenuto.core.journal import Configured, HandedOver, MessageAdded
 from tenuto.store.open import open_store
@@ -57,7 +57,7 @@ class Done(NamedTuple):
     offered: list
 
 
-class Typist:
+class Typist(PlainReader):
     """Returns messages one by one; an error among them is raised, and a function is called."""
 
     def __init__(self, lines, *, live, can_edit):

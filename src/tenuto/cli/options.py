@@ -102,9 +102,6 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
     if values.pop("no_tools", False):
         values["tool"] = values["tool"] if "tool" in explicit else ()
     check_store_directory(values.get("store"))
-    values["model"] = expand_model(values["model"]) if values.get("model") else None
-    if values.get("fallback"):
-        values["fallback"] = ",".join(expand_model(name.strip()) for name in values["fallback"].split(","))
     known = {field.name for field in fields(RunOptions)}
     return RunOptions(explicit=explicit, **{name: value for name, value in values.items() if name in known})
 

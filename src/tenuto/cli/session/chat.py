@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import secrets
 import signal
 import sys
 from collections.abc import Coroutine, Iterable
@@ -13,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
@@ -23,11 +20,10 @@ from tenuto.cli.session.open import OpenSession, open_session
 from tenuto.cli.session.prompt_input import compose_message
 from tenuto.cli.session.result import RunResult, report_result
 from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
-from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, complete_input, parse_input, run_slash_command
+from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, parse_input, run_slash_command
 from tenuto.cli.store import format_status, short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.input import History, NotUtf8, PlainReader, PromptInterrupted
-from tenuto.cli.terminal.output import detect_terminal
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage
@@ -43,20 +39,6 @@ T = TypeVar("T")
 _LINE_LENGTH = 160
 _ANSWER_LINES = 8  # the lines of an earlier answer that are shown
 _HOW_TO_CONTINUE = "press Enter or /retry to continue"
-
-
-def run_chat(options: RunOptions) -> int:
-    display = Display(detect_terminal(options.color, quiet=options.quiet))
-    history = None if options.ephemeral else History(settings.home() / "history")
-    if options.ephemeral:  # in memory, but under a name: the session can be opened again with other tools
-        place = f"memory://chat-{secrets.token_hex(8)}"
-        options = dataclasses.replace(options, ephemeral=False, store=place, explicit=options.explicit | {"store"})
-    reader: Reader = PlainReader()
-    if reader.is_interactive and display.terminal.is_out_terminal and settings.getenv("TERM") != "dumb":
-        from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
-
-        reader = PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
-    return asyncio.run(Chat(options, reader, display, history).execute())
 
 
 class Chat:
@@ -84,10 +66,11 @@ class Chat:
 
     async def execute(self) -> int:
         try:
-            opened = await self._run(self.open(self.options))
-            if opened is None or self._stop.signal:
-                return 128 + self._stop.signal
-            await self._start()
+            async with self._reader.hold_output(self.display):
+                opened = await self._run(self.open(self.options))
+                if opened is None or self._stop.signal:
+                    return 128 + self._stop.signal
+                await self._start()
             await self._read_loop()
         finally:
             await self._run(self._stack.aclose())

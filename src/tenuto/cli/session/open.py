@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import shlex
@@ -20,7 +21,7 @@ from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.config import configured_providers, provider_setting
 from tenuto.cli.keys_file import load_keys
-from tenuto.cli.options import RunOptions, parse_parameters
+from tenuto.cli.options import RunOptions, expand_model, parse_parameters
 from tenuto.cli.session.approval import Approver, TerminalApprover
 from tenuto.cli.session.approval_store import remembered_patterns
 from tenuto.cli.session.call_view import display_path
@@ -80,6 +81,10 @@ async def open_session(
     Raise `click.UsageError` for options that cannot be used, `MissingKey`, `SessionNotFound`, and the errors of
     `AsyncAgent.resume`.
     """
+    if options.model or options.fallback:
+        fallback = ",".join(expand_model(name.strip()) for name in (options.fallback or "").split(",") if name.strip())
+        model = expand_model(options.model) if options.model else None
+        options = dataclasses.replace(options, model=model, fallback=fallback)
     place, named = "memory://" if options.ephemeral else options.store, options.session
     if named and is_missing_file(place):
         raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")

@@ -169,12 +169,19 @@ class Display:
         """Ask the user. Other output is deferred until the block ends."""
         self.end_line()
         print_stderr(question)
+        with self.deferred():
+            try:
+                yield
+            except BaseException:
+                print_stderr("\n")  # no answer has ended the line
+                raise
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Keep all output until the block ends."""
         self._deferred = []
         try:
             yield
-        except BaseException:
-            print_stderr("\n")  # no answer has ended the line
-            raise
         finally:
             held, self._deferred = self._deferred, None
             for action in held:

@@ -7,12 +7,17 @@ import os
 import re
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tenuto.cli.terminal.output import print_stderr
 from tenuto.errors import TenutoError
+
+if TYPE_CHECKING:
+    from tenuto.cli.terminal.display import Display
 
 PROMPT, CONTINUATION_PROMPT = "you> ", "...> "
 _FENCE = '"""'
@@ -94,6 +99,14 @@ class PlainReader:
             except OSError:  # a stream in memory
                 self._lines = LineReader(-1, stdin.buffer.read())
         self._encoding = "utf-8-sig"
+
+    async def draw(self) -> None:
+        """Draw the first prompt; nothing without line editing."""
+
+    @asynccontextmanager
+    async def hold_output(self, _: Display) -> AsyncIterator[None]:
+        """Print the output of the block above a prompt that is drawn."""
+        yield
 
     async def read(self, offered: str = "") -> str:
         """Return the next message. Raise `EOFError`, or `NotUtf8`."""
