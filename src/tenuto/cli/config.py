@@ -235,10 +235,5 @@ def configured_providers() -> dict[str, ProviderConfig]:
     return found
 
 
-def provider_setting(name: str, key: str) -> Any:
-    """Return a value of [providers.NAME]; None if it is not set."""
-    return load_config().document.get("providers", {}).get(name, {}).get(key)
-
-
 def _raise_missing_key(name: str, variable: str) -> str:
     raise MissingKey(name, (variable,))

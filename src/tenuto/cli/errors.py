@@ -42,12 +42,9 @@ def _missing_key_hint(exc: errors.MissingKey) -> str:
     return f"{f'set {names}, or ' if names else ''}run tenuto keys set {exc.provider} (or try -m sim/anthropic)"
 
 
-def _unsupported_hint(exc: errors.UnsupportedModel) -> str:
-    return f"choose another model with -m{', or pass --allow-unverified' if exc.remedy else ''}"
-
-
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _DISK_HINT = "free some space or choose another place"
+_OTHER_MODEL, _UNVERIFIED = "choose another model with -m", ", or pass --allow-unverified"
 _NETWORK = "check your network, then resume"
 _PROVIDERS = "list providers with tenuto providers; a model is written provider/model"
 _CONTEXT = "context too long; use /compact or tenuto compact, or a model with a larger context window (-m)"
@@ -62,8 +59,8 @@ TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], .
     (errors.ContextTooLong, ExitCode.FAILED, _CONTEXT),
     (errors.ConnectionFailed, ExitCode.FAILED, _NETWORK),
     (errors.TimedOut, ExitCode.FAILED, _NETWORK),
-    (errors.UnsupportedModel, ExitCode.USAGE, _unsupported_hint),
-    (errors.UnsupportedContent, ExitCode.USAGE, "choose another model with -m"),
+    (errors.UnsupportedModel, ExitCode.USAGE, lambda exc: _OTHER_MODEL + _UNVERIFIED * bool(exc.remedy)),
+    (errors.UnsupportedContent, ExitCode.USAGE, _OTHER_MODEL),
     (errors.UnknownProvider, ExitCode.USAGE, lambda exc: "" if exc.suggestions else _PROVIDERS),
     (errors.MissingTool, ExitCode.USAGE, lambda exc: f"add -T MODULE:{exc.name}"),
     (errors.LimitReached, ExitCode.LIMIT, ""),

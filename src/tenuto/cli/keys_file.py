@@ -1,7 +1,4 @@
-"""API keys stored by `tenuto keys set`, in a file that only its owner can read.
-
-Environment variables override the file. The library does not read it.
-"""
+"""API keys of `tenuto keys set`, in a private file. Environment variables override it; the library does not read it."""
 
 from __future__ import annotations
 

@@ -161,14 +161,10 @@ def _apply(*options: Decorator) -> Decorator:
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def _search_anywhere(context: click.Context, _: click.Parameter, value: bool) -> None:
-    context.meta[ANYWHERE] = value
-
-
 anywhere_option = flag(
     "--anywhere",
     expose_value=False,
-    callback=_search_anywhere,
+    callback=lambda context, _, value: context.meta.update({ANYWHERE: value}),
     help="`last` and `~N` of all directories, not of this one.",
 )
 

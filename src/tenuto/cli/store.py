@@ -165,7 +165,6 @@ def describe_session(stored: StoredSession) -> str:
 
 
 def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
-    """Yield every session, also archived ones and those of sub-agents."""
     from tenuto.store.sessions import list_all
 
     return list_all(store, archived=None)
@@ -197,7 +196,6 @@ def format_status(status: str, waiting_for: str) -> str:
 
 
 def format_age(at: int) -> str:
-    """Return how long ago a time in milliseconds since 1970 was."""
     seconds = max(time.time() - at / 1000, 0)
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
@@ -206,5 +204,4 @@ def format_age(at: int) -> str:
 
 
 def format_time(at: int) -> str:
-    """Return local time for milliseconds since 1970."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at / 1000))

@@ -11,16 +11,7 @@ import click
 
 from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
-from tenuto.cli.embeddings import (
-    Embedder,
-    EmbedItem,
-    EmbedModel,
-    VectorFile,
-    choose_model,
-    create_client,
-    read_item,
-    read_items,
-)
+from tenuto.cli.embeddings import Embedder, EmbedItem, choose_model, create_client, read_item, read_items
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.options import WholeNumber, flag, json_option, option
 from tenuto.cli.store import run_async
@@ -28,12 +19,14 @@ from tenuto.cli.terminal.output import print_error, print_json, print_table
 from tenuto.cli.terminal.text import escape_control, one_line
 from tenuto.core.embeddings import EmbedResponse
 from tenuto.errors import TenutoError
+from tenuto.store.vectors import EmbedModel, VectorFile
 
 _EXAMPLES = """\b
 Examples:
   tenuto embed docs README.md
   tenuto embed --similar "how do I resume?"
 """
+_MODEL_HELP = "Embedding model.  [default: that of the file, or of a provider with a key]"
 _CONTINUE = "run the same command again to continue"
 
 
@@ -42,13 +35,7 @@ _CONTINUE = "run the same command again to continue"
 @option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
 @option("--text", metavar="TEXT", help="Print one vector without storing it.")
 @option("--into", metavar="FILE", help="Vector database file.  [default: embeddings.db in the data directory]")
-@option(
-    "-m",
-    "--model",
-    metavar="MODEL",
-    shell_complete=complete_embedding_model,
-    help="Embedding model.  [default: that of the file, or of a provider with a key]",
-)
+@option("-m", "--model", metavar="MODEL", shell_complete=complete_embedding_model, help=_MODEL_HELP)
 @option("--dimensions", type=WholeNumber(min=1), metavar="N", help="Vector length, if the model allows a choice.")
 @option("--limit", type=WholeNumber(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
 @json_option

@@ -225,6 +225,5 @@ def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: 
 
 
 def _with_forks(ids: list[str], stored: dict[str, StoredSession]) -> list[str]:
-    """Return sessions and their forks, forks before their parents."""
     forks = [session.id for session in stored.values() if session.parent in ids]
     return list(dict.fromkeys([*(_with_forks(forks, stored) if forks else ()), *ids]))

@@ -6,9 +6,10 @@ import sys
 
 import click
 
+from tenuto import settings
 from tenuto.cli.options import SESSION_HELP, color_option, flag, session_argument, store_option
 from tenuto.cli.store import use_session
-from tenuto.cli.terminal.output import detect_terminal, print_json, print_paged, print_text, window_size
+from tenuto.cli.terminal.output import detect_terminal, print_json, print_text, window_size
 from tenuto.cli.transcript.text import format_session
 from tenuto.core import jsonio
 from tenuto.core.journal import Entry
@@ -56,7 +57,8 @@ def command(
         stored, entries, forks, thinking=not hide_thinking, color=terminal.out_color, full=full, columns=columns
     )
     if terminal.is_out_terminal and not no_pager:
-        print_paged(lines)
+        settings.set_default("LESS", "-FRX")  # it ends at once if the session fits the window
+        click.echo_via_pager(lines, color=True)
     else:
         print_text("".join(lines), escape=False)  # format_session escapes the text and adds colors
 
@@ -66,7 +68,6 @@ async def _read_session(store: Store, id: str) -> tuple[StoredSession, list[Entr
 
 
 async def _session_document(store: Store, id: str) -> bytes:
-    """Return session and entries as in an export, with losses and forks."""
     head, *lines = [line.rstrip(b"\n") async for line in export_session(store, id)]
     losses = jsonio.encode(list(recorded_losses(await store.read(id))))
     forks = jsonio.encode(await store.forks(id))

@@ -21,11 +21,7 @@ Examples:
 @option("--seed", metavar="TEXT", help="Random seed.  [default: TENUTO_SIM_SEED, or tenuto]")
 @option("--pace", metavar="TIME", help="Delay between stream chunks: 20ms, 0.02s.  [default: TENUTO_SIM_PACE, or none]")
 @option("--burst", type=WholeNumber(min=1), default=16, metavar="N", show_default=True, help="Frames in one write.")
-@option(
-    "--script",
-    metavar="FILE",
-    help="Scripted replies (JSON, docs/simulator.md).  [default: TENUTO_SIM_SCRIPT, or nothing]",
-)
+@option("--script", metavar="FILE", help="Scripted replies (JSON, docs/simulator.md).  [default: TENUTO_SIM_SCRIPT]")
 @flag("-q", "--quiet", help="No line for each request on stderr.")
 @flag("--rules", help="Print the rules as Markdown and exit.")
 def command(rules: bool, **values: Any) -> None:

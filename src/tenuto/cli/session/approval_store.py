@@ -25,12 +25,10 @@ def remembered_patterns(directory: str) -> list[str]:
 
 
 def remember_pattern(directory: str, pattern: str) -> None:
-    """Add a pattern. Raise `TenutoError` if the file cannot be written."""
     _change(directory, lambda patterns: list(dict.fromkeys([*patterns, pattern])))
 
 
 def forget_pattern(directory: str, pattern: str) -> bool:
-    """Remove a pattern; return whether it was there."""
     return _change(directory, lambda patterns: [other for other in patterns if other != pattern])
 
 

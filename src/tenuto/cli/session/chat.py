@@ -111,7 +111,6 @@ class Chat:
         return opened
 
     async def switch_to(self, session: AsyncSession) -> None:
-        """Continue in another session, and close this one."""
         before, self.session = self.session, session
         if self._approver is not None:
             self._approver.session = session
@@ -145,7 +144,6 @@ class Chat:
         return next((message for message in messages if isinstance(message, UserMessage)), None)
 
     async def _start(self) -> None:
-        """Show the model and the last exchange, and finish pending work."""
         session, display = self.session, self.display
         if not session.is_new:
             self._show_last_exchange()

@@ -122,7 +122,6 @@ class EventPrinter:
         self._display.usage = f"{total:,} tokens" if total else ""
 
     def _discard_reply(self, why: str) -> None:
-        """Erase an interrupted reply, or report that it is void."""
         if self._display.discard_reply():
             self._display.info(f"! reply interrupted ({why}); ignore the text above", "yellow")
 

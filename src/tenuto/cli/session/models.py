@@ -15,7 +15,7 @@ from tenuto import catalog, settings
 from tenuto.agent.config import refusal
 from tenuto.catalog import PROVIDERS, is_known_provider, qualify_model, resolve
 from tenuto.catalog import find_provider as row_of
-from tenuto.catalog.models import model_rows
+from tenuto.catalog.listing import list_models
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source
 from tenuto.cli.terminal.text import similar_names
@@ -107,36 +107,6 @@ def is_first_notice(notice: str) -> bool:
 
 _RELEASES = frozenset(("latest", "preview", "exp", "models"))  # words of an id that do not name a family
 _SHORTEST_WORD = 3  # the shortest part of a name that is compared
-
-
-class ListedModel(NamedTuple):
-    """A model of the catalog: its provider, its name there, and its retirement date (ISO) if known."""
-
-    provider: str
-    model: str
-    retires: str = ""
-
-    @property
-    def id(self) -> str:
-        """The name that `-m` takes."""
-        return f"{self.provider}/{self.model}"
-
-
-@cache
-def list_models() -> tuple[ListedModel, ...]:
-    """Return every model that the catalog lists, in its order, including retired ones."""
-    found: list[ListedModel] = []
-    for name, row in PROVIDERS.items():
-        if name != row.name:  # an alias
-            continue
-        ids = list(row.plays) or [id for model in model_rows(name) for id in model.ids]
-        if default := row.default_model:  # its spelling is the vendor's own
-            ids = [default if id.lower() == default.lower() else id for id in ids]
-            ids += [] if default in ids else [default]
-        for id in ids:
-            days = filter(None, (row.retired, catalog.model_traits(name, id).retires))
-            found.append(ListedModel(name, id, min(days, default="")))
-    return tuple(found)
 
 
 def model_ids(*, ended: bool = False) -> list[str]:

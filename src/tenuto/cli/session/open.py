@@ -19,7 +19,7 @@ from tenuto.agent.config import warned_models
 from tenuto.agent.events import ModelChanged
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
-from tenuto.cli.config import configured_providers, provider_setting
+from tenuto.cli.config import configured_providers, load_config
 from tenuto.cli.keys_file import load_keys
 from tenuto.cli.options import RunOptions, expand_model, parse_parameters
 from tenuto.cli.session.approval import Approver, TerminalApprover
@@ -44,6 +44,7 @@ from tenuto.cli.store import (
     open_or_create_store,
 )
 from tenuto.client.routing import LocalSimulator, Router
+from tenuto.client.structured_output import output_request, takes_schemas
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.next_request import session_config
@@ -72,14 +73,11 @@ class OpenSession(NamedTuple):
 async def open_session(
     options: RunOptions, approve: Approver | None, *, asks: bool = True
 ) -> AsyncIterator[OpenSession]:
-    """Open the session that `options` name, or begin one; close everything at the end.
+    """Open the session that `options` name, or begin one, of which nothing is written; close everything at the end.
 
-    A continued session is renamed and switched to `options.model` now. A new session is named by the caller after its first
-    entry; here only check that the name is free. Nothing of a new session is written. Check that there is an API key,
-    unless a continued session has no pending work and no message will be sent (`asks`).
-
-    Raise `click.UsageError` for options that cannot be used, `MissingKey`, `SessionNotFound`, and the errors of
-    `AsyncAgent.resume`.
+    A continued session is renamed and switched to `options.model` now; the caller names a new one after its first entry. An
+    API key is needed unless no request will be sent (`asks` is false and no work is pending). Raise `click.UsageError`,
+    `MissingKey`, `SessionNotFound`, and the errors of `AsyncAgent.resume`.
     """
     if options.model or options.fallback:
         fallback = ",".join(expand_model(name.strip()) for name in (options.fallback or "").split(",") if name.strip())
@@ -123,6 +121,7 @@ class SessionOpener:
         self._approve = approve
         self._keys = load_keys()
         self._providers = configured_providers()
+        self._tables: dict[str, Any] = load_config().document.get("providers", {})
         self._router = Router(self._keys, self._providers, None)
         self._resolve = functools.partial(resolve_model, find=self._router.target)
 
@@ -132,7 +131,7 @@ class SessionOpener:
         name, no_key = default_model(options.model)
         model, effort = split_effort(name)
         settings = _session_settings(options, effort, self._resolve(model))
-        if provider_setting(self._resolve(model).provider.name, "allow_unverified"):
+        if self._tables.get(self._resolve(model).provider.name, {}).get("allow_unverified"):
             settings.setdefault("allow_unverified", True)
         notices = [*filter(None, (no_key,)), *self._check_models(model)]
         tools = load_tools(options.tool, options.root)
@@ -246,17 +245,16 @@ def _working_directory(stored: Configured | None, options: RunOptions) -> tuple[
 
 
 def _session_settings(options: RunOptions, effort: str | None, target: Target) -> dict[str, Any]:
-    """Return the settings of the agent of a new session."""
     if effort is not None and "effort" in options.explicit and effort != options.effort:
         raise click.UsageError(f"use either -m ...:{effort} or --effort {options.effort}")
     system = read_system_prompt(options.system)
     parameters = parse_parameters(options.option) if options.option else {}
     if named := options.schema:
-        from tenuto.cli.session.output_schema import schema_request
+        from tenuto.cli.session.output_schema import load_schema  # imports the schema validator
 
         if "response_format" in parameters:
             raise click.UsageError("use either --schema or -o response_format")
-        parameters["response_format"], words = schema_request(named, target)
+        parameters["response_format"], words = output_request(load_schema(named), native=takes_schemas(target))
         system = "\n\n".join(filter(None, (system, words)))
     asked = {
         "system": system,

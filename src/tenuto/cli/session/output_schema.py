@@ -11,11 +11,10 @@ import msgspec
 
 from tenuto.cli.session.tools import load_attribute
 from tenuto.client.reply import Reply
-from tenuto.client.structured_output import extract_json, output_request, takes_schemas
+from tenuto.client.structured_output import extract_json, output_request
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Target
 from tenuto.core.request import JsonSchema
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
@@ -50,17 +49,8 @@ def load_schema(named: str) -> Any:
     return schema
 
 
-def schema_request(named: str, target: Target) -> tuple[JsonSchema | None, str]:
-    """Return the `response_format` of a new session, or instructions for a model that takes none."""
-    return output_request(load_schema(named), native=takes_schemas(target))
-
-
 class OutputSchema:
-    """The schema of the answer.
-
-    `instructions` must be part of the message; they are empty if the session started with this schema. Raise
-    `click.UsageError` if it started with another one.
-    """
+    """The schema of the answer; `instructions` must be part of the message. A session that has another one is refused."""
 
     def __init__(self, named: str, session: Configured) -> None:
         self._kind = load_schema(named)
@@ -74,6 +64,5 @@ class OutputSchema:
         self.instructions = "" if self._native or words in session.system else words
 
     def extract(self, message: AssistantMessage | None) -> str:
-        """Return the JSON of an answer. Raise `SchemaMismatch`."""
         response = ChatResponse("", "", "", (Choice(message or AssistantMessage(())),))
         return extract_json(self._kind, Reply(response=response, transcript=Transcript(())), native=self._native)

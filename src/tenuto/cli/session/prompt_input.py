@@ -60,7 +60,6 @@ def read_system_prompt(given: str | None) -> str:
 
 
 def _is_piped() -> bool:
-    """Whether stdin is a pipe or a file."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):  # there is no stdin, or it is closed

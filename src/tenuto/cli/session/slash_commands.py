@@ -130,7 +130,6 @@ async def _fork(chat: Chat, rest: str) -> None:
 
 
 async def _undo(chat: Chat, rest: str) -> None:
-    """Fork the session before the last N user messages and switch to the fork."""
     count = _parse_number(rest, "/undo") if rest else 1
     before = chat.session
     branch, undone = await before.undo(count)

@@ -1,7 +1,6 @@
 """The display of a run: the answer on stdout, everything else on stderr.
 
-On a terminal that can rewrite lines, Markdown is rendered block by block while the answer streams. Elsewhere stdout gets
-exactly the answer's characters, as UTF-8, once the answer is complete.
+A terminal that can rewrite lines gets rendered Markdown, block by block. Elsewhere stdout gets exactly the answer's text.
 """
 
 from __future__ import annotations
@@ -178,7 +177,6 @@ class Display:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Keep all output until the block ends."""
         self._deferred = []
         try:
             yield

@@ -26,7 +26,6 @@ class BrokenOutput(Exception):
 
 
 def discard_output(stream: TextIO) -> None:
-    """Send further output nowhere, also at exit."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -106,12 +105,6 @@ def print_text(text: str, *, escape: bool | None = None, to: TextIO | None = Non
         raise BrokenOutput from None
 
 
-def print_paged(lines: Iterable[str]) -> None:
-    """Show escaped lines in the pager: `PAGER`, else `less`, which ends at once if they fit the window."""
-    settings.set_default("LESS", "-FRX")
-    click.echo_via_pager(lines, color=True)
-
-
 def print_json(document: object, *, to: TextIO | None = None) -> None:
     """Write a value, or encoded JSON, to stdout as a JSON document in one line."""
     if not isinstance(document, bytes):
@@ -188,7 +181,6 @@ def format_table(rows: Sequence[Sequence[str]], *, drop: Sequence[str] = ()) -> 
 
 
 def _room(window: int, widths: Sequence[int]) -> int:
-    """Return the cells that are left for the last column."""
     return window - sum(widths[:-1]) - 2 * (len(widths) - 1)
 
 

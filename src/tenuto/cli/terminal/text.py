@@ -51,7 +51,6 @@ def truncate(text: str, most: int) -> str:
 
 
 def cut_cells(text: str, most: int) -> str:
-    """Return the start of a text in at most `most` cells."""
     return fold_cells(text, most)[0] if most > 0 else ""
 
 
