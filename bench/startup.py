@@ -1,7 +1,7 @@
 """Compare the start of the command with `python -c "import click"`: CPU of new processes, in turns.
 
 Both the installed command and `python -m tenuto` are measured; the store has 1,000 sessions. `chat` runs in a terminal until
-it is ready for input.
+it is ready for input, and so does a prompt of prompt_toolkit without tenuto: the least that `chat` can use.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +28,13 @@ SESSIONS = 1000
 GOALS = {"tenuto --help": 1.3, "tenuto sessions": 1.6}
 _READY = b"\x1b[?2004h"
 """What a terminal gets when the prompt of `chat` accepts input: bracketed paste is switched on."""
+_PROMPT = """
+import asyncio, click
+from prompt_toolkit.shortcuts import PromptSession
+async def prompt():
+    await PromptSession("you> ").prompt_async()
+asyncio.run(prompt())
+"""
 CLICK = 'python -c "import click"'
 _FORBIDDEN = ("asyncio", "aiohttp", "rich")
 
@@ -49,6 +55,7 @@ def _commands() -> dict[str, list[str]]:
     for prefix, start in (("", installed), ("python -m ", [sys.executable, "-m", "tenuto"])):
         commands |= {f"{prefix}tenuto {word}": [*start, word] for word in ("--help", "sessions")}
     commands["tenuto chat"] = [*installed, "chat", "-m", "sim/anthropic"]
+    commands["prompt_toolkit"] = [sys.executable, "-c", _PROMPT, "chat"]
     return commands
 
 
@@ -61,22 +68,15 @@ def run_program(command: list[str], environment: dict[str, str]) -> float:
         shown = b""
         while _READY not in shown:
             shown += os.read(master, 4096)
-        os.write(master, b"\x04")
-        threading.Thread(target=_drain, args=(master,), daemon=True).start()
+        process.kill()  # what it uses after this is not part of its start
+        os.close(master)
     else:
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
+    if process.returncode not in (0, -signal.SIGKILL):
         raise SystemExit(f"{command} ended with {process.returncode}")
     return used.ru_utime + used.ru_stime
-
-
-def _drain(master: int) -> None:
-    """Read what a terminal shows until its program ends, which would wait otherwise."""
-    with suppress(OSError), open(master, "rb", buffering=0) as file:
-        while file.read(4096):
-            pass
 
 
 def _check_imports(arguments: list[str], environment: dict[str, str]) -> None:

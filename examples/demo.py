@@ -32,7 +32,7 @@ with tempfile.TemporaryDirectory() as folder:
     }  # fmt: skip
     for number, (title, command) in enumerate(STEPS.items(), 1):
         print(f"\n{number}. {title}\n$ {command}", flush=True)
-        call = [sys.executable, "-m", *shlex.split(command)]
+        call = [sys.executable, "-m", *shlex.split(command), *["--show-thinking"] * (TOOL in command)]
         done = subprocess.run(call, cwd=folder, env=env, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         print(re.sub(r"\b01[0-9a-z]{10,24}\b", "01...", done.stdout.decode()), end="", flush=True)  # session ids
         if (done.returncode != 0) != (number in FAILING):

@@ -39,7 +39,7 @@ PURE_EXCEPTIONS = {
     "datetime.date",  # a value; its clock is in CLOCK_METHODS
     "os.PathLike",  # a type
     "tenuto.core.files -> pathlib",  # reads the files that a caller attaches
-    *("urllib.parse.quote", "urllib.parse.unquote", "urllib.parse.unquote_to_bytes"),  # functions of text
+    *(f"urllib.parse.{name}" for name in ("quote", "unquote", "unquote_to_bytes", "urlsplit")),  # functions of text
 }
 
 UPWARD_IMPORTS = {

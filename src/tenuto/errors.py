@@ -150,12 +150,13 @@ class ProtocolError(LLMError):
 
 
 class UnsupportedModel(TenutoError):
-    """The model lacks a feature; `reason` names it."""
+    """The model lacks a feature; `reason` names it, and `remedy` says how to use it anyway, if that is possible."""
 
-    def __init__(self, model: str, reason: str) -> None:
-        super().__init__(f"unsupported model {model!r}: {reason}")
+    def __init__(self, model: str, reason: str, remedy: str = "") -> None:
+        super().__init__(f"unsupported model {model!r}: {reason}{f'; {remedy}' if remedy else ''}")
         self.model = model
         self.reason = reason
+        self.remedy = remedy
 
 
 class UnknownProvider(TenutoError):

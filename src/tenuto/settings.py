@@ -26,6 +26,11 @@ def first_set(names: Iterable[str]) -> str:
     return next((value for name in names if (value := getenv(name))), "")
 
 
+def set_default(name: str, value: str) -> None:
+    """Set a variable for programs that are started, unless it has a value."""
+    os.environ.setdefault(name, value)
+
+
 def environment() -> dict[str, str]:
     """Return a copy of all variables, for a command to run. The caller must remove secrets from it."""
     return dict(os.environ)

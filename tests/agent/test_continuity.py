@@ -91,7 +91,7 @@ def test_excluded_models_are_refused_at_their_vendors(model, feature):
 
     assert caught.value.model == model
     assert feature in caught.value.reason
-    assert caught.value.reason.endswith("; pass allow_unverified=True to use it anyway")
+    assert caught.value.remedy == "pass allow_unverified=True to use it anyway"
     assert make_agent(model, add, allow_unverified=True).model == model
 
 
@@ -127,7 +127,7 @@ def test_every_other_model_is_accepted(model):
 
 
 def test_unknown_model_is_accepted_with_one_warning(caplog):
-    config._warned.clear()
+    config.warned_models.clear()
     row = Provider("mine", "openai-chat", "http://localhost/v1")
     for _ in range(3):
         make_agent("mine/model", providers=[row])

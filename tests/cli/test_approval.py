@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.virtual_terminal import VirtualTerminal
+from tenuto.cli.config import ConfigError
 from tenuto.cli.session.approval import parse_answer
 from tenuto.cli.session.approval_store import approvals_file, forget_pattern, remember_pattern, remembered_patterns
 from tenuto.cli.session.call_view import argument_lines, shorten_rows, show_blanks, view_call
 from tenuto.core.messages import ToolCallView
-from tenuto.errors import TenutoError
 from tenuto.testing import call, turn
 
 terminals = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
@@ -235,7 +235,7 @@ def test_patterns_are_remembered_for_a_directory(data):
 def test_a_damaged_file_is_an_error(data, text):
     approvals_file().parent.mkdir()
     approvals_file().write_text(text)
-    with pytest.raises(TenutoError, match=r"approvals\.json cannot be read"):
+    with pytest.raises(ConfigError, match=r"approvals\.json is not a JSON object"):
         remembered_patterns(".")
 
 

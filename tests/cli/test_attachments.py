@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tenuto.blocks import Audio, Document, Image, Text
 from tenuto.cli.session import attachments
 from tenuto.cli.session.attachments import load_attachments
+from tenuto.core.attachments import part_from_bytes
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 PDF = b"%PDF-1.7\nplain enough to be text\n"
@@ -116,7 +117,7 @@ def test_a_pipe_of_a_shell_is_read(tmp_path):
 
 @given(st.lists(st.sampled_from(["`", "```", "\n", 'File "x":', "a", "~~~", "\r\n"]), min_size=1).map("".join))
 def test_a_text_cannot_end_its_fence(text):
-    found = attachments._text_part(text, "a.txt", len(text)).text
+    found = part_from_bytes(text.encode(), "a.txt").text
     head, fence, *_, last = found.split("\n")
 
     assert head == 'File "a.txt":'
@@ -181,7 +182,7 @@ def test_sizes_are_limited(file, tmp_path, monkeypatch, piped):
     refused(["-"], r"stdin is too large: more than 0\.0 MB")
     if sys.platform != "win32":
         refused(["/dev/zero"], r"/dev/zero is too large: more than")
-    monkeypatch.setattr(attachments, "_MAX_TEXT_BYTES", 10)
+    monkeypatch.setattr("tenuto.core.attachments._MAX_TEXT_BYTES", 10)
     refused([file("a.txt", b"x" * 11)], r"a\.txt is too large: 0\.0 MB of text")
 
 

@@ -14,7 +14,7 @@ from tenuto import settings
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.chat import Chat
 from tenuto.cli.terminal.display import Display
-from tenuto.cli.terminal.input import NotUtf8, PromptInterrupted
+from tenuto.cli.terminal.input import NotUtf8, PlainReader, PromptInterrupted
 from tenuto.cli.terminal.output import detect_terminal
 from tenuto.core.journal import Configured, HandedOver, MessageAdded
 from tenuto.store.open import open_store
@@ -57,7 +57,7 @@ class Done(NamedTuple):
     offered: list
 
 
-class Typist:
+class Typist(PlainReader):
     """Returns messages one by one; an error among them is raised, and a function is called."""
 
     def __init__(self, lines, *, live, can_edit):
@@ -128,7 +128,7 @@ def test_messages_of_one_chat_are_one_session(chat, tenuto_sim):
 
     assert done[:2] == (0, "Four.\nEight.\n")
     assert messages(entries) == ["What is 2 + 2?", "Twice that?"]
-    assert done.err.startswith("sim/anthropic. /help for commands, Ctrl-D to quit\nHm.\n")
+    assert done.err.startswith("sim/anthropic. /help for commands, Ctrl-D to quit\nresume with: ")
     assert done.err.endswith(f"\nresume with: tenuto chat {one.id[:12]}\n")
     tenuto_sim.assert_clean()
 
@@ -363,7 +363,7 @@ def test_undo_takes_no_more_than_there_is(chat, tenuto_sim):
     [(_, entries), (_, before)] = sessions()
 
     assert "! nothing to undo\n" in done.err
-    assert "! only 2 exchanges to undo\n" in done.err
+    assert "! cannot undo 3: choose 1 to 2\n" in done.err
     assert "! /undo takes a number, 1 or more, not '0'\n" in done.err
     assert "2 exchanges undone" in done.err
     assert "\nnot sent: Hi\n" in done.err

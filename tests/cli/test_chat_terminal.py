@@ -54,6 +54,7 @@ def test_the_chat_of_the_documentation(tenuto, tenuto_sim):
     [shown] = re.findall(r"```text\n\$ tenuto (.*?)```", PAGE, re.DOTALL)
     command, *lines = shown.splitlines()
     running = tenuto.terminal(*command.split(), *PLAIN)
+    running.expect_screen("to quit")  # it is printed above the first prompt
     for number, typed in enumerate(re.findall(r"(?m)^you> (.*)$", shown), 1):
         running.expect_screen(rf"(?s)\A(?:(?!you>).)*(?:you>(?:(?!you>).)*){{{number}}}\Z")
         running.expect_screen(r"you>[^\n]*\n\Z")

@@ -74,6 +74,7 @@ allow = ["shell(git *)"]
 deny = ["shell(rm *)"]
 max_turns = 3
 max_usd = 0.5
+strict = true
 max_tokens_total = 1000
 timeout = 60
 quiet = true
@@ -98,7 +99,7 @@ def test_every_setting_is_an_option_of_run(options, file):
     assert set(EFFORTS) == set(get_args(Effort))
     assert ("temperature=0.2", 'stop=["END", "é"]', 'user="1"') == given["option"]
     del expected["options"]
-    expected |= {"fallback": "sim/anthropic,sim/gemini", "max_usd": "0.5"}
+    expected |= {"fallback": "sim/anthropic,sim/gemini"}
     for key, value in expected.items():
         assert (tuple(value) if isinstance(value, list) else value) == given[PARAMETERS.get(key, key)]
 

@@ -145,7 +145,7 @@ def test_vectors_of_two_models_are_not_mixed(here, docs):
         ([], "pass one of: files"),
         (["docs/cat.md", "--text", "x"], "pass one of: files"),
         (["--text", "x", "--into", "v.db"], "--text stores nothing: omit --into"),
-        (["nowhere.txt"], "not a file: 'nowhere.txt'"),
+        (["nowhere.txt"], "not a file or directory: 'nowhere.txt'"),
         (["--similar", "x"], "no vectors yet"),
         (["--text", " "], "--text is empty"),
         (["--text", "x", "-m", "anthropic/claude-opus-5-5"], "cannot embed"),

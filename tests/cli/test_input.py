@@ -47,7 +47,7 @@ def read(monkeypatch, tmp_path):
     [
         (b"one\r\ntwo", ["one", "two"]),
         (b"\xef\xbb\xbfone\n\n", ["one", ""]),
-        (b'one\\\n"""\n', ["one\\", '"""']),
+        (b'one\\\n"""\n', ['one\n"""']),
         (b"\xff\nx\n", [NotUtf8, "x"]),
         (b"", []),
     ],

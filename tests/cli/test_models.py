@@ -214,7 +214,7 @@ def test_online_lists_custom_servers(here, tenuto_sim, tmp_path):
     assert all(model["id"].startswith("mine/") for model in json.loads(alone.out))
     assert len(json.loads(alone.out)) > 10
     assert (1, alone.out) == (both.code, both.out)
-    assert "no response from 127.0.0.1:9" in both.err
+    assert "cannot connect to 127.0.0.1:9 (connection refused)" in both.err
 
 
 def test_online_without_a_key_is_code_2(here):

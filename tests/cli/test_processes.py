@@ -83,7 +83,7 @@ def page(tenuto, *session):
 
 def test_killed_in_mid_stream_it_answers_the_same_later(here, tenuto, tenuto_sim):
     tenuto_sim.script(turn(think("Hm, hm."), stall(times=1), say("The whole answer.")))
-    running = tenuto.start("run", "Tell me.")
+    running = tenuto.start("run", "Tell me.", "--show-thinking")
     assert "Hm, hm." == running.stderr.read(7)
     running.kill()
     out, _ = running.communicate()

@@ -156,7 +156,7 @@ def test_answer_replaces_a_file_and_keeps_its_mode(here, tenuto_sim, tmp_path):
     printed = here("run", "Hi", "--out", "-", "-q")
 
     assert (0, "") == done[:2] == document[:2]
-    assert "Hm.\nresume with:" in done.err
+    assert done.err.startswith("resume with:")
     assert (tmp_path / "link.txt").is_symlink()
     assert "The \u00e4nswer.\n".encode() == (tmp_path / "old.txt").read_bytes()
     assert 0o640 == stat.S_IMODE((tmp_path / "old.txt").stat().st_mode)

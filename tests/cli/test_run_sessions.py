@@ -130,7 +130,7 @@ MISUSED = [
     (["run", "Hi", "-m", "sim/anthropic:huge"], "unknown effort 'huge' (none, minimal, low, medium, high, xhigh, max)"),
     (["resume", "last", "-m", "sim/openai:high"], "effort cannot change on resume"),
     (["resume", "last", "-m", "grok"], "'grok' is not a model name: use provider/model, such as xai/"),
-    (["run", "Hi", "--timeout", "0"], "invalid --timeout 0.0: use a number above 0\n"),
+    (["run", "Hi", "--timeout", "0"], "'--timeout': 0.0 is not in the range x>0.\n"),
     (["run", "Hi", "--fallback", "sim/openai,grok"], "'grok' is not a model name: use provider/model"),
     (["run", "Hi", "--session", ""], "--session is empty"),
     (["run", "Hi", "-n", ""], "--name is empty"),

@@ -41,7 +41,7 @@ def test_an_answer_that_fits_is_printed_as_the_model_wrote_it(here, tenuto_sim, 
     told = json.loads(here("run", "Which?", "--schema", "city.json", "--json").out)
 
     assert (0, f"{written}\n") == file[:2] == kind[:2]
-    assert file.err.startswith("Hm.\nresume with")
+    assert file.err.startswith("resume with")
     assert (written, {"name": "Oslo", "people": 717710}) == (told["text"], told["data"])
     assert all("people" in json.dumps(request.body["output_config"]) for request in tenuto_sim.requests)
     tenuto_sim.assert_clean()
@@ -125,7 +125,7 @@ MISUSED = [
     ("nowhere.json", "cannot be read: No such file or directory; it is a file, or MODULE:TYPE"),
     ("words.json", "is not JSON: "),
     ("list.json", "it must be an object"),
-    ("broken.json", "invalid schema"),
+    ("broken.json", "refers to nothing in it"),
     ("type.json", "unknown type 'strin'; use one of object, array, string"),
     ("no_such_module_x:City", "'no_such_module_x' cannot be imported"),
     ("{types}:Town", "has no 'Town'"),

@@ -428,7 +428,7 @@ def test_last_is_the_fork_after_a_fork(here, kept):
     here("fork", "one", "-n", "branched")
     [first, *_] = json.loads(here("sessions", "--json").out)
 
-    assert ("branched", "new") == (first["name"], first["status"])
+    assert ("branched", "forked") == (first["name"], first["status"])
     assert first["id"] == json.loads(here("export", "last", "--format", "jsonl").out.splitlines()[0])["session"]
 
 

@@ -119,7 +119,7 @@ def test_walkthrough(walk, tenuto, tenuto_sim, tmp_path):
     walk(
         *("chat", "-m", "sim/anthropic"),
         answers=[
-            (r"you>\s*$", "First in a chat\n"),
+            (r"to\s+quit(.|\n)*you>\s*$", "First in a chat\n"),
             (r"One\.(.|\n)*you>\s*$", "/model sim/openai\n"),
             (r"switched to sim/openai(.|\n)*you>\s*$", "Second in a chat\n"),
             (r"Two\.(.|\n)*you>\s*$", "/undo\n"),

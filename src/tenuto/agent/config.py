@@ -31,8 +31,8 @@ if TYPE_CHECKING:  # the command loads this module to list models
     from tenuto.client.parameters import Timeouts
     from tenuto.tools.toolbox import Toolbox
 
-_warned: set[str] = set()
-"""The models of which a warning was logged."""
+warned_models: set[str] = set()
+"""The models of which a warning was logged. A program that tells its users itself adds the names before."""
 
 logger = logging.getLogger("tenuto")
 
@@ -82,12 +82,12 @@ def admit(model: str, target: Target, *, allow_unverified: bool, tools: bool) ->
     """
     reason = refusal(target)
     if reason and not allow_unverified:
-        raise UnsupportedModel(model, f"{reason}; pass allow_unverified=True to use it anyway")
+        raise UnsupportedModel(model, reason, "pass allow_unverified=True to use it anyway")
     warning = "%s takes no tools; they are not sent" if tools and not target.traits.tools else ""
     if not target.traits.continuity:
         warning = "%s is not in the catalog; its reasoning is sent back as received"
-    if warning and model not in _warned:
-        _warned.add(model)
+    if warning and model not in warned_models:
+        warned_models.add(model)
         logger.warning(warning, model)
 
 

@@ -38,6 +38,7 @@ from tenuto.core.journal import (
     Configured,
     Entry,
     EntryPayload,
+    MessageAdded,
     MetadataChanged,
     RunEnded,
     TranscriptFold,
@@ -52,6 +53,7 @@ from tenuto.core.messages import (
     UserMessage,
 )
 from tenuto.core.provider import Target
+from tenuto.core.request import Effort
 from tenuto.errors import MissingTool, RunCancelled, SessionInUse, SessionNotFound, StoreError, TenutoError
 from tenuto.tools.execution import Deps
 from tenuto.tools.toolbox import Toolbox
@@ -61,17 +63,22 @@ T = TypeVar("T")
 _NO_SETTINGS = RunSettings()
 
 
-def fork_point(entries: Iterable[Entry], count: int) -> int:
+def fork_point(entries: Iterable[Entry], count: int | None) -> int:
     """Return the first entry after which the conversation is its first `count` messages and no call is open.
 
-    Raise `ValueError` with the possible values if there is no such entry.
+    Without a count, return the last entry. Raise `ValueError` with the possible values if there is no such entry.
     """
     fold = TranscriptFold()
     points: dict[int, int] = {}
+    last = 0
     for entry in entries:
+        last = entry.seq
         fold.apply(entry)
         if not fold.open_calls():
-            points.setdefault(len(fold), entry.seq)
+            points.setdefault(len(fold), last)
+    if count is None and not fold.open_calls():
+        return last
+    count = len(fold) if count is None else count
     if not 0 < count <= len(fold):
         raise ValueError(f"cannot fork after message {count}: choose 1 to {len(fold)}")
     if count in points:
@@ -377,6 +384,20 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         seq = None if at is None else fork_point(await self.entries(), at)
         return await self._agent._fork(self.id, seq, self._deps)
 
+    async def undo(self, count: int = 1) -> tuple[AsyncSession[Deps, Out], Message]:
+        """Create a new session without the last `count` user messages and everything after them. This one is not changed.
+
+        Return it with the first of these messages. Raise `ValueError` if there are fewer.
+        """
+        entries = await self.entries()
+        added = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
+        if not 0 < count <= len(added):
+            raise ValueError(f"cannot undo {count}: choose 1 to {len(added)}" if added else "nothing to undo")
+        at = added[-count]
+        undone = entries[at].payload
+        assert isinstance(undone, MessageAdded)
+        return await self._agent._fork(self.id, entries[at - 1].seq, self._deps), undone.message
+
     async def handover(self, model: str) -> tuple[Loss, ...]:
         """Switch to another model; return the content that it does not receive.
 
@@ -386,10 +407,7 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
         model = self._context.client._full_name(model)
         self._check_model(model)
         if self.is_new and self._active is None:
-            self._configured = msgspec.structs.replace(self._configured, model=model)
-            if self._own_settings:
-                context, own = self._own_settings
-                self._own_settings = context, msgspec.structs.replace(own, model=model)
+            self._configure_new(model=model)
             return ()
         async with self._working():
             self._own_model = self._own_model and model
@@ -500,10 +518,24 @@ class AsyncSession(SessionProperties, AsyncClosable, Generic[Deps, Out]):
 
     # --- configuration ---
 
-    async def _configure(self, **changes: str) -> None:
-        """Write a changed configuration: `parameters`, for example."""
-        async with self._working():
-            await self._log.append(msgspec.structs.replace(self._effective_config(), **changes))
+    async def set_effort(self, effort: Effort | None) -> None:
+        """Change the reasoning effort of all later requests; None: the default of the model."""
+        config = self._effective_config()
+        parameters: dict[str, Any] = jsonio.members(config.parameters or "{}")
+        parameters.pop("effort", None)
+        text = json_text({**parameters, "effort": effort} if effort else parameters)
+        if self.is_new and self._active is None:
+            self._configure_new(parameters=text)
+        elif text != config.parameters:
+            async with self._working():
+                await self._log.append(msgspec.structs.replace(self._effective_config(), parameters=text))
+
+    def _configure_new(self, **changes: str) -> None:
+        """Change the configuration of a session without entries."""
+        self._configured = msgspec.structs.replace(self._configured, **changes)
+        if self._own_settings:
+            context, own = self._own_settings
+            self._own_settings = context, msgspec.structs.replace(own, **changes)
 
     async def _create(self) -> None:
         """Store a new session without a message, so that its inbox exists."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import tenuto  # annotations load `tenuto.AsyncSession` when they are evaluated
 from tenuto.agent.events import Listener
+from tenuto.agent.limits import Spent
 from tenuto.agent.machine import PendingCall, Phase
 from tenuto.client.reply import Reply
-from tenuto.core.journal import status_after
+from tenuto.core.journal import Configured, status_after
 from tenuto.core.messages import AssistantMessage, Usage, display_text
 from tenuto.core.transcript import Transcript
 
@@ -32,6 +33,26 @@ class SessionProperties:
     def is_new(self) -> bool:
         """Whether the session has no entries yet."""
         return self._async._log.head == 0
+
+    @property
+    def head(self) -> int:
+        """The number of the last entry; 0 for a new session."""
+        return self._async._log.head
+
+    @property
+    def configuration(self) -> Configured:
+        """The settings of the next request: model, system prompt, parameters, tools and their directories."""
+        return self._async._effective_config()
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools."""
+        return tuple(self._async._context.toolbox.names())
+
+    @property
+    def run_totals(self) -> Spent:
+        """What the current or the last run has used."""
+        return self._async._log.spent
 
     @property
     def transcript(self) -> Transcript:

@@ -27,7 +27,7 @@ from tenuto.client.background_loop import BackgroundLoop, SyncStream
 from tenuto.client.parameters import MessageInput, make_sync, mirror_methods, with_parameters
 from tenuto.closable import Closable
 from tenuto.core.events import StreamEvent
-from tenuto.core.messages import ToolCallView
+from tenuto.core.messages import Message, ToolCallView
 from tenuto.store.protocol import StoredSession
 from tenuto.tools.execution import Deps
 
@@ -217,6 +217,7 @@ class Session(SessionProperties, Closable, Generic[Deps, Out]):
     enqueue = make_sync(AsyncSession.enqueue)
     steer = make_sync(AsyncSession.steer)
     handover = make_sync(AsyncSession.handover)
+    set_effort = make_sync(AsyncSession.set_effort)
     compact = make_sync(AsyncSession.compact)
     uncompact = make_sync(AsyncSession.uncompact)
     audit = make_sync(AsyncSession.audit)
@@ -246,6 +247,10 @@ class Session(SessionProperties, Closable, Generic[Deps, Out]):
 
     def fork(self, at: int | None = None) -> Session[Deps, Out]:
         return Session(self._agent, self._background.run(self._async.fork(at)))
+
+    def undo(self, count: int = 1) -> tuple[Session[Deps, Out], Message]:
+        branch, message = self._background.run(self._async.undo(count))
+        return Session(self._agent, branch), message
 
     def close(self) -> None:
         if not self._background.closed:

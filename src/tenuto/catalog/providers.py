@@ -50,7 +50,9 @@ def find_provider(name: str, custom: Mapping[str, Provider] = NO_PROVIDERS) -> P
         import difflib
 
         names = [*custom, *PROVIDERS, *_ALIASES]
-        raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), names, n=_MAX_SUGGESTIONS)))
+        raise UnknownProvider(
+            name, tuple(difflib.get_close_matches(name.lower(), names, n=_MAX_SUGGESTIONS, cutoff=0.65))
+        )
     return row
 
 

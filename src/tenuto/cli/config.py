@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NAMES = """
 model system effort max_tokens options allow_unverified fallback tools root approve allow deny max_turns max_usd
-max_tokens_total timeout quiet hide_thinking usage store color
+max_tokens_total timeout strict quiet hide_thinking usage store color
 """
 DEFAULTS: dict[str, Any] = {  # the settings that stand for an option; `config_schema` has their types
     **dict.fromkeys(_NAMES.split()),
-    **dict.fromkeys(("allow_unverified", "quiet", "hide_thinking", "usage"), False),
+    **dict.fromkeys(("allow_unverified", "strict", "quiet", "hide_thinking", "usage"), False),
     "root": ".",
     "approve": "ask",
     "max_turns": 100,
@@ -88,13 +88,13 @@ def config_path() -> Path:
 
 
 def parse_config(text: str, path: Path) -> dict[str, Any]:
-    """Read and check the text of a file. Raise `ConfigError` with its first problem."""
+    """Read and check the text of a file. Raise `ConfigError` with its problems."""
     document = read_toml(text, path)
     if document:
         from tenuto.cli.config_schema import find_problems
 
-        for problem in find_problems(document):
-            raise ConfigError(f"{path}: {problem}")
+        if problems := list(find_problems(document)):
+            raise ConfigError(f"{path}: {f'{chr(10)}  '.join(problems)}")
     return document
 
 
@@ -106,6 +106,20 @@ def read_toml(text: str, path: Path) -> dict[str, Any]:
         return tomllib.loads(text.removeprefix(BOM))
     except (tomllib.TOMLDecodeError, RecursionError) as exc:
         raise ConfigError(f"{path} cannot be read as TOML: {exc}", hint=_BY_HAND) from None
+
+
+def read_json(path: Path, type_: type[T], hint: str) -> T | None:
+    """Return the content of a JSON file; None if there is none. Raise `ConfigError`, which does not quote it: it may be secret."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=type_)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc.strerror or exc}", hint=hint) from None
+    except (ValueError, RecursionError):
+        raise ConfigError(f"{path} is not a JSON object with the expected values", hint=hint) from None
 
 
 def read_once(read: Callable[[], T]) -> Callable[[], T]:
@@ -184,7 +198,7 @@ def _option_value(key: str, value: Any) -> Any:
         return tuple(f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in value.items())
     if key == "fallback":
         return ",".join(value)
-    return str(value) if key == "max_usd" else tuple(value) if isinstance(value, list) else value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def default_map(command: click.Command, verb: str, profile: str | None) -> dict[str, Any]:

@@ -28,13 +28,19 @@ _SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("fallback", "tools", "allow", "deny"), _Texts),
     **dict.fromkeys(("max_tokens", "max_turns", "max_tokens_total"), _Count),
     **dict.fromkeys(("max_usd", "timeout"), _Amount),
-    **dict.fromkeys(("allow_unverified", "quiet", "hide_thinking", "usage"), _Flag),
+    **dict.fromkeys(("allow_unverified", "strict", "quiet", "hide_thinking", "usage"), _Flag),
     "effort": Effort,
     "approve": Literal["ask", "auto", "never"],
     "color": Literal["auto", "always", "never"],
     "options": {name: _Json for name in ModelParameters.__annotations__ if name not in ("effort", "max_tokens")},
 }
-_PROVIDER = {"base_url": _Url, "dialect": Dialect, "headers": {_ANY_NAME: _Text}, "key_env": _Variable}
+_PROVIDER = {
+    "base_url": _Url,
+    "dialect": Dialect,
+    "headers": {_ANY_NAME: _Text},
+    "key_env": _Variable,
+    "allow_unverified": _Flag,
+}
 SCHEMA: dict[str, Any] = {  # a type, or a dictionary for a table
     **_SETTINGS,
     "profile": _Text,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -41,13 +42,9 @@ def _missing_key_hint(exc: errors.MissingKey) -> str:
     return f"{f'set {names}, or ' if names else ''}run tenuto keys set {exc.provider} (or try -m sim/anthropic)"
 
 
-def _unsupported_hint(exc: errors.UnsupportedModel) -> str:
-    allow = ", or pass --allow-unverified" if "allow_unverified=True" in exc.reason else ""
-    return f"choose another model with -m{allow}"
-
-
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _DISK_HINT = "free some space or choose another place"
+_OTHER_MODEL, _UNVERIFIED = "choose another model with -m", ", or pass --allow-unverified"
 _NETWORK = "check your network, then resume"
 _PROVIDERS = "list providers with tenuto providers; a model is written provider/model"
 _CONTEXT = "context too long; use /compact or tenuto compact, or a model with a larger context window (-m)"
@@ -62,8 +59,8 @@ TABLE: tuple[tuple[type[BaseException], ExitCode, str | Callable[[Any], str]], .
     (errors.ContextTooLong, ExitCode.FAILED, _CONTEXT),
     (errors.ConnectionFailed, ExitCode.FAILED, _NETWORK),
     (errors.TimedOut, ExitCode.FAILED, _NETWORK),
-    (errors.UnsupportedModel, ExitCode.USAGE, _unsupported_hint),
-    (errors.UnsupportedContent, ExitCode.USAGE, "choose another model with -m"),
+    (errors.UnsupportedModel, ExitCode.USAGE, lambda exc: _OTHER_MODEL + _UNVERIFIED * bool(exc.remedy)),
+    (errors.UnsupportedContent, ExitCode.USAGE, _OTHER_MODEL),
     (errors.UnknownProvider, ExitCode.USAGE, lambda exc: "" if exc.suggestions else _PROVIDERS),
     (errors.MissingTool, ExitCode.USAGE, lambda exc: f"add -T MODULE:{exc.name}"),
     (errors.LimitReached, ExitCode.LIMIT, ""),
@@ -82,8 +79,8 @@ def explain_error(error: BaseException, *, model: str = "") -> Explanation:
     """Return code, message and hint for an error. `model` is the model of the request, if there was one."""
     for type_, code, hint in TABLE:
         if isinstance(error, type_):
-            # these remedies are for callers of the library
-            notes = [note for note in getattr(error, "__notes__", ()) if "session.handover(" not in note]
+            # the note of `ContextTooLong` is a remedy for callers of the library
+            notes = [] if isinstance(error, errors.ContextTooLong) else [*getattr(error, "__notes__", ())]
             name = model or getattr(error, "model", "")
             if name and isinstance(error, errors.NotFound | errors.UnsupportedModel):
                 from tenuto.cli.session.models import suggest_models
@@ -103,16 +100,21 @@ def _describe_error(error: BaseException) -> str:
         return f"no API key for {error.provider}"
     if isinstance(error, errors.MissingTool):
         return f"this session uses a tool that is not loaded: {error.name}"
-    if isinstance(error, errors.UnsupportedModel):  # cut the remedy for callers of the library
-        return f"{error.model} is not supported in sessions: {error.reason.partition('; pass ')[0]}"
+    if isinstance(error, errors.UnsupportedModel):  # without the remedy, which is for callers of the library
+        return f"{error.model} is not supported in sessions: {error.reason}"
     if isinstance(error, errors.LLMError):
         provider = f"{error.provider}: " if error.provider and error.provider not in error.message else ""
-        return f"{provider}{error.message} ({type(error).__name__})"
+        return f"{provider}{error.message} ({error_kind(type(error).__name__)})"
     if isinstance(error, OSError) and error.strerror:
         # other writers name their file, so an error without a name is about stdout
         stdout = "cannot write stdout" if error.errno in (*_DISK_FULL, errno.EIO, errno.EBADF) else ""
         return ": ".join(filter(None, (str(error.filename or stdout), error.strerror)))
     return str(error).replace("\n", "; ") or type(error).__name__
+
+
+def error_kind(name: str) -> str:
+    """Return the name of an error class as words: `rate limited` for `RateLimited`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
 def plural(count: int, word: str) -> str:

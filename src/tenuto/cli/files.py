@@ -18,10 +18,7 @@ from tenuto.store.locks import rename_new
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock for reading and writing a file. The directory is created with mode 0700.
-
-    Without file locks (Windows), simultaneous writers may lose one change.
-    """
+    """Lock a file for reading and writing. Without file locks (Windows), simultaneous writers may lose one change."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

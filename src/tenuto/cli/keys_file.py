@@ -1,7 +1,4 @@
-"""API keys stored by `tenuto keys set`, in a file that only its owner can read.
-
-Environment variables override the file. The library does not read it.
-"""
+"""API keys of `tenuto keys set`, in a private file. Environment variables override it; the library does not read it."""
 
 from __future__ import annotations
 
@@ -9,15 +6,15 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from tenuto import settings
 from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
-from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_once
+from tenuto.cli.config import ConfigError, config_path, configured_providers, load_config, read_json, read_once
 from tenuto.cli.files import file_lock, write_private
+from tenuto.cli.terminal.text import similar_names
 from tenuto.core.provider import ModelInfo, Provider
 from tenuto.errors import TenutoError, UnknownProvider
 
@@ -29,28 +26,12 @@ def keys_path() -> Path:
 def read_keys(*, strict: bool = True) -> dict[str, str]:
     """Return all keys by provider. Raise `ConfigError` for a bad file; with `strict`, also if others can read it."""
     path = keys_path()
-    problem, hint = "", "fix or delete it, then set the keys again: tenuto keys set PROVIDER"
-    keys: dict[str, str] = {}
-    try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode & 0o777
-            text = file.read()
-        if strict and os.name == "posix" and mode & 0o077:
-            problem = f"can be read by others (mode {mode:04o}), so its keys are not used"
-            hint = f"chmod 600 {shlex.quote(str(path))}"
-        else:
-            keys = json.loads(text)
-            if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys.values()):
-                problem = "must be one object with a string for each provider"
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as exc:
-        problem = f"cannot be read: {exc.strerror or exc}"
-    except (ValueError, RecursionError):  # do not quote the file: it contains keys
-        problem = "is not JSON"
-    if problem:
-        raise ConfigError(f"{path} {problem}", hint=hint)
-    return keys
+    hint = "fix or delete it, then set the keys again: tenuto keys set PROVIDER"
+    keys = read_json(path, dict[str, str], hint)
+    if keys is not None and strict and os.name == "posix" and (mode := path.stat().st_mode & 0o777) & 0o077:
+        problem = f"{path} can be read by others (mode {mode:04o}), so its keys are not used"
+        raise ConfigError(problem, hint=f"chmod 600 {shlex.quote(str(path))}")
+    return keys or {}
 
 
 def save_key(name: str, key: str) -> bool:
@@ -70,7 +51,7 @@ def canonical_provider(name: str) -> str:
         return find_provider(name).name
     custom = load_config().document.get("providers", {})
     if name not in custom:
-        raise UnknownProvider(name, tuple(get_close_matches(name.lower(), [*custom, *PROVIDERS], n=3)))
+        raise UnknownProvider(name, tuple(similar_names(name, [*custom, *PROVIDERS], 3)))
     return name
 
 

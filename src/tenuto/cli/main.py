@@ -19,7 +19,7 @@ import tenuto
 from tenuto.cli.complete import complete_profile
 from tenuto.cli.config import default_map
 from tenuto.cli.terminal.output import BrokenOutput, discard_output, flush_output, print_error
-from tenuto.cli.terminal.text import closest_names, escape_control
+from tenuto.cli.terminal.text import closest_names, escape_control, similar_names
 
 _COMMANDS = """
 Talk
@@ -199,6 +199,10 @@ def _report_usage_error(exc: click.ClickException, arguments: Sequence[str]) -> 
         return 1
     path = context.command_path if isinstance(context, click.Context) else "tenuto"
     hint = getattr(exc, "hint", "") or f"see: {path} --help"
+    if isinstance(exc, click.NoSuchOption):  # click suggests any option
+        exc = click.NoSuchOption(
+            exc.option_name, None, similar_names(exc.option_name, exc.possibilities or ()), exc.ctx
+        )
     if isinstance(exc, click.NoSuchOption) and any(
         " " in argument and argument.startswith(exc.option_name) for argument in arguments
     ):

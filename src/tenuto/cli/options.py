@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from tenuto.cli import complete
 from tenuto.cli.config import load_config
-from tenuto.cli.store import check_store_directory
+from tenuto.cli.store import ANYWHERE, check_store_directory
 from tenuto.cli.terminal.text import closest_names
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -40,6 +40,7 @@ class RunOptions:
     option: tuple[str, ...] = ()
     max_tokens: int | None = None
     allow_unverified: bool = False
+    strict: bool = False
     fallback: str | None = None
     tool: tuple[str, ...] = ()
     root: str = "."
@@ -47,13 +48,15 @@ class RunOptions:
     deny: tuple[str, ...] = ()
     approve: str = "ask"
     max_turns: int | None = None
-    max_usd: str | None = None
+    max_usd: float | None = None
     max_tokens_total: int | None = None
     timeout: float | None = None
     json: bool = False
     jsonl: bool = False
+    stream: bool = False
     out: str | None = None
     usage: bool = False
+    show_thinking: bool = False
     hide_thinking: bool = False
     quiet: bool = False
     color: str = "auto"
@@ -61,7 +64,10 @@ class RunOptions:
 
 
 # Options that contradict each other; `which` is the argument of `chat`
-_CONFLICTS = "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl, out jsonl"
+_CONFLICTS = (
+    "resume_last session which ephemeral, ephemeral name, ephemeral store, json jsonl stream, out jsonl, out stream, "
+    "schema stream, show_thinking hide_thinking"
+)
 FIXED_AT_START = ("system", "effort", "option", "max_tokens", "allow_unverified")  # a session stores them
 MUST_NOT_BE_EMPTY = ("session", "which", "name", "model", "fallback", "schema", "out", "root", "store")
 
@@ -96,9 +102,6 @@ def parse_run_options(values: dict[str, Any]) -> RunOptions:
     if values.pop("no_tools", False):
         values["tool"] = values["tool"] if "tool" in explicit else ()
     check_store_directory(values.get("store"))
-    values["model"] = expand_model(values["model"]) if values.get("model") else None
-    if values.get("fallback"):
-        values["fallback"] = ",".join(expand_model(name.strip()) for name in values["fallback"].split(","))
     known = {field.name for field in fields(RunOptions)}
     return RunOptions(explicit=explicit, **{name: value for name, value in values.items() if name in known})
 
@@ -123,7 +126,15 @@ def expand_model(name: str) -> str:
     return f"{full}:{effort}" if effort else full
 
 
-_POSITIVE = click.IntRange(min=1)
+class WholeNumber(click.IntRange):
+    name = "whole number"  # in messages: 'x' is not a valid whole number
+
+
+class _Amount(click.FloatRange):
+    name = "number"
+
+
+_POSITIVE, _AMOUNT = WholeNumber(min=1), _Amount(min=0, min_open=True)
 _COMPLETERS: dict[str, complete.Completer] = {  # by metavar
     "FILE": complete.complete_file,
     "DIR": complete.complete_directory,
@@ -146,9 +157,22 @@ def flag(*names: str, **settings: Any) -> Decorator:
     return click.option(*names, is_flag=True, **settings)
 
 
+def _apply(*options: Decorator) -> Decorator:
+    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+anywhere_option = flag(
+    "--anywhere",
+    expose_value=False,
+    callback=lambda context, _, value: context.meta.update({ANYWHERE: value}),
+    help="`last` and `~N` of all directories, not of this one.",
+)
+
+
 def session_argument(name: str = "session", **settings: Any) -> Decorator:
-    """Return the argument for one session, or for several with `nargs=-1`."""
-    return click.argument(name, shell_complete=complete.complete_session, **settings)
+    """Return the argument for one session, or for several with `nargs=-1`, and `--anywhere`."""
+    argument = click.argument(name, shell_complete=complete.complete_session, **settings)
+    return _apply(argument, anywhere_option)
 
 
 store_option = option(
@@ -161,10 +185,6 @@ color_option = option("--color", type=_COLORS, default="auto", help="Use color (
 json_option = flag("--json", "as_json", help="Print JSON.")
 yes_option = flag("-y", "--yes", help="Do not ask (required without a terminal).")
 takeover_option = flag("--takeover", help="Take over a session in use; its process is stopped.")
-
-
-def _apply(*options: Decorator) -> Decorator:
-    return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 _SESSION = (
@@ -188,7 +208,7 @@ def _model_options(model_help: str, *, hidden: bool) -> Decorator:
             "--option",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Model parameter: -o temperature=0.2. Repeatable.",
+            help="Model parameter, as in temperature=0.2. Repeatable.",
         ),
         own("--max-tokens", type=_POSITIVE, metavar="N", help="Maximum tokens per reply."),
         own("--allow-unverified/--no-allow-unverified", is_flag=True, help="Allow a model that agents refuse; stored."),
@@ -201,16 +221,16 @@ session_options = _apply(*_SESSION, _model_options(_MODEL, hidden=False))
 resume_options = _apply(_model_options("Switch to this model first.", hidden=True), takeover_option)
 io_options = _apply(
     option("-a", "--attach", multiple=True, metavar="FILE", help="Attach a file, URL, or - (stdin). Repeatable."),
-    option(
-        "--schema", metavar="FILE", help="Require JSON: a schema file or MODULE:TYPE (exit 8 if it does not match)."
-    ),
+    option("--schema", metavar="FILE", help="Require JSON of a schema: file or MODULE:TYPE (exit 8 if it differs)."),
     flag("--json", help="Print one JSON document instead of the answer."),
     flag("--jsonl", help="Stream events as JSON lines, result last."),
+    flag("--stream", help="Write the answer to a pipe as it arrives."),
     option("--out", metavar="FILE", help="Write the answer to FILE atomically."),
 )
-_TOOLS = "read_file, write_file, edit_file, list_files, search_files, shell, or MODULE:FUNCTION"
+_TOOLS = "a name, a group (files, read, all), MODULE:FUNCTION or FILE.py"
 _APPROVE = "Other calls that need approval: ask (without a terminal: wait), auto (allow all), never (deny all)."
 _RUN = _apply(
+    flag("--strict/--no-strict", help="Refuse models missing from the model table."),
     option("-T", "--tool", multiple=True, metavar="TOOL", help=f"Tool the model may call: {_TOOLS}. Repeatable."),
     flag("--no-tools", help="No tools, whatever the settings have."),
     option("--root", default=".", metavar="DIR", help="Working directory for tools.  [default: the current one]"),
@@ -218,11 +238,12 @@ _RUN = _apply(
     option("--deny", multiple=True, metavar="PATTERN", help="Never run matching calls. Not a sandbox. Repeatable."),
     option("--approve", type=click.Choice(["ask", "auto", "never"]), default="ask", show_default=True, help=_APPROVE),
     option("--max-turns", type=_POSITIVE, metavar="N", help="Stop after N replies.  [default: 100]"),
-    option("--max-usd", metavar="USD", help="Stop when this much is spent (checked after each reply)."),
+    option("--max-usd", type=_AMOUNT, metavar="USD", help="Stop when this much is spent (checked after each reply)."),
     option("--max-tokens-total", type=_POSITIVE, metavar="N", help="Stop after N tokens (checked after each reply)."),
-    option("--timeout", type=float, metavar="SECONDS", help="Stop after SECONDS."),
+    option("--timeout", type=_AMOUNT, metavar="SECONDS", help="Stop after SECONDS."),
     store_option,
     flag("--usage/--no-usage", help="Print token usage and cost (default on a terminal)."),
+    flag("--show-thinking", help="Show the model's thinking also without a terminal."),
     flag("--hide-thinking/--no-hide-thinking", help="Hide the model's thinking."),
     flag("-q", "--quiet/--no-quiet", help="Print only the answer."),
     color_option,
@@ -281,12 +302,12 @@ def _parameter_value(name: str, text: str, type_: Any) -> Any:
 
 
 _SECTIONS = {
-    "Session": ("resume_last", "session", "name", "ephemeral", "takeover", "store"),
-    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified"),
+    "Session": ("resume_last", "session", "anywhere", "name", "ephemeral", "takeover", "store"),
+    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified", "strict"),
     "Input": ("attach", "schema"),
     "Tools": ("tool", "no_tools", "root", "allow", "deny", "approve"),
     "Limits": ("max_turns", "max_usd", "max_tokens_total", "timeout"),
-    "Output": ("json", "jsonl", "out", "usage", "hide_thinking", "quiet", "color"),
+    "Output": ("json", "jsonl", "stream", "out", "usage", "show_thinking", "hide_thinking", "quiet", "color"),
 }
 
 

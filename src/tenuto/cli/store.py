@@ -11,8 +11,9 @@ import click
 from click.core import ParameterSource
 
 from tenuto import settings
-from tenuto.cli.terminal.text import closest_names, escape_control
-from tenuto.errors import SessionNotFound, StoreError
+from tenuto.cli.errors import plural
+from tenuto.cli.terminal.text import closest_names, one_line
+from tenuto.errors import SessionNotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 _SHORT_LENGTH = 12  # the first ten characters of an ID are its time in milliseconds, and two are random
 _RECENT = 50  # the number of sessions in which `last` looks for one of the current directory
+ANYWHERE = "tenuto.anywhere"  # the name of the option in `click.Context.meta`
 NO_SESSIONS = 'no sessions yet; start one with: tenuto run "..."'
 
 
@@ -127,10 +129,12 @@ async def find_session(store: Store, named: str) -> str:
     """Return the ID for an ID, a unique prefix, a name, or a session of this directory by `last` or `~N`."""
     from tenuto.store.sessions import places_back
 
-    if (back := places_back(named)) is not None:
+    context = click.get_current_context(silent=True)
+    anywhere = context is not None and context.meta.get(ANYWHERE, False)
+    if (back := places_back(named)) is not None and not anywhere:
         return await _find_here(store, back, await store.find(named, agent=""))
     try:
-        return await store.find(named)
+        return await store.find(named, agent="" if anywhere and back is not None else None)
     except SessionNotFound as exc:
         near = closest_names(named, [one.name async for one in all_sessions(store) if one.name])
         if near.startswith("did you mean"):
@@ -140,16 +144,12 @@ async def find_session(store: Store, named: str) -> str:
 
 async def _find_here(store: Store, back: int, latest: str) -> str:
     """Return the `back`-th last session of this directory or without one; `latest`, with a note, if there are fewer."""
-    page = await store.sessions(agent="", limit=_RECENT)
-    for one in page.sessions:
-        if await _session_directory(store, one.id) in ("", _current_directory()):
-            if not back:
-                return one.id
-            back -= 1
-    stored, directory = await store.session(latest), await _session_directory(store, latest)
-    title = f' "{stored.name or stored.meta.title[:40]}"' if stored.name or stored.meta.title else ""
-    note = f"no such session in this directory; using {short_id(latest)}{title} ({directory or 'no directory'})"
-    click.echo(escape_control(note), err=True)
+    page, directory = await store.sessions(agent="", limit=_RECENT), _current_directory()
+    here = [one.id for one in page.sessions if not one.meta.directories or directory in one.meta.directories]
+    if back < len(here):
+        return here[back]
+    stored = await store.session(latest)
+    click.echo(f"no such session in this directory; using {describe_session(stored)}", err=True)
     return latest
 
 
@@ -157,21 +157,14 @@ def _current_directory() -> str:
     return os.path.realpath(".")
 
 
-async def _session_directory(store: Store, id: str) -> str:
-    """Return the working directory of a session's tools; empty if it has none or cannot be read."""
-    from tenuto.core import jsonio
-    from tenuto.core.journal import Configured
-
-    try:
-        [payload] = [entry.payload for entry in await store.read(id, upto=1)]
-    except (StoreError, ValueError):
-        return ""
-    roots = payload.roots if isinstance(payload, Configured) else ""
-    return str(next(iter(jsonio.parse(roots).values()), "")) if roots else ""
+def describe_session(stored: StoredSession) -> str:
+    """Return ID, name or title, and the directory of a session, escaped."""
+    title = one_line(stored.name or stored.meta.title, 40)
+    directories = " ".join(one_line(directory, 200) for directory in stored.meta.directories)
+    return " ".join(filter(None, (short_id(stored.id), title and f'"{title}"', directories and f"({directories})")))
 
 
 def all_sessions(store: Store) -> AsyncIterator[StoredSession]:
-    """Yield every session, also archived ones and those of sub-agents."""
     from tenuto.store.sessions import list_all
 
     return list_all(store, archived=None)
@@ -192,11 +185,23 @@ def short_id(id: str) -> str:
     return id[:_SHORT_LENGTH] if len(id) == 26 else id
 
 
+def session_status(status: str, messages: int) -> str:
+    """Return the status of a stored session as users see it: a fork without entries of its own is `forked`, not `new`."""
+    return "forked" if status == "new" and messages else status
+
+
 def format_status(status: str, waiting_for: str) -> str:
     """Return the status, with the reason of a session that waits: `waiting (approval)`."""
     return f"{status} ({waiting_for})" if waiting_for else status
 
 
+def format_age(at: int) -> str:
+    seconds = max(time.time() - at / 1000, 0)
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{plural(int(seconds // length), unit)} ago"
+    return "just now"
+
+
 def format_time(at: int) -> str:
-    """Return local time for milliseconds since 1970."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at / 1000))

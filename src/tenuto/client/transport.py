@@ -9,8 +9,10 @@ import asyncio
 import io
 import os
 import socket
+import ssl
 import weakref
 from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -195,6 +197,9 @@ def _translate_error(exc: Exception, request: HttpRequest) -> LLMError:
     if isinstance(exc, TimeoutError):
         seconds = request.connect_timeout
         return TimedOut(f"could not connect to {host}" + (f" within {seconds:g} s" if seconds else " in time"))
+    if isinstance(getattr(exc, "os_error", exc), ConnectionRefusedError):
+        is_local = urlsplit(request.url).hostname in settings.LOCAL_HOSTS  # waiting does not start a server
+        return ConnectionFailed(f"cannot connect to {host} (connection refused)", retryable=not is_local)
     if isinstance(exc, aiohttp.ClientConnectionError | OSError):
         return ConnectionFailed(f"no response from {host}: {_reason(exc)}")
     if isinstance(exc, aiohttp.ClientResponseError):
@@ -203,4 +208,9 @@ def _translate_error(exc: Exception, request: HttpRequest) -> LLMError:
 
 
 def _reason(exc: BaseException) -> str:
-    return str(getattr(exc, "os_error", None) or exc) or type(exc).__name__
+    if isinstance(exc, aiohttp.ClientPayloadError):  # its text has the error of the parser
+        return "closed in the middle of the response"
+    error = getattr(exc, "os_error", None) or exc
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError | socket.gaierror):
+        return os.strerror(error.errno)  # asyncio has the address in its place
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -4,7 +4,7 @@ A request contains nothing that is not in the journal, except headers (they may 
 request can therefore be built again from the entries and compared with the one that was sent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -196,6 +196,15 @@ def config_after(config: journal.Configured | None, payload: object) -> journal.
         return payload
     if isinstance(payload, journal.HandedOver) and config is not None:
         return msgspec.structs.replace(config, model=payload.model)
+    return config
+
+
+def session_config(entries: Iterable[journal.Entry]) -> journal.Configured | None:
+    """Return the configuration of a session, without those of single runs; None before its first entry."""
+    config: journal.Configured | None = None
+    for entry in entries:
+        if not (isinstance(entry.payload, journal.Configured) and entry.payload.scope == "run"):
+            config = config_after(config, entry.payload)
     return config
 
 

@@ -42,6 +42,44 @@ def find_problems(value: Any, schema: Schema | bool) -> tuple[str, ...]:
     return (*problems[:MAX_PROBLEMS], f"and {_plural(more, 'more problem')}") if more > 0 else tuple(problems)
 
 
+_TABLES = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_SUBSCHEMAS = (
+    "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "items", "prefixItems", "contains", "propertyNames",
+    "additionalProperties",
+)  # fmt: skip
+_TYPE_NAMES = ("object", "array", "string", "number", "integer", "boolean", "null")
+
+
+def find_schema_problem(root: Any) -> str:
+    """Return the first keyword of a JSON Schema that no value can satisfy, with its JSON pointer; empty without one."""
+    parts = [("", root)]
+    for pointer, part in parts:  # it grows
+        if isinstance(part, bool):
+            continue
+        if not isinstance(part, dict):
+            return f"{pointer or '(root)'}: {_to_text(part)} is not a schema"
+        for name, operand in part.items():
+            if problem := _keyword_problem(root, name, operand):
+                return f"{pointer}/{name}: {problem}"
+            if name in _SUBSCHEMAS and not isinstance(operand, list):
+                parts.append((f"{pointer}/{name}", operand))
+            elif name in _SUBSCHEMAS or name in _TABLES:
+                below: Iterable[tuple[object, Any]] = operand.items() if name in _TABLES else enumerate(operand)
+                parts += [(f"{pointer}/{name}/{step}", schema) for step, schema in below]
+    return ""
+
+
+def _keyword_problem(root: Any, name: str, operand: Any) -> str:
+    operand_types = dict if name in _TABLES else _KEYWORDS[name][1] if name in _KEYWORDS else object
+    if not isinstance(operand, operand_types) or (isinstance(operand, bool) and operand_types is _NUMBER):
+        return f"{name} cannot be {_to_text(operand)}"
+    if name == "$ref" and resolve_ref(root, operand) is None:
+        return f"{_to_text(operand)} refers to nothing in it"
+    types: Any = [operand] if isinstance(operand, str) else operand
+    unknown = [one for one in types if one not in _TYPE_NAMES] if name == "type" else []
+    return f"unknown type {unknown[0]!r}; use one of {', '.join(_TYPE_NAMES)}" if unknown else ""
+
+
 def resolve_ref(root: Any, reference: Any) -> Schema | bool | None:
     """Return the part of the schema `root` that a `$ref` (`#`, `#/$defs/name`) points to, if there is one."""
     if not isinstance(reference, str) or not reference.startswith("#"):

@@ -216,6 +216,9 @@ def _batches(parts: Iterator[_Part], items: list[PostedItem]) -> Iterator[list[E
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
+_NO_EXPORT = 'this is not an exported session: the first line is not {"tenuto": "session", ...}'
+
+
 def _parse(lines: Lines, *, several: bool) -> Iterator[_Part]:
     """Yield the entries and items of the lines. Without `several`, a second session is an error."""
     head: _Head | None = None
@@ -237,6 +240,8 @@ def _parse(lines: Lines, *, several: bool) -> Iterator[_Part]:
                 entries += 1
                 yield sessions, head, _parse_entry(members, head.session, entries)
         except JsonError as exc:
+            if head is None and '"tenuto"' not in (line if isinstance(line, str) else line.decode("utf-8", "replace")):
+                raise StoreError(_NO_EXPORT) from None
             raise StoreCorrupt(f"line {number}: {exc}") from None
     _check_complete(head, entries, items)
 
@@ -253,7 +258,7 @@ def _check_complete(head: _Head | None, entries: int, items: int) -> None:
 
 def _parse_head(members: dict[str, Raw]) -> _Head:
     if bytes(members.get("tenuto", b"")) != b'"session"':
-        raise StoreError('this is not an exported session: the first line is not {"tenuto": "session", ...}')
+        raise StoreError(_NO_EXPORT)
     version = _field(members, "format", int)
     if version != EXPORT_FORMAT:
         raise export_version_error(version)

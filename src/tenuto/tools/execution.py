@@ -261,7 +261,10 @@ def to_outcome(call: ToolCallView, value: Any, max_output: int) -> Outcome:
 
 
 def to_text(error: BaseException) -> str:
-    """Describe an exception, or those of a group, in one paragraph: types and messages, without traceback."""
+    """Describe an exception, or those of a group, in one paragraph: types and messages, without traceback.
+
+    The type is left out where it adds nothing to the message: `ValueError`, and errors of the operating system.
+    """
     texts: list[str] = []
     errors = [error]
     for one in errors:
@@ -269,8 +272,12 @@ def to_text(error: BaseException) -> str:
             errors += one.exceptions
             continue
         name = type(one).__name__
+        is_plain = isinstance(one, ValueError | OSError) and type(one).__module__ == "builtins"
         try:
-            texts.append(f"{name}: {one}".removesuffix(": "))
+            if isinstance(one, OSError) and one.strerror:
+                texts.append(f"{one.strerror}: {one.filename}" if one.filename else one.strerror)
+            else:
+                texts.append(str(one) if is_plain and str(one) else f"{name}: {one}".removesuffix(": "))
         except Exception:  # custom classes may raise anything
             log.debug("%s has no message", name, exc_info=True)
             texts.append(name)

@@ -10,13 +10,13 @@ import click
 from tenuto.audit import Report, audit
 from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.options import SESSION_HELP, expand_model, flag, json_option, option, session_argument, store_option
-from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_json, print_text
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
 from tenuto.store.protocol import Store
+from tenuto.wire.loss_report import summarize_losses
 
 _HELP = f"""Check whether a provider would accept SESSION ({SESSION_HELP}), without sending it.
 

@@ -32,6 +32,6 @@ def command(options: RunOptions) -> int:
     two lines of three double quotes are one message. Answers go to stdout, everything else to stderr; exits with the code
     of the last failed turn.
     """
-    from tenuto.cli.session.chat import run_chat
+    from tenuto.cli.session.chat_start import run_chat
 
     return run_chat(options)

@@ -203,31 +203,30 @@ def _edit_text(path: Path, text: str, steps: tuple[str, ...], value: object) -> 
 
     if text.startswith(settings_file.BOM) or "\r\n" in text:  # tomlkit would change its line ends
         raise ConfigError(f"{path} has a byte order mark or CRLF line ends", hint="use tenuto config edit")
-    document = tomlkit.parse(text)
-    table: Any = document
+    document, expected = tomlkit.parse(text), read_toml(text, path)
     try:
-        for step in steps[:-1]:
-            if step not in table and value is not None:
-                table[step] = tomlkit.table()
-            table = table[step]
-        if value is None:
-            del table[steps[-1]]
-        else:
-            table[steps[-1]] = value
+        for changed in (document, expected):
+            _set_value(changed, steps, value)
     except (KeyError, TypeError):
         raise click.UsageError(f"{'.'.join(steps)} is not set in {path}") from None
     edited = tomlkit.dumps(document)
-    expected = {leaf: held for leaf, held in _leaves(read_toml(text, path)).items() if leaf[: len(steps)] != steps}
-    if _leaves(read_toml(edited, path)) != (expected if value is None else {**expected, steps: value}):
+    if read_toml(edited, path) != expected:
         raise ConfigError(f"{'.'.join(steps)} cannot be changed in {path}", hint="use tenuto config edit")
     return edited
 
 
-def _leaves(value: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Return the values of a document that are not tables, by path."""
-    if not isinstance(value, dict):
-        return {path: value}
-    return {leaf: held for name, below in value.items() for leaf, held in _leaves(below, (*path, name)).items()}
+def _set_value(table: Any, steps: Sequence[str], value: object) -> None:
+    """Set a value in nested tables; None removes it. Raise `KeyError` or `TypeError` if there is none."""
+    first, *below = steps
+    if below:
+        inner = table[first] if value is None else table.setdefault(first, {})
+        _set_value(inner, below, value)
+        if value is None and not inner:
+            del table[first]
+    elif value is None:
+        del table[first]
+    else:
+        table[first] = value
 
 
 @command.command("forget")

@@ -11,20 +11,22 @@ import click
 
 from tenuto import settings
 from tenuto.cli.complete import complete_embedding_model, complete_file
-from tenuto.cli.embeddings import Embedder, EmbedItem, EmbedModel, VectorFile, choose_model, create_client, read_item
+from tenuto.cli.embeddings import Embedder, EmbedItem, choose_model, create_client, read_item, read_items
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
-from tenuto.cli.options import flag, json_option, option
+from tenuto.cli.options import WholeNumber, flag, json_option, option
 from tenuto.cli.store import run_async
 from tenuto.cli.terminal.output import print_error, print_json, print_table
 from tenuto.cli.terminal.text import escape_control, one_line
 from tenuto.core.embeddings import EmbedResponse
 from tenuto.errors import TenutoError
+from tenuto.store.vectors import EmbedModel, VectorFile
 
 _EXAMPLES = """\b
 Examples:
-  tenuto embed docs/*.md README.md
+  tenuto embed docs README.md
   tenuto embed --similar "how do I resume?"
 """
+_MODEL_HELP = "Embedding model.  [default: that of the file, or of a provider with a key]"
 _CONTINUE = "run the same command again to continue"
 
 
@@ -33,22 +35,17 @@ _CONTINUE = "run the same command again to continue"
 @option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
 @option("--text", metavar="TEXT", help="Print one vector without storing it.")
 @option("--into", metavar="FILE", help="Vector database file.  [default: embeddings.db in the data directory]")
-@option(
-    "-m",
-    "--model",
-    metavar="MODEL",
-    shell_complete=complete_embedding_model,
-    help="Embedding model.  [default: that of the file, or of a provider with a key]",
-)
-@option("--dimensions", type=click.IntRange(min=1), metavar="N", help="Vector length, if the model allows a choice.")
-@option("--limit", type=click.IntRange(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
+@option("-m", "--model", metavar="MODEL", shell_complete=complete_embedding_model, help=_MODEL_HELP)
+@option("--dimensions", type=WholeNumber(min=1), metavar="N", help="Vector length, if the model allows a choice.")
+@option("--limit", type=WholeNumber(min=1), default=10, show_default=True, metavar="N", help="Rows of --similar.")
 @json_option
 @flag("-q", "--quiet", help="Print only errors.")
 def command(**values: Any) -> int:
     """Embed files and search them by meaning.
 
-    Each FILE is one text. Unchanged texts are not embedded again. Failures are listed and skipped; exit 1. All vectors of a
-    database are of one model. Without an API key the simulator embeds, for testing only.
+    Each FILE is one text; a directory stands for its text files that are not hidden. Unchanged texts are not embedded again.
+    Failures are listed and skipped; exit 1. Binary and empty files of a directory are only counted. All vectors of a database
+    are of one model. Without an API key the simulator embeds, for testing only.
     """
     modes = {"similar": _similar, "text": _text, "files": _files}
     used = [name for name in modes if values[name] not in (None, ())]
@@ -116,14 +113,14 @@ def _files(values: dict[str, Any]) -> int:
             _note(note, values)
             embedder = Embedder(client, file, model)
             try:
-                await embedder.run(map(read_item, dict.fromkeys(values["files"])))
+                await embedder.run(read_items(values["files"]))
             except TenutoError as error:
                 return embedder, error
             return embedder, None
 
     for name in values["files"]:
-        if name != "-" and (Path(name).is_dir() or not Path(name).exists()):
-            raise click.UsageError(f"not a file: {name!r}; pass a text with --text, or pipe it in for -")
+        if name != "-" and not Path(name).exists():
+            raise click.UsageError(f"not a file or directory: {name!r}; pass a text with --text, or pipe it in for -")
     with closing(_open_file(values)) as file:
         done, error = run_async(embed(), _CONTINUE)
         model = file.model()
@@ -141,6 +138,7 @@ def _files(values: dict[str, Any]) -> int:
             "model": model and model.name,
             "dimensions": model and model.dimensions,
             **{name: getattr(done, name) for name in ("embedded", "unchanged", "tokens")},
+            "skipped": [item.id for item in done.skipped],
             "failed": [{"id": failure.id, "why": failure.error} for failure in done.failed],
             "losses": list(done.losses),
             "error": message,
@@ -148,7 +146,12 @@ def _files(values: dict[str, Any]) -> int:
         }
         print_json(document)
     by = f" by {model.describe()}" if model else ""
-    counts = {f"embedded{by}": done.embedded, "unchanged": done.unchanged, "failed": len(done.failed)}
+    counts = {
+        f"embedded{by}": done.embedded,
+        "unchanged": done.unchanged,
+        "skipped": len(done.skipped),
+        "failed": len(done.failed),
+    }
     summary = "; ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     _note(f"{summary or 'nothing embedded'}: {file.path}", values)
     return code

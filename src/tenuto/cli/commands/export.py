@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,42 +12,34 @@ from tenuto.cli.options import flag, option, session_argument, store_option
 from tenuto.cli.store import all_sessions, use_sessions
 from tenuto.cli.terminal.output import detect_terminal, progress
 from tenuto.cli.terminal.text import escape_control, escape_json, one_line
-
-if TYPE_CHECKING:
-    from tenuto.core.loss import Loss
-    from tenuto.store.protocol import Store
+from tenuto.cli.transcript.markdown import session_markdown
+from tenuto.core import jsonio
+from tenuto.core.journal import UnknownPayload, transcript_of
+from tenuto.core.loss import Location, Loss
+from tenuto.core.messages import SystemMessage
+from tenuto.core.next_request import session_config
+from tenuto.core.request import ChatRequest
+from tenuto.oneshot import encode
+from tenuto.store.export import export_session
+from tenuto.store.protocol import Store
 
 
 async def jsonl(store: Store, session: str, _: Callable[[Loss], object]) -> AsyncIterator[bytes]:
     """Yield a line for the session and one for each entry, as stored."""
-    from tenuto.store.export import export_session
-
     async for line in export_session(store, session):
         yield line
 
 
 async def md(store: Store, session: str, _: Callable[[Loss], object]) -> AsyncIterator[bytes]:
-    """Yield a Markdown document, with the losses."""
-    from tenuto.cli.transcript.markdown import session_markdown
-
     for piece in session_markdown(await store.session(session), await store.read(session)):
         yield piece.encode()
 
 
 async def openai(store: Store, session: str, lose: Callable[[Loss], object]) -> AsyncIterator[bytes]:
     """Yield one line, `{"messages": [...]}`, as in OpenAI's Chat Completions: without reasoning and signatures."""
-    from tenuto.core import jsonio
-    from tenuto.core.journal import UnknownPayload, transcript_of
-    from tenuto.core.loss import Location, Loss
-    from tenuto.core.messages import SystemMessage
-    from tenuto.core.next_request import config_after
-    from tenuto.core.request import ChatRequest
-    from tenuto.oneshot import encode
-
     entries = await store.read(session)
-    config = None
+    config = session_config(entries)
     for entry in entries:
-        config = config_after(config, entry.payload)
         if isinstance(entry.payload, UnknownPayload):
             location = Location(path=f"entry {entry.seq}")
             lose(Loss("later-version", location, entry.payload.kind, "a later version of tenuto can read it"))
@@ -81,9 +72,7 @@ Examples:
 @click.command("export", help=_HELP, epilog=_EXAMPLES)
 @session_argument("sessions", nargs=-1, metavar="[SESSION]...")
 @flag("--all", "every", help="All sessions, including archived and sub-agent ones.")
-@option(
-    "--format", "form", type=click.Choice([*_FORMATS]), help="Format.  [default: by the suffix of FILE, else jsonl]"
-)
+@option("--format", "form", type=click.Choice([*_FORMATS]), help="[default: by the suffix of FILE, else jsonl]")
 @option("--out", metavar="FILE", help="Write to FILE atomically.  [default: stdout]")
 @flag("--force", help="Overwrite FILE.")
 @store_option

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 import click
 
-from tenuto.cli.options import SESSION_HELP, json_option, option, session_argument, store_option
+from tenuto.agent.session import fork_point
+from tenuto.cli.options import SESSION_HELP, WholeNumber, json_option, option, session_argument, store_option
 from tenuto.cli.store import check_session_name, short_id, use_session
 from tenuto.cli.terminal.output import print_lines
 from tenuto.cli.terminal.text import escape_control
-
-if TYPE_CHECKING:
-    from tenuto.store.protocol import Store
+from tenuto.store.protocol import Store
 
 _HELP = f"""Copy SESSION ({SESSION_HELP}) to a new branch and print its ID.
 
@@ -28,13 +26,16 @@ Examples:
 
 @click.command("fork", help=_HELP, epilog=_EXAMPLES)
 @session_argument(default="last")
-@option("--at", type=click.IntRange(min=1), metavar="N", help="Keep the first N messages.  [default: all]")
+@option("--at", type=WholeNumber(min=1), metavar="N", help="Keep the first N messages.  [default: all]")
 @option("-n", "--name", default="", metavar="NAME", help="Session name.")
 @json_option
 @store_option
 def command(session: str, at: int | None, name: str, as_json: bool, store: str | None) -> None:
     async def copy(opened: Store, parent: str) -> tuple[str, str, int]:
-        fork = await opened.fork(parent, at=await _fork_point(opened, parent, at))
+        try:
+            fork = await opened.fork(parent, at=fork_point(await opened.read(parent), at))
+        except ValueError as exc:
+            raise click.UsageError(str(exc)) from None
         if name:
             try:
                 await opened.rename(fork, name)
@@ -57,21 +58,3 @@ def _store_option(place: str | None) -> str:
     if not place or context.get_parameter_source("store") is not click.core.ParameterSource.COMMANDLINE:
         return ""
     return f" --store {'...' if '://' in place and '@' in place else shlex.quote(place)}"
-
-
-async def _fork_point(store: Store, session: str, count: int | None) -> int:
-    from tenuto.agent.session import fork_point
-    from tenuto.core.journal import TranscriptFold
-
-    entries = await store.read(session)
-    if count is None:
-        fold = TranscriptFold()
-        for entry in entries:
-            fold.apply(entry)
-        if not fold.open_calls():
-            return entries[-1].seq if entries else 0
-        count = len(fold)
-    try:
-        return fork_point(entries, count)
-    except ValueError as exc:
-        raise click.UsageError(str(exc)) from None

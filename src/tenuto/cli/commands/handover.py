@@ -7,12 +7,12 @@ import click
 from tenuto.agent.handover import hand_over
 from tenuto.cli.complete import complete_model
 from tenuto.cli.options import SESSION_HELP, expand_model, json_option, session_argument, store_option, takeover_option
-from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
 from tenuto.cli.terminal.output import print_lines
 from tenuto.core.journal import HandedOver
 from tenuto.store.protocol import Store
+from tenuto.wire.loss_report import summarize_losses
 
 _HELP = f"""Switch SESSION ({SESSION_HELP}) to MODEL.
 

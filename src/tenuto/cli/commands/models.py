@@ -10,10 +10,11 @@ import click
 import msgspec
 
 from tenuto import catalog
+from tenuto.catalog.listing import list_models
 from tenuto.cli.errors import explain_error, plural
 from tenuto.cli.keys_file import canonical_provider, fetch_models, providers_with_key
 from tenuto.cli.options import flag, json_option, option
-from tenuto.cli.session.models import list_models, suggest_models
+from tenuto.cli.session.models import suggest_models
 from tenuto.cli.terminal.output import print_error, print_table
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.provider import ModelInfo, ModelTraits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import click
@@ -12,7 +11,7 @@ from tenuto.cli.complete import complete_provider
 from tenuto.cli.keys_file import ProviderStatus, provider_statuses
 from tenuto.cli.options import json_option
 from tenuto.cli.terminal.output import print_table
-from tenuto.cli.terminal.text import one_line
+from tenuto.cli.terminal.text import one_line, similar_names
 
 _EXAMPLES = """\b
 Examples:
@@ -35,7 +34,7 @@ def command(query: str, as_json: bool) -> int:
         for one in provider_statuses()
         if query.lower() in " ".join((one.name, *one.row.aliases, one.row.notes, *one.variables)).lower()
     ]
-    near = difflib.get_close_matches(query.lower(), PROVIDERS, n=3)
+    near = similar_names(query, PROVIDERS, 3)
     hint = f"did you mean {' or '.join(near)}?" if near else "list them with tenuto providers"
     empty = f"no matching provider {one_line(repr(query), 80)}: {hint}"
     fields = [_fields(status) for status in matches]

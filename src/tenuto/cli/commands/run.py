@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tenuto.cli.options import GroupedHelpCommand, RunOptions, io_options, run_options, session_options
+from tenuto.cli.options import GroupedHelpCommand, RunOptions, anywhere_option, io_options, run_options, session_options
 
 _EXAMPLES = """\b
 Examples:
@@ -16,6 +16,7 @@ Examples:
 @click.command("run", cls=GroupedHelpCommand, epilog=_EXAMPLES)
 @click.argument("prompt", required=False)
 @session_options
+@anywhere_option
 @run_options
 @io_options
 def command(options: RunOptions) -> int:

@@ -9,7 +9,16 @@ import click
 from tenuto.cli import store as stores
 from tenuto.cli.errors import ExitCode
 from tenuto.cli.main import CommandGroup
-from tenuto.cli.options import SESSION_HELP, flag, json_option, option, session_argument, store_option, yes_option
+from tenuto.cli.options import (
+    SESSION_HELP,
+    WholeNumber,
+    flag,
+    json_option,
+    option,
+    session_argument,
+    store_option,
+    yes_option,
+)
 from tenuto.cli.store import find_session, short_id, use_session, use_sessions, use_store
 from tenuto.cli.terminal.output import confirm, print_json, print_lines, print_table
 from tenuto.cli.terminal.text import one_line
@@ -28,7 +37,7 @@ _TITLE_LENGTH = 60
 _SNIPPET_LENGTH = 160
 _COLUMNS = ("ID", "CHANGED", "STATUS", "MODEL", "MESSAGES", "TITLE")
 _limit_option = option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
+    "--limit", type=WholeNumber(min=1), default=20, show_default=True, metavar="N", help="Maximum number of rows."
 )
 _sessions_argument = session_argument("sessions", nargs=-1, required=True, metavar="SESSION...")
 
@@ -90,14 +99,15 @@ def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
 
 def _row(line: SessionLine, id: str) -> tuple[str, ...]:
     title, model = one_line(line.name or line.title, _TITLE_LENGTH), one_line(line.model, 40)
-    status = stores.format_status(line.status, line.waiting_for)
+    status = stores.format_status(stores.session_status(line.status, line.message_count), line.waiting_for)
     return id, stores.format_time(line.updated_at), status, model, str(line.message_count), title
 
 
 def _fields(session: StoredSession) -> dict[str, Any]:
     names = ("title", "model", "agent", "created_at", "updated_at", "usage")
     return {
-        **{name: getattr(session, name) for name in ("id", "name", "status", "parent", "archived", "holder")},
+        **{name: getattr(session, name) for name in ("id", "name", "parent", "archived", "holder")},
+        "status": stores.session_status(session.status, session.meta.message_count),
         **{name: getattr(session.meta, name) for name in names},
         "waiting_for": session.reason,
         "messages": session.meta.message_count,
@@ -215,6 +225,5 @@ def rm(sessions: tuple[str, ...], forks: bool, yes: bool, as_json: bool, store: 
 
 
 def _with_forks(ids: list[str], stored: dict[str, StoredSession]) -> list[str]:
-    """Return sessions and their forks, forks before their parents."""
     forks = [session.id for session in stored.values() if session.parent in ids]
     return list(dict.fromkeys([*(_with_forks(forks, stored) if forks else ()), *ids]))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tenuto.cli.options import flag, option
+from tenuto.cli.options import WholeNumber, flag, option
 from tenuto.cli.terminal.output import print_text
 
 _EXAMPLES = """\b
@@ -17,15 +17,11 @@ Examples:
 
 
 @click.command(epilog=_EXAMPLES)
-@option("--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port.  [default: a free one]")
+@option("--port", type=WholeNumber(0, 65535), default=0, metavar="N", help="Port.  [default: a free one]")
 @option("--seed", metavar="TEXT", help="Random seed.  [default: TENUTO_SIM_SEED, or tenuto]")
 @option("--pace", metavar="TIME", help="Delay between stream chunks: 20ms, 0.02s.  [default: TENUTO_SIM_PACE, or none]")
-@option("--burst", type=click.IntRange(min=1), default=16, metavar="N", show_default=True, help="Frames in one write.")
-@option(
-    "--script",
-    metavar="FILE",
-    help="Scripted replies (JSON, docs/simulator.md).  [default: TENUTO_SIM_SCRIPT, or nothing]",
-)
+@option("--burst", type=WholeNumber(min=1), default=16, metavar="N", show_default=True, help="Frames in one write.")
+@option("--script", metavar="FILE", help="Scripted replies (JSON, docs/simulator.md).  [default: TENUTO_SIM_SCRIPT]")
 @flag("-q", "--quiet", help="No line for each request on stderr.")
 @flag("--rules", help="Print the rules as Markdown and exit.")
 def command(rules: bool, **values: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +14,8 @@ from tenuto.cli.store import NO_SESSIONS, is_missing_file, use_sessions, use_sto
 from tenuto.cli.terminal.output import confirm, format_table, print_lines, print_table, progress
 from tenuto.cli.terminal.text import one_line
 from tenuto.errors import StoreError
-
-if TYPE_CHECKING:
-    from tenuto.store.protocol import Store, VerifyProblem
+from tenuto.store.open import restore as restore_store
+from tenuto.store.protocol import Store, VerifyProblem
 
 _EXAMPLES = """\b
 Examples:
@@ -132,8 +130,6 @@ def restore(file: str, yes: bool, as_json: bool, store: str | None) -> int:
     The backup is checked first. Do not copy a backup over a store by hand: the log of the old store (-wal) would be applied
     to it. Processes that use the store continue with the restored sessions; work in progress there ends with an error.
     """
-    from tenuto.store.open import restore as restore_store
-
     place = store or settings.store()
     refusal = "refusing to replace all sessions without a terminal; pass --yes"
     if not yes and not is_missing_file(place) and not confirm(f"replace all sessions in {place}?", refusal):

@@ -65,7 +65,6 @@ def _tool_fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[
 
 
 def _format_rules(tool: dict[str, Any]) -> tuple[str, str]:
-    """Return whether a tool needs approval, and whether a call is retried after a crash."""
     approval = {True: "yes", False: "no"}.get(tool["approval"], "depends on the call")
     return approval, _RETRIES.get(tool["effect"] or "", "-")
 

@@ -59,7 +59,7 @@ def create_approver(way: str, display: Display) -> Approver | None:
 
 def tool_root(session: AsyncSession | None, name: str) -> str:
     """Return the working directory of a built-in tool; empty for other tools."""
-    roots = session._effective_config().roots if session is not None else ""
+    roots = session.configuration.roots if session is not None else ""
     return str(jsonio.parse(roots).get(name, "")) if roots else ""
 
 

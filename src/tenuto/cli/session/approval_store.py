@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from tenuto import settings
+from tenuto.cli.config import read_json
 from tenuto.cli.files import file_lock, write_private
-from tenuto.errors import TenutoError
 
 
 def approvals_file() -> Path:
@@ -25,12 +25,10 @@ def remembered_patterns(directory: str) -> list[str]:
 
 
 def remember_pattern(directory: str, pattern: str) -> None:
-    """Add a pattern. Raise `TenutoError` if the file cannot be written."""
     _change(directory, lambda patterns: list(dict.fromkeys([*patterns, pattern])))
 
 
 def forget_pattern(directory: str, pattern: str) -> bool:
-    """Remove a pattern; return whether it was there."""
     return _change(directory, lambda patterns: [other for other in patterns if other != pattern])
 
 
@@ -48,11 +46,4 @@ def _change(directory: str, change: Callable[[list[str]], list[str]]) -> bool:
 
 
 def _read() -> dict[str, list[str]]:
-    try:
-        return msgspec.json.decode(approvals_file().read_bytes(), type=dict[str, list[str]])
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        error = TenutoError(f"{approvals_file()} cannot be read: {getattr(exc, 'strerror', None) or exc}")
-        error.add_note("correct the file or delete it")
-        raise error from None
+    return read_json(approvals_file(), dict[str, list[str]], "correct the file or delete it") or {}

@@ -1,32 +1,22 @@
-"""Attachments (`-a`): files, URLs and stdin as parts of a user message.
-
-The bytes decide the media type before the file name does. Text is sent in a fence, with its name. URLs are passed on: the
-provider reads them.
-"""
+"""Attachments (`-a`): files, URLs and stdin as parts of a user message."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import click
 
-from tenuto.cli.terminal.text import one_line
-from tenuto.core import files, media_types
-from tenuto.core.blocks import Audio, Document, Image, Text
+from tenuto.cli.terminal.text import one_line, similar_names
+from tenuto.core.attachments import part_from_bytes, part_from_url
 from tenuto.core.messages import Content
 
 MAX_BYTES = 75_000_000  # of all attachments: as base64 they are 100 MB, and no provider takes a longer request
-_MAX_TEXT_BYTES = 20_000_000  # the limit for the text of one attachment: some five million tokens
 _NAME_LENGTH = 200
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
-_URL_SCHEMES = ("http", "https", "gs", "s3")
-_KINDS = "images, audio, video, PDF and office documents, and UTF-8 text"
 
 
 def load_attachments(names: Sequence[str], *, prompt_from_stdin: bool = False) -> tuple[Content, ...]:
@@ -40,12 +30,15 @@ def load_attachments(names: Sequence[str], *, prompt_from_stdin: bool = False) -
         raise click.UsageError("-a - and the prompt cannot both be stdin: pass the prompt as an argument")
     room, parts = MAX_BYTES, []
     for name in names:
-        if _SCHEME.match(name):
-            parts.append(_url_part(name))
-            continue
-        data = _read_stdin(room) if name == "-" else _read_file(name, room)
+        is_url = _SCHEME.match(name)
+        data = b"" if is_url else _read_stdin(room) if name == "-" else _read_file(name, room)
         room -= len(data)
-        parts.append(_file_part(data, "stdin" if name == "-" else name))
+        shown = "stdin" if name == "-" else one_line(name, 4096)
+        try:
+            parts.append(part_from_url(name) if is_url else part_from_bytes(data, shown))
+        except ValueError as exc:
+            more = "; or download it: curl -sL URL | tenuto ... -a -" if is_url else ""
+            raise _refuse(shown, f"{':' if is_url else ''} {exc}{more}") from None
     return tuple(parts)
 
 
@@ -92,59 +85,5 @@ def _suggest_files(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return f"; directory not found: {one_line(str(path.parent), _NAME_LENGTH)}"
-    near = [str(path.with_name(name)) for name in difflib.get_close_matches(path.name, names, n=2)]
+    near = [str(path.with_name(name)) for name in similar_names(path.name, names)]
     return f"; did you mean {one_line(' or '.join(near), 2 * _NAME_LENGTH)}?" if near else ""
-
-
-def _file_part(data: bytes, name: str) -> Content:
-    kind = _media_type(data, name)
-    if media := _media_class(kind):
-        return media.from_bytes(data, kind)
-    text = files.plain_text(data) if kind != "application/pdf" else None
-    if text is not None:
-        return _text_part(text, name, len(data))
-    if not kind or media_types.is_text(kind) or kind == "application/zip":
-        what = f"it is {kind}" if kind == "application/zip" else "it is not UTF-8 text, and its type is unknown"
-        raise _refuse(name, f" cannot be attached ({len(data):,} bytes): {what}; supported are {_KINDS}")
-    return Document.from_bytes(data, kind, title=one_line(Path(name).name, _NAME_LENGTH))
-
-
-def _media_class(kind: str) -> type[Image | Audio] | None:
-    return Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
-
-
-def _media_type(data: bytes, name: str) -> str:
-    """Return the type of the bytes; the name decides for containers and for unknown bytes that are not text."""
-    detected, named = media_types.detect_type(data), media_types.type_from_name(name)
-    is_audio = detected in ("video/mp4", "video/webm") and named.startswith("audio/")
-    if named and (is_audio or detected == "application/zip"):
-        return named
-    return detected or ("text/plain" if files.plain_text(data) is not None else named)
-
-
-def _text_part(text: str, name: str, size: int) -> Text:
-    if size > _MAX_TEXT_BYTES:
-        limit = f"{_MAX_TEXT_BYTES / 1e6:,.0f} MB"
-        raise _refuse(name, f" is too large: {size / 1e6:,.1f} MB of text; the limit is {limit}")
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    title = one_line(name, _NAME_LENGTH).replace('"', "'").replace("`", "'")
-    return Text(f'File "{title}":\n{fence}\n{text}{"" if text.endswith(chr(10)) else chr(10)}{fence}')
-
-
-def _url_part(url: str) -> Content:
-    """Return a part with a URL whose suffix names a supported type."""
-    try:
-        split = urlsplit(url)
-        if split.scheme not in _URL_SCHEMES:
-            raise ValueError(f"a URL starts with {', '.join(_URL_SCHEMES)}; a file is named by its path alone")
-        checked = files.check_url(url)
-    except ValueError as exc:
-        raise _refuse(url, f": {exc}") from None
-    kind = media_types.type_from_name(split.path.rpartition("/")[2])
-    if media := _media_class(kind):
-        return media.from_url(checked, mime=kind)
-    if not kind or media_types.is_text(kind):
-        raise _refuse(
-            url, ": URL type unknown: it must end in .png, .pdf, ...; or download it: curl -sL URL | tenuto ... -a -"
-        )
-    return Document.from_url(checked, mime=kind)

@@ -90,7 +90,6 @@ def _rows(lines: Iterator[str] | Sequence[str]) -> list[Row]:
 
 
 def _view_change(name: str, path: str, arguments: Mapping[str, object], root: str) -> list[Row]:
-    """Return the diff of a file, or the text of a new one."""
     before: bytes | None = None
     with suppress(FileNotFoundError):
         directory, file = ConfinedDir(root).open_parent(path)

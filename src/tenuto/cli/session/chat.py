@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import secrets
 import signal
 import sys
 from collections.abc import Coroutine, Iterable
@@ -13,25 +11,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.approval import Approver, create_approver
-from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.session.open import OpenSession, open_session
+from tenuto.cli.session.prompt_input import compose_message
 from tenuto.cli.session.result import RunResult, report_result
 from tenuto.cli.session.run import STOPPING, RunEvents, SignalStop, run_turn
-from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, complete_input, parse_input, run_slash_command
+from tenuto.cli.session.slash_commands import LEAVE_WORDS, SlashInput, parse_input, run_slash_command
 from tenuto.cli.store import format_status, short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.input import History, NotUtf8, PlainReader, PromptInterrupted
-from tenuto.cli.terminal.output import detect_terminal
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
-from tenuto.core.messages import Content, UserMessage, user
+from tenuto.core.messages import Content, UserMessage
 from tenuto.errors import TenutoError
+from tenuto.wire.loss_report import summarize_losses
 
 if TYPE_CHECKING:
     from tenuto.cli.terminal.prompt import PromptReader
@@ -42,20 +39,6 @@ T = TypeVar("T")
 _LINE_LENGTH = 160
 _ANSWER_LINES = 8  # the lines of an earlier answer that are shown
 _HOW_TO_CONTINUE = "press Enter or /retry to continue"
-
-
-def run_chat(options: RunOptions) -> int:
-    display = Display(detect_terminal(options.color, quiet=options.quiet))
-    history = None if options.ephemeral else History(settings.home() / "history")
-    if options.ephemeral:  # in memory, but under a name: the session can be opened again with other tools
-        place = f"memory://chat-{secrets.token_hex(8)}"
-        options = dataclasses.replace(options, ephemeral=False, store=place, explicit=options.explicit | {"store"})
-    reader: Reader = PlainReader()
-    if reader.is_interactive and display.terminal.is_out_terminal and settings.getenv("TERM") != "dumb":
-        from tenuto.cli.terminal.prompt import PromptReader  # imports prompt_toolkit
-
-        reader = PromptReader(complete_input, history.read() if history else (), color=display.terminal.out_color)
-    return asyncio.run(Chat(options, reader, display, history).execute())
 
 
 class Chat:
@@ -79,19 +62,19 @@ class Chat:
         self._leave_signal = 0
         self._was_interrupted = False
         self._code = 0
+        self._notices: set[str] = set()  # those that were shown
 
     async def execute(self) -> int:
         try:
-            opened = await self._run(self.open(self.options))
-            if opened is None or self._stop.signal:
-                return 128 + self._stop.signal
-            if opened.no_key:
-                self.display.info(opened.no_key, "yellow")
-            await self._start()
+            async with self._reader.hold_output(self.display):
+                opened = await self._run(self.open(self.options))
+                if opened is None or self._stop.signal:
+                    return 128 + self._stop.signal
+                await self._start()
             await self._read_loop()
         finally:
             await self._run(self._stack.aclose())
-        result = RunResult(self.session, self.options)
+        result = RunResult(self.agent, self.session, self.options)
         if result.is_saved and (self._code or not self.options.quiet):
             command = result.resume_command.replace("tenuto resume", "tenuto chat", 1)
             self.display.message(f"resume with: {command}", "dim")
@@ -116,6 +99,10 @@ class Chat:
             opened = await self._stack.enter_async_context(open_session(options, self._approver, asks=False))
         self.agent, self.session = opened.agent, opened.session
         self.options = self._resume_options(options)
+        for notice in opened.notices:
+            if notice not in self._notices:  # it may be opened again with other tools
+                self.display.info(notice, "yellow")
+        self._notices |= {*opened.notices}
         if opened.note:
             self.display.message(opened.note, "yellow")
         if opened.switch is not None:
@@ -124,7 +111,6 @@ class Chat:
         return opened
 
     async def switch_to(self, session: AsyncSession) -> None:
-        """Continue in another session, and close this one."""
         before, self.session = self.session, session
         if self._approver is not None:
             self._approver.session = session
@@ -158,7 +144,6 @@ class Chat:
         return next((message for message in messages if isinstance(message, UserMessage)), None)
 
     async def _start(self) -> None:
-        """Show the model and the last exchange, and finish pending work."""
         session, display = self.session, self.display
         if not session.is_new:
             self._show_last_exchange()
@@ -243,7 +228,7 @@ class Chat:
     async def _send(self, text: str) -> None:
         """Send a message with the attachments. If it could not be stored, offer it again."""
         parts, self.attached = self.attached, []
-        message = user(text, *parts)
+        message = compose_message(text, parts)
         await self._turn(message)
         if self.last_user_message() != message:
             self.offered, self.attached = text, parts
@@ -264,7 +249,7 @@ class Chat:
 
     async def _turn(self, message: UserMessage | None) -> None:
         display, session = self.display, self.session
-        result = RunResult(session, self.options)
+        result = RunResult(self.agent, session, self.options)
         events = RunEvents(display, result)
         with redirect_stdout(sys.stderr):  # output of the user's tools is not the answer
             await self._run(run_turn(events, message, self._stop, self._approver))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 
 from tenuto.agent import events as agent
-from tenuto.cli.errors import plural
+from tenuto.cli.errors import error_kind, plural
 from tenuto.cli.session.call_view import format_call
-from tenuto.cli.session.losses import summarize_losses
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.text import escape_control, one_line, truncate
 from tenuto.core import blocks, events
 from tenuto.core.messages import Content, ToolResult, Usage
 from tenuto.core.response import ChatResponse
+from tenuto.wire.loss_report import summarize_losses
 
 _ARGUMENT_LENGTH = 60
 _LINE_LENGTH = 160
@@ -54,7 +53,7 @@ class EventPrinter:
                 self._running.clear()
                 display.status(f"asking {self._model}")
             case agent.Retrying():
-                reason = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", event.error).lower()  # `RateLimited` -> `rate limited`
+                reason = error_kind(event.error)
                 self._discard_reply(reason)
                 message = one_line(event.message, _LINE_LENGTH)
                 display.info(f"! {reason}: {message}; retrying in {event.delay:.1f} s", "yellow")
@@ -111,7 +110,11 @@ class EventPrinter:
             self._count_tokens(response.usage)
             self._used += response.usage
         text = response.text.strip()
-        if text and response.message.has_tool_calls() and not self._display.terminal.is_out_terminal:
+        if (
+            text
+            and response.message.has_tool_calls()
+            and not (self._display.terminal.is_out_terminal or self._display.terminal.streams)
+        ):
             self._display.info(text)
 
     def _count_tokens(self, usage: Usage) -> None:
@@ -119,7 +122,6 @@ class EventPrinter:
         self._display.usage = f"{total:,} tokens" if total else ""
 
     def _discard_reply(self, why: str) -> None:
-        """Erase an interrupted reply, or report that it is void."""
         if self._display.discard_reply():
             self._display.info(f"! reply interrupted ({why}); ignore the text above", "yellow")
 

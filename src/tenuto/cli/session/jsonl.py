@@ -1,7 +1,4 @@
-"""`--jsonl`: write the events of a run as JSON lines, the result last.
-
-Each line has `seq` (from 1), `session` and `type`, then the fields of the event. The last line is the document of `--json`.
-"""
+"""`--jsonl`: each event is a JSON line with `seq` (from 1), `session`, `type` and its fields; the last is that of `--json`."""
 
 from __future__ import annotations
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import NamedTuple, get_args
 
 import click
 
-from tenuto import catalog
+from tenuto import catalog, settings
 from tenuto.agent.config import refusal
 from tenuto.catalog import PROVIDERS, is_known_provider, qualify_model, resolve
 from tenuto.catalog import find_provider as row_of
-from tenuto.catalog.models import model_rows
+from tenuto.catalog.listing import list_models
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source
+from tenuto.cli.terminal.text import similar_names
 from tenuto.core.provider import Target
 from tenuto.core.request import Effort
 from tenuto.errors import UnknownProvider
@@ -46,10 +47,11 @@ def default_model(given_model: str | None) -> ModelChoice:
     return ModelChoice(SIMULATOR_MODEL, note)
 
 
-def split_effort(model: str) -> tuple[str, str | None]:
+def split_effort(model: str) -> tuple[str, Effort | None]:
     """Split `provider/model:effort`; `ollama/llama3:8b` stays whole."""
-    name, _, effort = model.rpartition(":")
-    return (name, effort) if name and effort in get_args(Effort) else (model, None)
+    name, _, suffix = model.rpartition(":")
+    effort: Effort | None = next((one for one in get_args(Effort) if one == suffix), None)
+    return (name, effort) if name and effort else (model, None)
 
 
 def model_resolver() -> Callable[[str], Target]:
@@ -79,39 +81,32 @@ def check_handover_target(model: str, find: Callable[[str], Target]) -> str:
     return qualify_model(model)
 
 
-_CUTOFF = 0.7
+def model_notice(target: Target) -> str:
+    """Return a notice about a model that the catalog does not list; empty for other models."""
+    provider = target.provider.name
+    name = f"{provider}/{target.model}"
+    if target.provider.plays or target.traits.confidence in ("high", "medium") or name in model_ids(ended=True):
+        return ""
+    near = similar_names(name, [id for id in model_ids() if id.startswith(f"{provider}/")], 1)
+    if near:
+        return f"{name} is not in the model table; did you mean {near[0]}?"
+    return f"{name} is not in the catalog; its reasoning is sent back as received"
+
+
+def is_first_notice(notice: str) -> bool:
+    """Whether a notice was not shown on this machine before; remember it."""
+    path = settings.home() / "notices"
+    with suppress(OSError):  # it is shown again
+        if path.exists() and notice in path.read_text("utf-8").splitlines():
+            return False
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{notice}\n")
+    return True
+
+
 _RELEASES = frozenset(("latest", "preview", "exp", "models"))  # words of an id that do not name a family
 _SHORTEST_WORD = 3  # the shortest part of a name that is compared
-
-
-class ListedModel(NamedTuple):
-    """A model of the catalog: its provider, its name there, and its retirement date (ISO) if known."""
-
-    provider: str
-    model: str
-    retires: str = ""
-
-    @property
-    def id(self) -> str:
-        """The name that `-m` takes."""
-        return f"{self.provider}/{self.model}"
-
-
-@cache
-def list_models() -> tuple[ListedModel, ...]:
-    """Return every model that the catalog lists, in its order, including retired ones."""
-    found: list[ListedModel] = []
-    for name, row in PROVIDERS.items():
-        if name != row.name:  # an alias
-            continue
-        ids = list(row.plays) or [id for model in model_rows(name) for id in model.ids]
-        if default := row.default_model:  # its spelling is the vendor's own
-            ids = [default if id.lower() == default.lower() else id for id in ids]
-            ids += [] if default in ids else [default]
-        for id in ids:
-            days = filter(None, (row.retired, catalog.model_traits(name, id).retires))
-            found.append(ListedModel(name, id, min(days, default="")))
-    return tuple(found)
 
 
 def model_ids(*, ended: bool = False) -> list[str]:
@@ -176,5 +171,5 @@ def _find_similar(name: str, ids: list[str], n: int) -> list[str]:
     found = [*keys.get(tail, ()), *(id for id in ids if len(tail) >= _SHORTEST_WORD and tail in id.lower())]
     known = [key for key in keys if len(key) >= _SHORTEST_WORD]
     for word in dict.fromkeys((wanted, tail)):
-        found += (id for near in difflib.get_close_matches(word, known, n, _CUTOFF) for id in keys[near])
+        found += (id for near in similar_names(word, known, n) for id in keys[near])
     return list(dict.fromkeys(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import shlex
@@ -14,27 +15,46 @@ import click
 
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.call_policy import CallPolicy
+from tenuto.agent.config import warned_models
 from tenuto.agent.events import ModelChanged
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
-from tenuto.cli.config import configured_providers
+from tenuto.cli.config import configured_providers, load_config
 from tenuto.cli.keys_file import load_keys
-from tenuto.cli.options import RunOptions, parse_parameters
+from tenuto.cli.options import RunOptions, expand_model, parse_parameters
 from tenuto.cli.session.approval import Approver, TerminalApprover
 from tenuto.cli.session.approval_store import remembered_patterns
 from tenuto.cli.session.call_view import display_path
-from tenuto.cli.session.models import check_handover_target, default_model, resolve_model, split_effort
+from tenuto.cli.session.models import (
+    check_handover_target,
+    default_model,
+    is_first_notice,
+    model_notice,
+    resolve_model,
+    split_effort,
+)
 from tenuto.cli.session.prompt_input import read_system_prompt
-from tenuto.cli.session.tools import check_patterns, load_tools, restore_tools
-from tenuto.cli.store import check_session_name, find_session, is_missing_file, open_or_create_store
+from tenuto.cli.session.tools import check_patterns, is_user_tool, load_tools, restore_tools
+from tenuto.cli.store import (
+    check_session_name,
+    describe_session,
+    find_session,
+    format_age,
+    is_missing_file,
+    open_or_create_store,
+)
 from tenuto.client.routing import LocalSimulator, Router
+from tenuto.client.structured_output import output_request, takes_schemas
 from tenuto.core import jsonio
-from tenuto.core.journal import Configured, Entry
-from tenuto.core.next_request import config_after
+from tenuto.core.journal import Configured
+from tenuto.core.next_request import session_config
 from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.protocol import Store
+from tenuto.store.sessions import places_back
 from tenuto.tools.toolbox import AnyTool
+
+TOOL_SOURCES = "tools"  # the key of a session's metadata that has the names of its own tools, as for -T
 
 
 class OpenSession(NamedTuple):
@@ -42,7 +62,10 @@ class OpenSession(NamedTuple):
     session: AsyncSession
     policy: CallPolicy
     note: str = ""  # about the working directory, if it is not the current one
-    no_key: str = ""  # why the simulator answers a new session
+    notices: tuple[
+        str, ...
+    ] = ()  # why the simulator answers a new session; about a model that the catalog does not list
+    continued: str = ""  # the session that `last` or `~N` selected
     switch: ModelChanged | None = None  # the switch of a continued session to another model
 
 
@@ -50,15 +73,16 @@ class OpenSession(NamedTuple):
 async def open_session(
     options: RunOptions, approve: Approver | None, *, asks: bool = True
 ) -> AsyncIterator[OpenSession]:
-    """Open the session that `options` name, or begin one; close everything at the end.
+    """Open the session that `options` name, or begin one, of which nothing is written; close everything at the end.
 
-    A continued session is renamed and switched to `options.model` now. A new session is named by the caller after its first
-    entry; here only check that the name is free. Nothing of a new session is written. Check that there is an API key,
-    unless a continued session has no pending work and no message will be sent (`asks`).
-
-    Raise `click.UsageError` for options that cannot be used, `MissingKey`, `SessionNotFound`, and the errors of
-    `AsyncAgent.resume`.
+    A continued session is renamed and switched to `options.model` now; the caller names a new one after its first entry. An
+    API key is needed unless no request will be sent (`asks` is false and no work is pending). Raise `click.UsageError`,
+    `MissingKey`, `SessionNotFound`, and the errors of `AsyncAgent.resume`.
     """
+    if options.model or options.fallback:
+        fallback = ",".join(expand_model(name.strip()) for name in (options.fallback or "").split(",") if name.strip())
+        model = expand_model(options.model) if options.model else None
+        options = dataclasses.replace(options, model=model, fallback=fallback)
     place, named = "memory://" if options.ephemeral else options.store, options.session
     if named and is_missing_file(place):
         raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
@@ -97,6 +121,7 @@ class SessionOpener:
         self._approve = approve
         self._keys = load_keys()
         self._providers = configured_providers()
+        self._tables: dict[str, Any] = load_config().document.get("providers", {})
         self._router = Router(self._keys, self._providers, None)
         self._resolve = functools.partial(resolve_model, find=self._router.target)
 
@@ -106,6 +131,9 @@ class SessionOpener:
         name, no_key = default_model(options.model)
         model, effort = split_effort(name)
         settings = _session_settings(options, effort, self._resolve(model))
+        if self._tables.get(self._resolve(model).provider.name, {}).get("allow_unverified"):
+            settings.setdefault("allow_unverified", True)
+        notices = [*filter(None, (no_key,)), *self._check_models(model)]
         tools = load_tools(options.tool, options.root)
         policy = self._policy(tools, options.root)
         async with AsyncExitStack() as stack:
@@ -118,17 +146,23 @@ class SessionOpener:
                 self._providers[provider] = {"base_url": await simulator.url()}
             agent = await stack.enter_async_context(self._agent(model, tools, policy, settings))
             await self.require_key(model, settings.get("extra_headers", {}))
-            yield OpenSession(agent, agent.session(), policy, no_key=no_key)
+            session = agent.session()
+            if sources := [name for name in options.tool if is_user_tool(name)]:
+                await session.set_metadata({TOOL_SOURCES: " ".join(sources)})
+            yield OpenSession(agent, session, policy, notices=tuple(notices))
 
     @asynccontextmanager
     async def resume(self, id: str, *, asks: bool) -> AsyncIterator[OpenSession]:
         options = self._options
-        stored = stored_config(await self._store.read(id))
+        stored, continued = session_config(await self._store.read(id)), ""
+        if places_back(options.session) is not None:
+            last = await self._store.session(id)
+            continued = f"continuing {describe_session(last)}, {format_age(last.meta.updated_at)}"
         tools = restore_tools(stored, load_tools(options.tool, options.root), options.root)
         settings = {} if stored is None else {"allow_unverified": stored.allow_unverified, "name": stored.agent}
         model = stored.model if stored is not None else options.model or ""
-        self._resolve(model)
         other = check_handover_target(options.model, self._router.target) if options.model else ""
+        notices = self._check_models(other or model)
         directory, note = _working_directory(stored, options)
         policy = self._policy(tools, directory)
         async with self._agent(model, tools, policy, settings) as agent:
@@ -141,7 +175,19 @@ class SessionOpener:
             switch, before = None, session.model
             if other and other != before:
                 switch = ModelChanged(other, before, await session.handover(other))
-            yield OpenSession(agent, session, policy, note, switch=switch)
+            yield OpenSession(agent, session, policy, note, tuple(notices), continued, switch)
+
+    def _check_models(self, model: str) -> list[str]:
+        """Resolve the model and the fallbacks; return notices about unlisted ones. With --strict, refuse those."""
+        options, fallback = self._options, [name.strip() for name in (self._options.fallback or "").split(",")]
+        found = {name: model_notice(self._resolve(name)) for name in (model, *filter(None, fallback))}
+        notices = {name: notice for name, notice in found.items() if notice}
+        if notices and options.strict:
+            raise click.UsageError(f"--strict: {next(iter(notices.values()))}")
+        warned_models.update(notices)
+        if options.ephemeral:  # nothing is sent back
+            return []
+        return [f"! {notice}" for notice in notices.values() if is_first_notice(notice)]
 
     def _policy(self, tools: Sequence[AnyTool], directory: str) -> CallPolicy:
         options = self._options
@@ -159,8 +205,6 @@ class SessionOpener:
     ) -> AsyncAgent:
         options = self._options
         fallback = [name.strip() for name in (options.fallback or "").split(",") if name.strip()]
-        for other in fallback:
-            self._resolve(other)
         try:
             return AsyncAgent(
                 model,
@@ -201,17 +245,16 @@ def _working_directory(stored: Configured | None, options: RunOptions) -> tuple[
 
 
 def _session_settings(options: RunOptions, effort: str | None, target: Target) -> dict[str, Any]:
-    """Return the settings of the agent of a new session."""
     if effort is not None and "effort" in options.explicit and effort != options.effort:
         raise click.UsageError(f"use either -m ...:{effort} or --effort {options.effort}")
     system = read_system_prompt(options.system)
     parameters = parse_parameters(options.option) if options.option else {}
     if named := options.schema:
-        from tenuto.cli.session.output_schema import schema_request
+        from tenuto.cli.session.output_schema import load_schema  # imports the schema validator
 
         if "response_format" in parameters:
             raise click.UsageError("use either --schema or -o response_format")
-        parameters["response_format"], words = schema_request(named, target)
+        parameters["response_format"], words = output_request(load_schema(named), native=takes_schemas(target))
         system = "\n\n".join(filter(None, (system, words)))
     asked = {
         "system": system,
@@ -232,15 +275,5 @@ def _parse_limits(options: RunOptions) -> Limits:
     }
     try:
         return Limits(**{name: bound for name, bound in bounds.items() if bound is not None})
-    except (TypeError, ValueError) as exc:  # the message names the field
-        message = str(exc).replace("limit usd=", "--max-usd ").replace("limit seconds=", "--timeout ")
-        raise click.UsageError(message.partition(", or None")[0]) from None
-
-
-def stored_config(entries: Sequence[Entry]) -> Configured | None:
-    """Return the stored configuration of a session; None before its first entry."""
-    kept: Configured | None = None
-    for entry in entries:
-        if not (isinstance(entry.payload, Configured) and entry.payload.scope == "run"):
-            kept = config_after(kept, entry.payload)
-    return kept
+    except TypeError as exc:  # a number that is not one, "nan"
+        raise click.UsageError(str(exc)) from None

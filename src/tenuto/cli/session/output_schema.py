@@ -11,20 +11,16 @@ import msgspec
 
 from tenuto.cli.session.tools import load_attribute
 from tenuto.client.reply import Reply
-from tenuto.client.structured_output import extract_json, output_request, takes_schemas
+from tenuto.client.structured_output import extract_json, output_request
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Target
 from tenuto.core.request import JsonSchema
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
-from tenuto.schema.validate import INVALID_SCHEMA, find_problems
+from tenuto.schema.validate import find_schema_problem
 
 _TYPE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_JSON_TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
-_VALUES = ("enum", "const", "default", "examples")  # keywords whose content is not a schema
-_SAMPLES: tuple[Any, ...] = ({}, [], "", 0, None)
 
 
 def load_schema(named: str) -> Any:
@@ -48,37 +44,13 @@ def load_schema(named: str) -> Any:
         raise click.UsageError(f"--schema {named!r} is not JSON: {exc}") from None
     if not isinstance(schema, dict):
         raise click.UsageError(f"--schema {named!r} is not a JSON Schema: it must be an object")
-    if invalid := _invalid_type(schema):
-        raise click.UsageError(f"--schema {named!r}: unknown type {invalid}; use one of {', '.join(_JSON_TYPES)}")
-    broken = next((what for value in _SAMPLES for what in find_problems(value, schema) if INVALID_SCHEMA in what), None)
-    if broken is not None:
-        raise click.UsageError(f"--schema {named!r}: {broken}")
+    if problem := find_schema_problem(schema):
+        raise click.UsageError(f"--schema {named!r}: {problem}")
     return schema
 
 
-def _invalid_type(schema: Any) -> str:
-    """Return the first unknown type in a JSON Schema; empty without one."""
-    parts = schema if isinstance(schema, list) else []
-    if isinstance(schema, dict):
-        types = schema.get("type", [])
-        for name in [types] if isinstance(types, str) else types if isinstance(types, list) else []:
-            if name not in _JSON_TYPES:
-                return repr(name)
-        parts = [value for key, value in schema.items() if key not in _VALUES]
-    return next(filter(None, map(_invalid_type, parts)), "")
-
-
-def schema_request(named: str, target: Target) -> tuple[JsonSchema | None, str]:
-    """Return the `response_format` of a new session, or instructions for a model that takes none."""
-    return output_request(load_schema(named), native=takes_schemas(target))
-
-
 class OutputSchema:
-    """The schema of the answer.
-
-    `instructions` must be part of the message; they are empty if the session started with this schema. Raise
-    `click.UsageError` if it started with another one.
-    """
+    """The schema of the answer; `instructions` must be part of the message. A session that has another one is refused."""
 
     def __init__(self, named: str, session: Configured) -> None:
         self._kind = load_schema(named)
@@ -92,6 +64,5 @@ class OutputSchema:
         self.instructions = "" if self._native or words in session.system else words
 
     def extract(self, message: AssistantMessage | None) -> str:
-        """Return the JSON of an answer. Raise `SchemaMismatch`."""
         response = ChatResponse("", "", "", (Choice(message or AssistantMessage(())),))
         return extract_json(self._kind, Reply(response=response, transcript=Transcript(())), native=self._native)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from tenuto.core.blocks import Text
 from tenuto.core.messages import Content, UserMessage, user
 
 _PATIENCE = 1.0
@@ -34,7 +35,14 @@ def read_prompt(argument: str | None, attach: Sequence[str] = ()) -> UserMessage
         click.echo("reading stdin (use < /dev/null if there is none)", err=True)
     words = "" if argument == "-" else argument or ""
     parts = [part for part in (words, _read_stdin() if wanted else "") if part.strip()]
-    return user(*filter(None, ["\n\n".join(parts)]), *shown) if parts or shown else None
+    return compose_message("\n\n".join(parts), shown) if parts or shown else None
+
+
+def compose_message(words: str, attached: Sequence[Content]) -> UserMessage:
+    """Return the message. A blank line divides its texts: models and titles get them without a separator."""
+    first, *others = [Text(words), *attached] if words else attached
+    separated = [Text("\n\n" + part.text.lstrip("\n")) if isinstance(part, Text) else part for part in others]
+    return user(first, *separated)
 
 
 def read_system_prompt(given: str | None) -> str:
@@ -52,7 +60,6 @@ def read_system_prompt(given: str | None) -> str:
 
 
 def _is_piped() -> bool:
-    """Whether stdin is a pipe or a file."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (AttributeError, OSError, ValueError):  # there is no stdin, or it is closed

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.files import OutputFile
@@ -16,14 +17,16 @@ from tenuto.cli.session.approval import format_pending
 from tenuto.cli.session.call_view import format_call
 from tenuto.cli.session.events import format_usage
 from tenuto.cli.session.jsonl import JsonlWriter
-from tenuto.cli.session.losses import recorded_losses, summarize_losses
+from tenuto.cli.session.open import TOOL_SOURCES
+from tenuto.cli.session.tools import is_user_tool
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.display import Display
 from tenuto.core import jsonio
 from tenuto.core.journal import Entry
 from tenuto.core.loss import Loss
 from tenuto.core.messages import ToolCallView
-from tenuto.errors import RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
+from tenuto.errors import MissingTool, RunCancelled, SchemaMismatch, SessionInUse, StoreError, TenutoError
+from tenuto.wire.loss_report import recorded_losses, summarize_losses
 
 if TYPE_CHECKING:
     from tenuto.cli.session.output_schema import OutputSchema
@@ -41,6 +44,7 @@ _USAGE = (
 
 @dataclass
 class RunResult:
+    agent: AsyncAgent
     session: AsyncSession
     options: RunOptions
     out: OutputFile | None = None
@@ -57,7 +61,7 @@ class RunResult:
     json: str = ""  # the JSON of an answer that matches the schema
 
     def __post_init__(self) -> None:
-        self.head = self.session._log.head
+        self.head = self.session.head
 
     @property
     def failure(self) -> TenutoError | None:
@@ -67,7 +71,11 @@ class RunResult:
 
     @property
     def explanation(self) -> Explanation | None:
-        return explain_error(self.failure, model=self.session.model) if self.failure is not None else None
+        if self.failure is None:
+            return None
+        explanation = explain_error(self.failure, model=self.session.model)
+        sources = self.session.metadata.get(TOOL_SOURCES, "") if isinstance(self.failure, MissingTool) else ""
+        return explanation._replace(hint=f"add -T {' -T '.join(sources.split())}") if sources else explanation
 
     @property
     def code(self) -> int:
@@ -109,7 +117,7 @@ class RunResult:
         """The command that resumes the session, with user tools and options; passwords are hidden."""
         options, words = self.options, ["tenuto", "resume", short_id(self.session.id)]
         for name in options.tool:
-            words += ["-T", shlex.quote(name)] if ":" in name else []
+            words += ["-T", shlex.quote(name)] if is_user_tool(name) else []
         if "root" in options.explicit:
             words += ["--root", shlex.quote(options.root)]
         if "store" in options.explicit and (place := options.store):
@@ -201,7 +209,7 @@ async def _report_losses(result: RunResult, display: Display) -> None:
 
 def _report_usage(result: RunResult, display: Display) -> None:
     """Print usage if --usage is given, or on a terminal unless --quiet."""
-    spent = result.session._log.spent
+    spent = result.session.run_totals
     cost = None if spent.unpriced else spent.usd
     line = format_usage(spent.usage, cost, result.seconds, result.session.model)
     if result.options.usage:

@@ -101,7 +101,8 @@ class RunEvents:
 
     def __init__(self, display: Display, result: RunResult) -> None:
         options, session = result.options, result.session
-        thinking = not options.hide_thinking
+        is_shown = display.terminal.is_err_terminal or options.show_thinking
+        thinking = not options.hide_thinking and (is_shown or options.jsonl)
         self.display = display
         self.result = result
         self._printer = EventPrinter(display, session.model, thinking=thinking)
@@ -135,7 +136,7 @@ async def run_turn(events: RunEvents, message: UserMessage | None, stop: SignalS
             async for event in run:
                 if name and not session.is_new:
                     try:
-                        await session._log.store.rename(session.id, name)
+                        await result.agent.rename(session, name)
                     except ValueError as exc:  # another process took the name
                         display.message(f"the session has no name: {exc}", "yellow")
                     name = ""
@@ -177,6 +178,7 @@ def run_once(options: RunOptions, message: UserMessage | None) -> int:
     """Send a message to a new session or to the one that `options` name; return the exit code."""
     out = OutputFile(named) if (named := options.out or "-") != "-" else None
     terminal = detect_terminal(options.color, quiet=options.quiet or options.json or options.jsonl)
+    terminal = terminal._replace(streams=options.stream)
     if out is not None:
         terminal = terminal._replace(is_out_terminal=False, renders_markdown=False)
     display = Display(terminal)
@@ -203,16 +205,18 @@ async def _run(
     approver = create_approver(options.approve, display)
     async with open_session(options, approver, asks=message is not None) as opened:
         session = opened.session
-        result = RunResult(session, options, out)
+        result = RunResult(opened.agent, session, options, out)
         if options.schema:
             from tenuto.cli.session.output_schema import OutputSchema  # imports the schema validator
 
-            result.schema = OutputSchema(options.schema, session._effective_config())
+            result.schema = OutputSchema(options.schema, session.configuration)
             if message is not None and result.schema.instructions:
                 message = user(*message.parts, result.schema.instructions)
         events = RunEvents(display, result)
-        if opened.no_key:
-            display.info(opened.no_key, "yellow")
+        for notice in opened.notices:
+            display.info(notice, "yellow")
+        if opened.continued and display.terminal.is_err_live:
+            display.info(opened.continued, "dim")
         if opened.note:
             display.message(opened.note, "yellow")
         if opened.switch is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import shlex
 import sys
@@ -20,10 +19,9 @@ from tenuto.cli.options import expand_model
 from tenuto.cli.session.events import format_usage
 from tenuto.cli.store import short_id
 from tenuto.cli.terminal.output import print_text
-from tenuto.cli.terminal.text import one_line
+from tenuto.cli.terminal.text import one_line, similar_names
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
-from tenuto.core.journal import MessageAdded
 from tenuto.core.loss import Loss
 from tenuto.core.messages import UserMessage
 from tenuto.tools.builtin import BUILTIN
@@ -57,7 +55,7 @@ async def run_slash_command(slash: SlashInput, chat: Chat) -> None:
     """Run a command. Raise `click.UsageError` if it is unknown or fails."""
     command = SLASH_COMMANDS.get(_ALIASES.get(slash.name, slash.name))
     if command is None:
-        near = difflib.get_close_matches(slash.name, SLASH_COMMANDS, n=2)
+        near = similar_names(slash.name, SLASH_COMMANDS)
         near = near or [name for name in SLASH_COMMANDS if slash.name and name.startswith(slash.name)]
         meant = f"did you mean {' or '.join(f'/{name}' for name in near)}?" if near else "use /help"
         typed = one_line(slash.name, 60)
@@ -98,29 +96,27 @@ def _list_files(typed: str) -> list[str]:
 
 
 async def _switch_model(chat: Chat, rest: str) -> None:
-    from tenuto.cli.session.models import resolve_model, split_effort
+    from tenuto.cli.session.models import model_resolver, resolve_model, split_effort
 
     session = chat.session
     if not rest:
         chat.display.message(f"model: {_model_label(session)}")
         return
     model, effort = split_effort(expand_model(rest))
-    resolve_model(model, session._context.client._target)  # reject an unknown model before the session is closed
+    resolve_model(model, model_resolver())  # reject an unknown model before the session is closed
     losses: tuple[Loss, ...] = ()
     if session.is_new:
         await chat.reopen(dataclasses.replace(chat.options, model=model, effort=effort or chat.options.effort))
     else:
         losses = await session.handover(model)
-        stored = session._effective_config().parameters or "{}"
-        if effort not in (None, jsonio.parse(stored).get("effort")):
-            parameters = {**jsonio.members(stored), "effort": effort}
-            await session._configure(parameters=jsonio.encode(parameters).decode())
+        if effort is not None:
+            await session.set_effort(effort)
     chat.display.message(f"switched to {_model_label(chat.session)}")
     chat.report_losses(losses)
 
 
 def _model_label(session: AsyncSession) -> str:
-    effort = jsonio.parse(session._effective_config().parameters or "{}").get("effort")
+    effort = jsonio.parse(session.configuration.parameters or "{}").get("effort")
     return f"{one_line(session.model, 80)}{f', effort {effort}' if effort else ''}"
 
 
@@ -134,23 +130,16 @@ async def _fork(chat: Chat, rest: str) -> None:
 
 
 async def _undo(chat: Chat, rest: str) -> None:
-    """Fork the session before the last N user messages and switch to the fork."""
     count = _parse_number(rest, "/undo") if rest else 1
-    before, entries = chat.session, await chat.session.entries()
-    added = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
-    if count > len(added):
-        raise click.UsageError(f"only {plural(len(added), 'exchange')} to undo" if added else "nothing to undo")
-    at = added[-count]
-    branch = await chat.agent._fork(before.id, entries[at - 1].seq)
+    before = chat.session
+    branch, undone = await before.undo(count)
     await chat.switch_to(branch)
     chat.display.message(
         f"{plural(count, 'exchange')} undone (now in {short_id(branch.id)}; original kept as {short_id(before.id)})"
     )
     if branch.model != before.model:  # the message was sent before a switch, which stays
         chat.report_losses(await branch.handover(before.model))
-    undone = entries[at].payload
-    message = undone.message if isinstance(undone, MessageAdded) else None
-    first, *parts = (message.parts if isinstance(message, UserMessage) else ()) or (Text(""),)
+    first, *parts = (undone.parts if isinstance(undone, UserMessage) else ()) or (Text(""),)
     if isinstance(first, Text):
         chat.offered = first.text
     else:
@@ -170,7 +159,7 @@ async def _name_session(chat: Chat, rest: str) -> None:
     if chat.session.is_new:
         chat.options = dataclasses.replace(chat.options, name=rest)
     else:
-        await chat.agent.store.rename(chat.session.id, rest)
+        await chat.agent.rename(chat.session, rest)
     chat.display.message(f"renamed to {one_line(rest, 80)}")
 
 
@@ -193,7 +182,7 @@ async def _add_tools(chat: Chat, rest: str) -> None:
             load_tools(names, chat.options.root)  # fail before the session is closed
         on = tuple(dict.fromkeys((*chat.options.tool, *names)))
         await chat.reopen(dataclasses.replace(chat.options, tool=on))
-    on = chat.session._context.toolbox.names()
+    on = chat.session.tools
     off = ", ".join(name for name in BUILTIN if name not in on)
     chat.display.message(f"enabled: {', '.join(one_line(name, 80) for name in on) or 'none'}")
     if off:

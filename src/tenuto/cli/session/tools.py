@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tenuto import settings
 from tenuto.agent.sub_agents import AgentTool
-from tenuto.cli.terminal.text import closest_names
+from tenuto.cli.terminal.text import closest_names, similar_names
 from tenuto.core import jsonio
 from tenuto.core.request import ServerTool
 from tenuto.tools.builtin import BUILTIN, builtin_tools
+from tenuto.tools.decorator import Tool
 from tenuto.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -25,16 +27,28 @@ if TYPE_CHECKING:
     from tenuto.tools.toolbox import AnyTool
 
 
+GROUPS = {
+    "all": BUILTIN,
+    "files": tuple(name for name in BUILTIN if name != "shell"),
+    "read": ("read_file", "list_files", "search_files"),
+}
+
+
 def load_tools(names: Sequence[str], root: str) -> list[AnyTool]:
-    """Return the tools of these names. Raise `click.UsageError` for one that is not there."""
-    wanted = list(dict.fromkeys(names))
-    own = [name for name in wanted if ":" not in name]
-    for name in own:
+    """Return the tools of names, groups and lists with commas. Raise `click.UsageError` for one that is not there."""
+    parts = [part.strip() for name in names for part in name.split(",")]
+    wanted = list(dict.fromkeys(name for part in parts for name in GROUPS.get(part, (part,))))
+    builtin_names = [name for name in wanted if not is_user_tool(name)]
+    for name in builtin_names:
         if name not in BUILTIN:
-            hint = closest_names(name, BUILTIN)
-            raise click.UsageError(f"unknown tool {name!r}: {hint} (built-in name or MODULE:FUNCTION)")
-    builtin = _load_builtin(own, root)
-    return [_load_user_tool(name) if ":" in name else builtin[name] for name in wanted]
+            hint = closest_names(name, [*BUILTIN, *GROUPS])
+            raise click.UsageError(f"unknown tool {name!r}: {hint} (a name, a group, MODULE:FUNCTION or FILE.py)")
+    builtin = _load_builtin(builtin_names, root)
+    return [tool for name in wanted for tool in (_load_user_tools(name) if is_user_tool(name) else [builtin[name]])]
+
+
+def is_user_tool(name: str) -> bool:
+    return ":" in name or name.endswith(".py")
 
 
 def _load_builtin(names: Sequence[str], root: str) -> Mapping[str, AnyTool]:
@@ -48,33 +62,53 @@ def _load_builtin(names: Sequence[str], root: str) -> Mapping[str, AnyTool]:
         raise click.UsageError(f"--root {root!r} cannot be used: {getattr(exc, 'strerror', None) or exc}") from None
 
 
-def _load_user_tool(name: str) -> AnyTool:
-    found: AnyTool = load_attribute("-T", name)
+def _load_user_tools(name: str) -> list[AnyTool]:
+    """Return the tool of `module:function` or `file.py:function`, or all of `file.py`."""
+    found = load_attribute("-T", name)
+    tools = [found] if ":" in name else [value for value in vars(found).values() if isinstance(value, Tool)]
+    if not tools:
+        raise click.UsageError(f"-T {name}: the file has no tools; a tool is a function with @tool")
     try:
-        Toolbox([found])
+        Toolbox(tools)
     except (TypeError, ValueError) as exc:
         raise click.UsageError(f"-T {name}: {exc}") from None
-    return found
+    return tools
 
 
 def load_attribute(option: str, name: str) -> Any:
-    """Load `module:attribute`, from the current directory first. Raise `click.UsageError`."""
-    module, _, path = name.partition(":")
+    """Load `module:attribute`, from the current directory first, or `file.py:attribute`. Without one, return the module.
+
+    Raise `click.UsageError`.
+    """
+    module, _, path = name.rpartition(":") if not name.endswith(".py") else (name, "", "")
     here = str(Path.cwd())
     if here not in sys.path and "" not in sys.path:
         sys.path.insert(0, here)
+    if module.endswith(".py") and not Path(module).expanduser().is_file():
+        raise click.UsageError(f"{option} {name}: file not found")
     try:
-        found: Any = importlib.import_module(module)
+        found: Any = _load_file(module) if module.endswith(".py") else importlib.import_module(module)
     except (Exception, SystemExit) as exc:  # the module runs any code, also sys.exit()
         problem = f"{module!r} cannot be imported: {type(exc).__name__}: {exc}"
         raise click.UsageError(f"{option} {name}: {problem}") from exc
-    for step in path.split("."):
+    for step in filter(None, path.split(".")):
         if not hasattr(found, step):
-            near = " or ".join(difflib.get_close_matches(step, dir(found), n=2))
+            near = " or ".join(similar_names(step, dir(found)))
             hint = f"; did you mean {near}?" if near else ""
             raise click.UsageError(f"{option} {name}: {module} has no {step!r}{hint}")
         found = getattr(found, step)
     return found
+
+
+def _load_file(name: str) -> ModuleType:
+    path = Path(name).expanduser().resolve()
+    key = str(path)  # its stem may be the name of another module
+    if key not in sys.modules:
+        loader = SourceFileLoader(key, key)
+        module = ModuleType(key)
+        loader.exec_module(module)
+        sys.modules[key] = module
+    return sys.modules[key]
 
 
 def restore_tools(config: Configured | None, given: Sequence[AnyTool], root: str) -> list[AnyTool]:

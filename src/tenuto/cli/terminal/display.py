@@ -1,7 +1,6 @@
 """The display of a run: the answer on stdout, everything else on stderr.
 
-On a terminal that can rewrite lines, Markdown is rendered block by block while the answer streams. Elsewhere stdout gets
-exactly the answer's characters, as UTF-8, once the answer is complete.
+A terminal that can rewrite lines gets rendered Markdown, block by block. Elsewhere stdout gets exactly the answer's text.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ class Display:
         self._clock = clock
         self._streaming: StreamingText | None = None
         self._has_output = False  # whether part of the reply was printed and cannot be erased
+        self._ends_line = True  # whether the text that was written to a pipe ends with a newline
         self.usage = ""  # the text that follows the status
         self._status = ""
         self._since = self._drawn_at = 0.0
@@ -48,9 +48,12 @@ class Display:
         self._area = LiveArea(self._live_stream, reflows=not settings.first_set(_CUTS_LINES))
 
     def answer(self, text: str) -> None:
-        """Print a piece of the answer. Without a terminal nothing is printed before `finish`."""
+        """Print a piece of the answer. Without a terminal and `streams` nothing is printed before `finish`."""
         if self.terminal.is_out_terminal:
             self._stream("out", text)
+        elif self.terminal.streams and text:
+            print_text(text, to=self._out)
+            self._has_output, self._ends_line = True, text.endswith("\n")
 
     def thinking(self, text: str) -> None:
         if not self.terminal.quiet:
@@ -58,7 +61,7 @@ class Display:
 
     def finish(self, text: str, *, streamed: bool = True) -> None:
         """Print the complete answer with a final newline, unless it was streamed to a terminal."""
-        if self.terminal.is_out_terminal:
+        if self.terminal.is_out_terminal or (self.terminal.streams and streamed):
             self.answer("" if streamed else text)
             self.end_line()
         elif text:
@@ -149,6 +152,9 @@ class Display:
         if self._defer(self.end_line):
             return
         self.clear()
+        if not self._ends_line:
+            self._ends_line = True
+            print_text("\n", to=self._out)
         if self._streaming is not None:
             streaming, self._streaming = self._streaming, None
             self._print(streaming.where, streaming.end())
@@ -162,12 +168,18 @@ class Display:
         """Ask the user. Other output is deferred until the block ends."""
         self.end_line()
         print_stderr(question)
+        with self.deferred():
+            try:
+                yield
+            except BaseException:
+                print_stderr("\n")  # no answer has ended the line
+                raise
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
         self._deferred = []
         try:
             yield
-        except BaseException:
-            print_stderr("\n")  # no answer has ended the line
-            raise
         finally:
             held, self._deferred = self._deferred, None
             for action in held:

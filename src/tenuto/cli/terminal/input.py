@@ -7,14 +7,20 @@ import os
 import re
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tenuto.cli.terminal.output import print_stderr
 from tenuto.errors import TenutoError
 
-PROMPT = "you> "
+if TYPE_CHECKING:
+    from tenuto.cli.terminal.display import Display
+
+PROMPT, CONTINUATION_PROMPT = "you> ", "...> "
+_FENCE = '"""'
 _MAX_MESSAGES = 1_000
 _MAX_LENGTH = 10_000  # the longest message, in characters, that the history stores
 _CHUNK = 65536
@@ -75,7 +81,10 @@ class LineReader:
 
 
 class PlainReader:
-    """Reads lines as messages; on a terminal, the prompt is written to stderr because stdout may be a file."""
+    """Reads messages line by line; on a terminal, the prompt is written to stderr because stdout may be a file.
+
+    A backslash at the end of a line continues the message. The lines between two lines of three double quotes are one message.
+    """
 
     can_edit = False  # whether a text can be offered for editing
 
@@ -91,10 +100,30 @@ class PlainReader:
                 self._lines = LineReader(-1, stdin.buffer.read())
         self._encoding = "utf-8-sig"
 
+    async def draw(self) -> None:
+        """Draw the first prompt; nothing without line editing."""
+
+    @asynccontextmanager
+    async def hold_output(self, _: Display) -> AsyncIterator[None]:
+        """Print the output of the block above a prompt that is drawn."""
+        yield
+
     async def read(self, offered: str = "") -> str:
         """Return the next message. Raise `EOFError`, or `NotUtf8`."""
+        lines = [await self._line(PROMPT)]
+        with suppress(EOFError):  # the message ends with the input
+            if lines[0].strip() == _FENCE:
+                lines.pop()
+                while (line := await self._line(CONTINUATION_PROMPT)).strip() != _FENCE:
+                    lines.append(line)
+            while lines and (len(lines[-1]) - len(lines[-1].rstrip("\\"))) % 2:  # two backslashes are text
+                lines[-1] = lines[-1][:-1]
+                lines.append(await self._line(CONTINUATION_PROMPT))
+        return "\n".join(lines)
+
+    async def _line(self, prompt: str) -> str:
         if self.is_interactive:
-            print_stderr(PROMPT)
+            print_stderr(prompt)
         line = await self._lines.line()
         if not line:
             if self.is_interactive:

@@ -81,9 +81,7 @@ class StreamingText:
         self._ends_line = text.endswith("\n")
         return self._paint(text)
 
-    def rows(self, columns: int, most: int) -> list[str]:
-        """Return at most `most` rows of the rest."""
-        del columns, most
+    def rows(self, _columns: int, _most: int) -> list[str]:
         return []
 
     def end(self) -> str:
@@ -137,7 +135,6 @@ class StreamingAnswer(StreamingText):
 
 
 def _fit_row(line: str, columns: int) -> str:
-    """Return the part of a styled line that fits in one row."""
     left, parts = columns, []
     for part in _COLORS.split(line.expandtabs()):
         parts.append(part if part.startswith("\x1b") else cut_cells(part, left))

@@ -26,7 +26,6 @@ class BrokenOutput(Exception):
 
 
 def discard_output(stream: TextIO) -> None:
-    """Send further output nowhere, also at exit."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
@@ -55,6 +54,8 @@ class TerminalInfo(NamedTuple):
     err_color: bool
     quiet: bool = False
     renders_markdown: bool = False  # stdout is a terminal that can redraw lines
+    is_err_terminal: bool = False
+    streams: bool = False  # a stdout that is no terminal gets the answer as it arrives
 
 
 def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
@@ -73,6 +74,7 @@ def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo
         not plain and (err or color == "always"),
         quiet,
         out and not dumb and "utf" in (sys.stdout.encoding or "").lower(),
+        err,
     )
 
 
@@ -179,7 +181,6 @@ def format_table(rows: Sequence[Sequence[str]], *, drop: Sequence[str] = ()) -> 
 
 
 def _room(window: int, widths: Sequence[int]) -> int:
-    """Return the cells that are left for the last column."""
     return window - sum(widths[:-1]) - 2 * (len(widths) - 1)
 
 

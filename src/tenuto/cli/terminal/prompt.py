@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import ExitStack, asynccontextmanager
 
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
@@ -13,7 +16,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import CompleteStyle, PromptSession
 from prompt_toolkit.styles import Style
 
-from tenuto.cli.terminal.input import PROMPT, NotUtf8, PromptInterrupted
+from tenuto.cli.terminal.display import Display
+from tenuto.cli.terminal.input import CONTINUATION_PROMPT, PROMPT, NotUtf8, PromptInterrupted
 
 Complete = Callable[[str], tuple[int, Iterable[str]]]
 """Given the line before the cursor: the start of the text to replace, and the texts that fit there."""
@@ -40,7 +44,7 @@ class PromptReader:
         self._session: PromptSession[str] = PromptSession(
             PROMPT,
             multiline=True,
-            prompt_continuation="...> ",
+            prompt_continuation=CONTINUATION_PROMPT,
             completer=_InputCompleter(complete),
             complete_while_typing=False,
             complete_style=CompleteStyle.READLINE_LIKE,
@@ -52,13 +56,45 @@ class PromptReader:
             output=output,
         )
 
+        self._first: asyncio.Task[str] | None = None  # reads the first message, while the session is opened
+
+    async def draw(self) -> None:
+        """Draw the first prompt; `read` returns what is typed there."""
+        drawn = asyncio.Event()
+        self._session.app.after_render += lambda _: drawn.set()
+        self._first = asyncio.create_task(self._prompt(""))
+        await drawn.wait()
+
+    @asynccontextmanager
+    async def hold_output(self, display: Display) -> AsyncIterator[None]:
+        """Print the output of the block above the prompt, if it is drawn. If the block fails, erase the prompt."""
+        if self._first is None:
+            yield
+            return
+        held = ExitStack()
+        held.enter_context(display.deferred())
+        is_open = False
+        try:
+            yield
+            is_open = True
+        finally:
+            if not is_open and not self._first.done():
+                self._session.app.erase_when_done = True
+                self._first.cancel()
+                await asyncio.wait([self._first])
+            await run_in_terminal(held.close)
+
     async def read(self, offered: str = "") -> str:
-        text = await self._session.prompt_async(default=offered, handle_sigint=False, set_exception_handler=False)
+        first, self._first = self._first, None
+        text = await (first or self._prompt(offered))
         try:
             text.encode()
         except UnicodeEncodeError:  # bytes that are not UTF-8 arrive as surrogates
             raise NotUtf8 from None
         return text
+
+    async def _prompt(self, offered: str) -> str:
+        return await self._session.prompt_async(default=offered, handle_sigint=False, set_exception_handler=False)
 
 
 class _InputCompleter(Completer):

@@ -51,7 +51,6 @@ def truncate(text: str, most: int) -> str:
 
 
 def cut_cells(text: str, most: int) -> str:
-    """Return the start of a text in at most `most` cells."""
     return fold_cells(text, most)[0] if most > 0 else ""
 
 
@@ -78,11 +77,16 @@ def wrap(text: str, columns: int) -> Iterator[str]:
         yield rest
 
 
-def closest_names(name: str, names: Iterable[str]) -> str:
-    """Return which name is meant, or which names are valid, for an error message."""
+def similar_names(name: str, names: Iterable[str], n: int = 2) -> list[str]:
+    """Return up to `n` names that may be meant, the most similar first."""
     import difflib  # only errors need it
 
-    close = difflib.get_close_matches(name.lower(), known := list(names), n=2)
-    if close:
+    by_lower = {one.lower(): one for one in names}
+    return [by_lower[one] for one in difflib.get_close_matches(name.lower(), by_lower, n, cutoff=0.65)]
+
+
+def closest_names(name: str, names: Iterable[str]) -> str:
+    """Return which name is meant, or which names are valid, for an error message."""
+    if close := similar_names(name, known := list(names)):
         return f"did you mean {' or '.join(close)}?"
     return f"use one of {', '.join(known)}" if known else "none are defined"

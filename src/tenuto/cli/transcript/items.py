@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 
 from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
-from tenuto.cli.session.losses import format_loss
-from tenuto.cli.store import format_status, format_time
+from tenuto.cli.store import format_status, format_time, session_status
 from tenuto.core import journal
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Loss
@@ -35,7 +34,7 @@ def session_facts(stored: StoredSession, quote: Callable[[str], str]) -> str:
     """Return what is known of a session as one line; `quote` is applied to names."""
     meta = stored.meta
     facts = (
-        format_status(stored.status, stored.holder or stored.reason),
+        format_status(session_status(stored.status, meta.message_count), stored.holder or stored.reason),
         quote(meta.model),
         plural(meta.message_count, "message"),
         plural(meta.usage.total_tokens or 0, "token"),
@@ -152,4 +151,4 @@ def _compaction_items(compacted: journal.Compacted, hint: str = "") -> Iterator[
 
 
 def _loss_item(loss: Loss) -> TranscriptItem:
-    return TranscriptItem("loss", f"lost: {format_loss(loss)}")
+    return TranscriptItem("loss", f"lost: {loss.detail} ({loss.location}){f'; {loss.remedy}' if loss.remedy else ''}")

@@ -84,7 +84,6 @@ def blockquote(text: str) -> str:
 
 
 def escape_html(text: str) -> str:
-    """Escape every `<` outside fenced code."""
     escaped = text.replace("<", "&lt;")
     lines, original = escaped.split("\n"), text.split("\n")
     tokens: list[Token] = []

@@ -34,10 +34,11 @@ def format_session(
     thinking: bool,
     color: bool,
     full: bool = False,
+    columns: int = 0,
 ) -> Iterator[str]:
     """Yield lines whose only control sequences are colors. `forks` are the sessions that were forked from this one.
 
-    Entries that a summary covers are omitted unless `full`.
+    Entries that a summary covers are omitted unless `full`. Markdown is rendered for a window of `columns`, if given.
     """
     held = None if full else TranscriptFold(entries).compacted
     items = (item for item in transcript_items(entries, held) if thinking or item.kind != "thinking")
@@ -46,9 +47,23 @@ def format_session(
         ("dim", session_facts(stored, lambda name: one_line(name, 80))),
         ("dim", f"forks: {', '.join(forks)}" if forks else ""),
     )
-    for style, text in (*head, *map(_format, items)):
+    for style, text in head:
         if text:
             yield f"{ansi_style(text, style, color=color)}\n"
+    for item in items:
+        if columns and item.kind == "text":
+            yield from (f"  {line}".rstrip() + "\n" for line in _render(item.text, columns - 2, color=color))
+            continue
+        style, text = _format(item)
+        if text:
+            yield f"{ansi_style(text, style, color=color)}\n"
+
+
+def _render(text: str, columns: int, *, color: bool) -> Iterator[str]:
+    from tenuto.cli.terminal.markdown import render_block, split_blocks  # imports rich
+
+    for number, block in enumerate(filter(str.strip, split_blocks(escape_control(text) + "\n"))):
+        yield from ["", *render_block(block, columns, color=color)][number == 0 :]
 
 
 def _format(item: TranscriptItem) -> tuple[Style, str]:

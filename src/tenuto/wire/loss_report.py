@@ -1,10 +1,9 @@
-"""Losses of a session: what a model does not receive, or receives in another form."""
+"""The losses of a session: those in its journal, and a summary for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tenuto.cli.errors import plural
 from tenuto.core.journal import Entry, HandedOver, LossRecorded, ReplyReceived
 from tenuto.core.loss import Loss
 from tenuto.wire.translate import LOSS_EFFECTS
@@ -16,11 +15,6 @@ def recorded_losses(entries: Iterable[Entry]) -> Iterator[Loss]:
             yield from entry.payload.losses
         elif isinstance(entry.payload, LossRecorded):
             yield entry.payload.loss
-
-
-def format_loss(loss: Loss) -> str:
-    """Return a loss as one line; the caller escapes it."""
-    return f"{loss.detail} ({loss.location}){f'; {loss.remedy}' if loss.remedy else ''}"
 
 
 def summarize_losses(losses: Iterable[Loss]) -> str:
@@ -37,13 +31,17 @@ def summarize_losses(losses: Iterable[Loss]) -> str:
     unsent = []
     if dropped := blocks["dropped"]:
         is_reasoning = all("foreign-reasoning" in found for found in dropped)
-        unsent.append(plural(len(dropped), "reasoning block" if is_reasoning else "block"))
+        unsent.append(_count(len(dropped), "reasoning block" if is_reasoning else "block"))
     if stripped := blocks["stripped"]:
-        unsent.append(f"the signature or ID of {plural(len(stripped), 'block')}")
+        unsent.append(f"the signature or ID of {_count(len(stripped), 'block')}")
     parts = [f"not sent: {', '.join(unsent)}"] if unsent else []
     if translated := blocks["translated"]:
-        parts.append(f"in another form: {plural(len(translated), 'block')}")
+        parts.append(f"in another form: {_count(len(translated), 'block')}")
     parts += [f"{loss.location}: {loss.detail}" for loss in known if loss.location.message is None]
     if any("returns to its issuer" in loss.remedy for loss in known):
         parts.append("restored if you switch back")
     return "; ".join(parts)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
