@@ -188,6 +188,8 @@ def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> Non
     if as_json:
         print_json(document)
     else:
+        if _is_terminal(sys.stdout):
+            lines = [row for line in lines for row in wrap(line, window_size(sys.stdout).columns)]
         print_text("".join(f"{line}\n" for line in lines), escape=True)
 
 
