@@ -13,14 +13,14 @@ def test_states_and_heads_have_colors_on_a_terminal(tenuto, tenuto_sim):
     tenuto_sim.script(turn(call("write_file", {"path": "a", "content": "b"})))
     tenuto.run("run", "Write something.", "-T", "write_file")
     listed, found, checked = [
-        tenuto.terminal(*words) for words in (["sessions"], ["sessions", "search", "some"], ["doctor"])
+        tenuto.terminal(*words) for words in (["sessions"], ["sessions", "search", "something"], ["doctor"])
     ]
     for terminal in (listed, found, checked):
         terminal.end()
 
     assert "\x1b[1mSTATUS            \x1b[0m" in listed.seen
     assert "\x1b[33mwaiting (approval)\x1b[0m" in listed.seen
-    assert "Write \x1b[1msome\x1b[0mthing." in found.seen
+    assert "Write \x1b[1msomething\x1b[0m." in found.seen
     assert "\x1b[32mok     \x1b[0m  tenuto: " in checked.seen
 
 

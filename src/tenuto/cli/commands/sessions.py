@@ -106,7 +106,7 @@ def _row(line: SessionLine, id: str) -> tuple[str, ...]:
 def _fields(session: StoredSession) -> dict[str, Any]:
     names = ("title", "model", "agent", "created_at", "updated_at", "usage")
     return {
-        **{name: getattr(session, name) for name in ("id", "name", "parent", "archived", "holder")},
+        **{name: getattr(session, name) for name in ("id", "name", "status", "parent", "archived", "holder")},
         "status": stores.format_status(session.status, "", session.meta.message_count),
         **{name: getattr(session.meta, name) for name in names},
         "waiting_for": session.reason,
