@@ -34,13 +34,8 @@ _SETTINGS: dict[str, Any] = {
     "color": Literal["auto", "always", "never"],
     "options": {name: _Json for name in ModelParameters.__annotations__ if name not in ("effort", "max_tokens")},
 }
-_PROVIDER = {
-    "base_url": _Url,
-    "dialect": Dialect,
-    "headers": {_ANY_NAME: _Text},
-    "key_env": _Variable,
-    "allow_unverified": _Flag,
-}
+_HEADERS = {_ANY_NAME: _Text}
+_PROVIDER = {"base_url": _Url, "dialect": Dialect, "headers": _HEADERS, "key_env": _Variable, "allow_unverified": _Flag}
 SCHEMA: dict[str, Any] = {  # a type, or a dictionary for a table
     **_SETTINGS,
     "profile": _Text,

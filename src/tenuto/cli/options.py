@@ -221,7 +221,9 @@ session_options = _apply(*_SESSION, _model_options(_MODEL, hidden=False))
 resume_options = _apply(_model_options("Switch to this model first.", hidden=True), takeover_option)
 io_options = _apply(
     option("-a", "--attach", multiple=True, metavar="FILE", help="Attach a file, URL, or - (stdin). Repeatable."),
-    option("--schema", metavar="FILE", help="Require JSON of a schema: file or MODULE:TYPE (exit 8 if it differs)."),
+    option(
+        "--schema", metavar="FILE", help="Require JSON matching a schema file or MODULE:TYPE (exit 8 if it does not)."
+    ),
     flag("--json", help="Print one JSON document instead of the answer."),
     flag("--jsonl", help="Stream events as JSON lines, result last."),
     flag("--stream", help="Write the answer to a pipe as it arrives."),

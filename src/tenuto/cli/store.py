@@ -185,14 +185,10 @@ def short_id(id: str) -> str:
     return id[:_SHORT_LENGTH] if len(id) == 26 else id
 
 
-def session_status(status: str, messages: int) -> str:
-    """Return the status of a stored session as users see it: a fork without entries of its own is `forked`, not `new`."""
-    return "forked" if status == "new" and messages else status
-
-
-def format_status(status: str, waiting_for: str) -> str:
-    """Return the status, with the reason of a session that waits: `waiting (approval)`."""
-    return f"{status} ({waiting_for})" if waiting_for else status
+def format_status(status: str, waiting_for: str, messages: int = 0) -> str:
+    """Return `waiting (approval)`, for example; `forked`, not `new`, for a fork without entries of its own."""
+    shown = "forked" if status == "new" and messages else status
+    return f"{shown} ({waiting_for})" if waiting_for else shown
 
 
 def format_age(at: int) -> str:

@@ -12,7 +12,7 @@ from tenuto.cli.errors import ExitCode, plural
 from tenuto.cli.options import SESSION_HELP, expand_model, flag, json_option, option, session_argument, store_option
 from tenuto.cli.session.models import check_handover_target, model_resolver
 from tenuto.cli.store import use_session
-from tenuto.cli.terminal.output import print_json, print_text
+from tenuto.cli.terminal.output import print_lines
 from tenuto.cli.terminal.text import one_line
 from tenuto.core.loss import Loss
 from tenuto.store.protocol import Store
@@ -43,10 +43,8 @@ def command(session: str, model: str | None, verbose: bool, as_json: bool, store
     find = model_resolver()
     target = None if model is None else check_handover_target(expand_model(model), find)
     id, report = use_session(store, session, check)
-    if as_json:
-        print_json({"session": id, **report.as_dict()})
-    else:
-        print_text(f"{report}\n" if verbose else "".join(f"{line}\n" for line in _summarize(report)))
+    lines = str(report).splitlines() if verbose else _summarize(report)
+    print_lines(lines, {"session": id, **report.as_dict()}, as_json=as_json)
     return ExitCode.OK if report.clean else ExitCode.CHECK_FAILED
 
 

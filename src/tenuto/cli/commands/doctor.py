@@ -21,7 +21,7 @@ from tenuto.cli.errors import ExitCode, explain_error, plural
 from tenuto.cli.keys_file import fetch_models, keys_path, provider_statuses, providers_with_key
 from tenuto.cli.options import expand_model, flag, json_option, store_option
 from tenuto.cli.store import store_file, use_store
-from tenuto.cli.terminal.output import print_json, print_text
+from tenuto.cli.terminal.output import STATE_STYLES, ansi_style, detect_terminal, print_json, print_text
 from tenuto.cli.terminal.text import one_line
 
 _EXAMPLES = """\b
@@ -63,7 +63,10 @@ def command(ctx: click.Context, online: bool, as_json: bool, store: str | None) 
         code = max(code, check.code) if check.status == "problem" else code
         if not as_json:
             line = one_line(f"{check.name}: {check.message}{f'; {check.fix}' if check.fix else ''}", 600)
-            print_text(f"{check.status:7}  {line}\n", escape=False)
+            status = ansi_style(
+                f"{check.status:7}", STATE_STYLES.get(check.status, ""), color=detect_terminal().out_color
+            )
+            print_text(f"{status}  {line}\n", escape=False)
     if as_json:
         names = ("about", "state", "what", "todo")
         findings = [dict(zip(names, check, strict=False)) for check in results.values()]

@@ -72,7 +72,7 @@ Examples:
 @click.command("export", help=_HELP, epilog=_EXAMPLES)
 @session_argument("sessions", nargs=-1, metavar="[SESSION]...")
 @flag("--all", "every", help="All sessions, including archived and sub-agent ones.")
-@option("--format", "form", type=click.Choice([*_FORMATS]), help="[default: by the suffix of FILE, else jsonl]")
+@option("--format", "form", type=click.Choice([*_FORMATS]), help="Format.  [default: by the suffix, else jsonl]")
 @option("--out", metavar="FILE", help="Write to FILE atomically.  [default: stdout]")
 @flag("--force", help="Overwrite FILE.")
 @store_option

@@ -99,15 +99,15 @@ def _read_sessions(query: ListQuery, place: str | None) -> list[StoredSession]:
 
 def _row(line: SessionLine, id: str) -> tuple[str, ...]:
     title, model = one_line(line.name or line.title, _TITLE_LENGTH), one_line(line.model, 40)
-    status = stores.format_status(stores.session_status(line.status, line.message_count), line.waiting_for)
+    status = stores.format_status(line.status, line.waiting_for, line.message_count)
     return id, stores.format_time(line.updated_at), status, model, str(line.message_count), title
 
 
 def _fields(session: StoredSession) -> dict[str, Any]:
     names = ("title", "model", "agent", "created_at", "updated_at", "usage")
     return {
-        **{name: getattr(session, name) for name in ("id", "name", "parent", "archived", "holder")},
-        "status": stores.session_status(session.status, session.meta.message_count),
+        **{name: getattr(session, name) for name in ("id", "name", "status", "parent", "archived", "holder")},
+        "status": stores.format_status(session.status, "", session.meta.message_count),
         **{name: getattr(session.meta, name) for name in names},
         "waiting_for": session.reason,
         "messages": session.meta.message_count,
@@ -127,7 +127,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, store: str | None)
     """
     hits = use_store(store, lambda opened: opened.search(" ".join(words), limit=limit), None) or []
     rows = [(short_id(hit.session), str(hit.seq), one_line(hit.snippet, _SNIPPET_LENGTH)) for hit in hits]
-    print_table(("SESSION", "ENTRY", "TEXT"), rows, hits, as_json=as_json, empty="no matching entry")
+    print_table(("SESSION", "ENTRY", "TEXT"), rows, hits, as_json=as_json, bold=words, empty="no matching entry")
     return ExitCode.OK if hits else ExitCode.FAILED
 
 

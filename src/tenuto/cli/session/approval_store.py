@@ -37,9 +37,8 @@ def _change(directory: str, change: Callable[[list[str]], list[str]]) -> bool:
     key, path = os.path.realpath(directory), approvals_file()
     with file_lock(path):
         document = _read()
-        before = document.pop(key, [])
-        if after := change(before):
-            document[key] = after
+        before = document.get(key, [])
+        document[key] = after = change(before)
         if after != before:
             write_private(path, msgspec.json.format(msgspec.json.encode(document)).decode() + "\n")
     return after != before

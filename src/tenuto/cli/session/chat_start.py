@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import importlib
 import secrets
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tenuto import settings
@@ -39,8 +40,7 @@ async def _run(options: RunOptions, reader: Reader, display: Display, history: H
     return int(await chat.Chat(options, reader, display, history).execute())
 
 
-def _complete(line: str) -> tuple[int, list[str]]:
+def _complete(line: str) -> tuple[int, Iterable[str]]:
     from tenuto.cli.session.slash_commands import complete_input
 
-    start, texts = complete_input(line)
-    return start, [*texts]
+    return complete_input(line)

@@ -154,7 +154,6 @@ def format_result(name: str, result: ToolResult, outcome: str = "done", most: in
 
 
 def content_text(content: str | tuple[Content, ...]) -> str:
-    """Return the text of a message or result; media is named."""
     if isinstance(content, str):
         return content
     return "\n".join(part.text if isinstance(part, blocks.Text) else format_part(part) or "" for part in content)

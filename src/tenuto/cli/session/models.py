@@ -129,7 +129,6 @@ def suggest_models(name: str, n: int = 3) -> list[str]:
 
 @cache
 def _usable_ids() -> tuple[str, ...]:
-    """Return the models that suit an agent with tools."""
     targets = {id: resolve(id) for id in model_ids()}
     return tuple(
         id

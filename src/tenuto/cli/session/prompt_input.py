@@ -40,7 +40,7 @@ def read_prompt(argument: str | None, attach: Sequence[str] = ()) -> UserMessage
 
 def compose_message(words: str, attached: Sequence[Content]) -> UserMessage:
     """Return the message. A blank line divides its texts: models and titles get them without a separator."""
-    first, *others = [Text(words), *attached] if words else attached
+    first, *others = [words, *attached] if words else attached
     separated = [Text("\n\n" + part.text.lstrip("\n")) if isinstance(part, Text) else part for part in others]
     return user(first, *separated)
 

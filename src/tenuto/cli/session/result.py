@@ -94,7 +94,6 @@ class RunResult:
 
     @property
     def answer(self) -> str:
-        """The text of the answer; empty without one."""
         return (self.json or self.session.text) if self.has_answer else ""
 
     @property

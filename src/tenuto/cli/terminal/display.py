@@ -165,7 +165,7 @@ class Display:
 
     @contextmanager
     def prompt(self, question: str) -> Iterator[None]:
-        """Ask the user. Other output is deferred until the block ends."""
+        """Ask the user; other output waits until the block ends."""
         self.end_line()
         print_stderr(question)
         with self.deferred():

@@ -157,11 +157,19 @@ _LEAST_WIDTH = 20  # the least width of the last column of a table; below it, ot
 _NUMBER = re.compile(r"[$\d][\d.,]*[KM%+]?|-|")
 
 
-def format_table(rows: Sequence[Sequence[str]], *, drop: Sequence[str] = ()) -> str:
+STATE_STYLES: dict[str, Style] = {
+    "running": "green", "waiting": "yellow", "interrupted": "yellow", "failed": "red", "cancelled": "dim",
+    "ok": "green", "warning": "yellow", "problem": "red",
+}  # fmt: skip
+
+
+def format_table(
+    rows: Sequence[Sequence[str]], *, drop: Sequence[str] = (), bold: Sequence[str] = (), color: bool = False
+) -> str:
     """Return aligned rows as lines. Cells are single lines and escaped by the caller (`one_line`).
 
     Columns of numbers are right-aligned. On a terminal the last column is cut at its width; if too little is left of it,
-    the columns `drop` are left out first.
+    the columns `drop` are left out first. With `color`, the heads, and `bold` words in the last column, are bold.
     """
     columns = [list(column) for column in zip(*rows, strict=True)]
     widths = [max(map(cell_width, column)) for column in columns]
@@ -177,6 +185,13 @@ def format_table(rows: Sequence[Sequence[str]], *, drop: Sequence[str] = ()) -> 
             space = " " * (width - cell_width(cell))
             column[index] = space + cell if is_number else cell + space
     columns[-1] = [truncate(cell, last) for cell in columns[-1]]
+    if color:
+        words = re.compile("|".join(map(re.escape, bold)) or r"(?!)", re.IGNORECASE)
+        columns[-1] = [words.sub(lambda found: ansi_style(found[0], "bold", color=True), cell) for cell in columns[-1]]
+        for column in columns:
+            head, *cells = column
+            styles = [STATE_STYLES.get(cell.split()[0], "") if head.strip() == "STATUS" else "" for cell in cells]
+            column[:] = [ansi_style(*cell, color=True) for cell in zip(column, ["bold", *styles], strict=True)]
     return "".join("  ".join(row).rstrip() + "\n" for row in zip(*columns, strict=True))
 
 
@@ -188,6 +203,8 @@ def print_lines(lines: Iterable[str], document: object, *, as_json: bool) -> Non
     if as_json:
         print_json(document)
     else:
+        if _is_terminal(sys.stdout):
+            lines = [row for line in lines for row in wrap(line, window_size(sys.stdout).columns)]
         print_text("".join(f"{line}\n" for line in lines), escape=True)
 
 
@@ -198,13 +215,15 @@ def print_table(
     *,
     as_json: bool,
     drop: Sequence[str] = (),
+    bold: Sequence[str] = (),
     empty: str = "",
 ) -> None:
     """Print a table, or with `--json` the document; without rows the message `empty` on stderr."""
     if as_json:
         print_json(document)
     elif body := list(rows):
-        print_text(format_table([heads, *body], drop=drop), escape=True)
+        escaped = [[*map(escape_control, row)] for row in (heads, *body)]
+        print_text(format_table(escaped, drop=drop, bold=bold, color=detect_terminal().out_color), escape=False)
     elif empty:
         click.echo(empty, err=True)
 

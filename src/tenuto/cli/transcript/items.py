@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from tenuto.cli.errors import plural
 from tenuto.cli.session.events import content_text, format_part
-from tenuto.cli.store import format_status, format_time, session_status
+from tenuto.cli.store import format_status, format_time
 from tenuto.core import journal
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.loss import Loss
@@ -34,7 +34,7 @@ def session_facts(stored: StoredSession, quote: Callable[[str], str]) -> str:
     """Return what is known of a session as one line; `quote` is applied to names."""
     meta = stored.meta
     facts = (
-        format_status(session_status(stored.status, meta.message_count), stored.holder or stored.reason),
+        format_status(stored.status, stored.holder or stored.reason, meta.message_count),
         quote(meta.model),
         plural(meta.message_count, "message"),
         plural(meta.usage.total_tokens or 0, "token"),
