@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socketserver
+import threading
+
 import pytest
 
 from tenuto import Provider
@@ -22,6 +25,10 @@ def stores(request, tmp_path):
 
 @pytest.fixture
 def dead(tenuto_sim):
-    """A provider at a host that is not simulated, and does not answer."""
-    with override(tenuto_sim, network=["127.0.0.1:9"]):
-        yield Provider("dead", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
+    """A provider at a host that is not simulated, and closes each connection."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        with override(tenuto_sim, network=[address]):
+            yield Provider("dead", "openai-chat", f"http://{address}/v1", auth="none")
+        server.shutdown()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from agent.helpers import HeldTool, add, agent, journal_labels, running_task, scene
-from tenuto import Agent, Provider
+from tenuto import Agent
 from tenuto.agent.events import ModelChanged, RequestReady
 from tenuto.agent.handover import hand_over
 from tenuto.core.blocks import Reasoning
@@ -291,7 +292,7 @@ async def payloads(session, kind):
 @scene
 async def test_each_fallback_is_tried_once(dead):
     """Then the last error is raised, and the session can continue later."""
-    other = Provider("gone", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
+    other = msgspec.structs.replace(dead, name="gone")
     options = {"providers": [dead, other], "fallback": ["gone/a", "dead/b", "dead/model"]}
     async with agent(store=None, model="dead/model", **options) as ai:
         session = ai.session()

@@ -71,8 +71,8 @@ class PromptReader:
         if self._first is None:
             yield
             return
-        held = ExitStack()
-        held.enter_context(display.deferred())
+        output = ExitStack()
+        output.enter_context(display.defer_output())
         is_open = False
         try:
             yield
@@ -82,7 +82,7 @@ class PromptReader:
                 self._session.app.erase_when_done = True
                 self._first.cancel()
                 await asyncio.wait([self._first])
-            await run_in_terminal(held.close)
+            await run_in_terminal(output.close)
 
     async def read(self, offered: str = "") -> str:
         first, self._first = self._first, None
