@@ -124,6 +124,10 @@ class RequestBody:
         """The tool calls in the conversation, for the cross-provider rules."""
         return ()
 
+    def token_holders(self) -> Any:
+        """Return the part of the conversation that can contain tokens in a body without unknown fields."""
+        return self.body.get(self.conversation)
+
     def results(self) -> Sequence[tuple[str, str]]:
         """Return the call ids that are answered in the conversation, each with its pointer."""
         return ()
@@ -134,11 +138,6 @@ class RequestBody:
         names = self.context.row.model_names
         self.setting("model")
         return bool(re.fullmatch(names, self.model)) if names and self.model else None
-
-    def issued_fields(self, id: str) -> tuple[str, ...]:
-        """Return which fields that must be sent back a call or item of this provider had."""
-        issued = self.tokens.item(id) if id else None
-        return issued.fields if issued is not None and not issued.foreign else ()
 
     def accepts_call_id(self, id: str) -> bool:
         return True

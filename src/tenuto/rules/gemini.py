@@ -130,7 +130,7 @@ _BY_KEY = {
 _PLAIN = {
     host: {
         message: {
-            field.name: (frozenset(_TYPES.get(field.type, (dict,))), field.many, field.type)
+            field.name: (_TYPES.get(field.type, (dict,)), field.many, field.type if field.type in _MESSAGES else "")
             for field in fields
             if field.host in ("", host)
         }
@@ -138,7 +138,7 @@ _PLAIN = {
     }
     for host in ("api", "cloud")
 }
-"""The fields of each message at a host: the types of a value, `many`, and the type in `_MESSAGES`."""
+"""The fields of each message at a host: the types of a value, `many`, and the message that a value is."""
 
 
 def read_fields(body: Fields, message: str, *, vertex: bool) -> NormalizedBody:
@@ -151,7 +151,7 @@ def read_fields(body: Fields, message: str, *, vertex: bool) -> NormalizedBody:
     return NormalizedBody(fields, reader.unknown, tuple(reader.wrong), is_plain=False)
 
 
-def _is_plain(body: Fields, message: str, table: dict[str, dict[str, tuple[frozenset[type], str, str]]]) -> bool:
+def _is_plain(body: Fields, message: str, table: dict[str, dict[str, tuple[tuple[type, ...], str, str]]]) -> bool:
     """Tell whether a body is normalized already. Most bodies are, and this takes a fifth of the time of a reader."""
     waiting: list[tuple[Fields, str]] = [(body, message)]
     while waiting:
@@ -161,16 +161,16 @@ def _is_plain(body: Fields, message: str, table: dict[str, dict[str, tuple[froze
             found = known.get(key)
             if found is None or value is None:
                 return False
-            types, many, type_name = found
+            types, many, inner = found
             if not types:
                 continue
-            values = value if many == "*" else [value]
-            if many == "%":
-                values = list(value.values()) if type(value) is dict else None
-            if type(values) is not list or not types.issuperset(map(type, values)):
+            if many and type(value) is not (list if many == "*" else dict):
                 return False
-            if type_name in table:
-                waiting += [(item, type_name) for item in values]
+            for item in value if many == "*" else value.values() if many else (value,):
+                if type(item) not in types:
+                    return False
+                if inner:
+                    waiting.append((item, inner))
     return True
 
 
@@ -275,16 +275,22 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     """A part of a content, with normalized fields."""
 
     content: int
-    pointer: str
+    index: int
     fields: Fields
     signature: str
     """Its thought signature; empty if it has none."""
 
     @property
+    def pointer(self) -> str:
+        return f"/contents/{self.content}/parts/{self.index}"
+
+    @property
     def kind(self) -> str:
         """The data field of the part; `text` for a thought without text; empty if it has none."""
-        kind = next((name for name in DATA_FIELDS if name in self.fields), "")
-        return kind or ("text" if self.fields.get("thought") and self.signature else "")
+        for name in DATA_FIELDS:
+            if name in self.fields:
+                return name
+        return "text" if self.fields.get("thought") and self.signature else ""
 
     def object(self, name: str) -> Fields:
         """Return a data field that is an object; empty if the part has another one."""
@@ -360,9 +366,11 @@ class GeminiBody(RequestBody):
         for role, group in groupby(indexed, key=lambda item: item[1].get("role") or "user"):
             contents = list(group)
             parts = tuple(
-                Part(i, f"/contents/{i}/parts/{j}", part, part.get("thoughtSignature", ""))
-                for i, content in contents
-                for j, part in enumerate(content.get("parts") or ())
+                [
+                    Part(i, j, part, part.get("thoughtSignature", ""))
+                    for i, content in contents
+                    for j, part in enumerate(content.get("parts") or ())
+                ]
             )
             calls = tuple([part for part in parts if "functionCall" in part.fields]) if role == "model" else ()
             responses = tuple([part for part in parts if "functionResponse" in part.fields]) if role != "model" else ()
@@ -478,6 +486,9 @@ class GeminiBody(RequestBody):
             pointer = self._written(f"{part.pointer}/functionCall{'/id' if id else ''}")
             calls.append(CallInBody(pointer, id, text(call, "name"), call.get("args")))
         return calls
+
+    def token_holders(self) -> list[Fields]:
+        return [part.fields for part in self.parts if part.signature]
 
     def results(self) -> Sequence[tuple[str, str]]:
         parts = [part for run in self.runs for part in run.responses if part.object("functionResponse").get("id")]

@@ -96,7 +96,7 @@ def part_without_data(request: GeminiBody) -> Iterator[Violation]:
 def instruction_without_data(request: GeminiBody) -> Iterator[Violation]:
     parts = (request.fields.get("systemInstruction") or {}).get("parts") or []
     for j, fields in enumerate(request.see(parts)):
-        if not Part(0, "", fields, "").kind:
+        if not Part(0, j, fields, "").kind:
             yield request.violation(f"/systemInstruction/parts/{j}")
 
 
@@ -116,7 +116,9 @@ def reasoning_as_text(request: GeminiBody) -> Iterator[Violation]:
 def _media(request: GeminiBody) -> Iterator[tuple[str, Fields]]:
     """Yield the inline and referenced files, also those in function results, with their pointers."""
     for part in request.parts:
-        inner = part.object("functionResponse").get("parts") or []
+        if part.fields.keys().isdisjoint(("inlineData", "fileData", "functionResponse")):
+            continue
+        inner = part.object("functionResponse").get("parts") or ()
         holders = [(part.pointer, part.fields)]
         holders += [(f"{part.pointer}/functionResponse/parts/{n}", fields) for n, fields in enumerate(inner)]
         for pointer, fields in holders:
@@ -361,11 +363,11 @@ class _SignatureReader:
         if _is_sentinel(part.signature):
             return ""
         signature = normalize_signature(part.signature)
-        if not _BASE64.fullmatch(signature):
-            return "not base64"
         is_repeated = signature in self._used
         self._used.add(signature)
         if not self._request.tokens.is_known:
+            if not _BASE64.fullmatch(signature):
+                return "not base64"
             return "repeated" if is_repeated and self._is_bound else ""
         token = self._request.tokens.find(part.signature)
         if token is None or not _is_issuer(token, self._request):
