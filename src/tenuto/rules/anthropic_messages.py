@@ -319,9 +319,8 @@ def call_without_result(request: MessagesBody) -> Iterator[Violation]:
             continue
         answered = {text(block.raw, "tool_use_id") for block in after.results}
         lone = [block for block in calls if block.raw["id"] not in answered]
-        ids = ", ".join(block.raw["id"] for block in lone)
         for block in lone:
-            yield Violation(f"{block.pointer}/id", {"ids": ids})
+            yield Violation(f"{block.pointer}/id", {"ids": ", ".join(other.raw["id"] for other in lone)})
         if not lone:
             # One recorded refusal of a text after a call; a system message in between is not known to be accepted
             last = turn.blocks[-1]
@@ -380,7 +379,7 @@ def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
 
 def _repeated(blocks: list[BodyBlock], key: str) -> Iterator[BodyBlock]:
     seen: set[str] = set()
-    for block in blocks:
+    for block in blocks if len(blocks) > 1 else ():
         if block.raw[key] in seen:
             yield block
         seen.add(block.raw[key])

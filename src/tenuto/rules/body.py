@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
@@ -58,7 +58,7 @@ class Violation(msgspec.Struct, frozen=True):
     """Whether the refusal is certain; otherwise the audit only warns."""
 
 
-class CallInBody(NamedTuple):
+class CallInBody(msgspec.Struct, frozen=True, gc=False):
     """A tool call that a body sends back."""
 
     pointer: str

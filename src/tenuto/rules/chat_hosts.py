@@ -192,7 +192,7 @@ mistral("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after 
 chat("OAC-MIS-01", "Call ids have exactly nine letters and digits.",
     "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.",
     applies=lambda request: request.switches.call_id == "nine", type="invalid_function_call", code="3280",
-    each=lambda request: [*request.calls, *request.results()], when=lambda item: not NINE.fullmatch(item[1]),
+    each=lambda request: [*((call.pointer, call.id) for call in request.calls), *request.results()], when=lambda item: not NINE.fullmatch(item[1]),
     fields=lambda item: {"id": item[1]}, remedy="Map every id to nine characters, the same way in call and result.",
     as_of="2026-06", source="protocols C.9")  # fmt: skip
 

@@ -223,9 +223,8 @@ def _is_rewritten(issued: str, sent: Any) -> bool:
         return False
     try:
         value = jsonio.parse(issued)
-        other = jsonio.parse(sent) if isinstance(sent, str) else sent
+        if isinstance(sent, str):
+            return bool(jsonio.parse(sent) == value)
     except jsonio.JsonError:
         return False
-    if other != value:
-        return False
-    return isinstance(sent, str) or repr(sent) != repr(value)  # equal objects with another order have another repr
+    return repr(sent) != repr(value) and bool(sent == value)  # equal objects with another order have another repr
