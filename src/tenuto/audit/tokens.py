@@ -19,7 +19,7 @@ from tenuto.rules.anthropic_body import REASONING, MessagesBody, block_form, too
 from tenuto.rules.body import Fields, RequestBody, objects, text
 from tenuto.rules.chat_hosts import detail_content, detail_token
 from tenuto.rules.gemini_turns import normalize_signature, part_content, turn_text
-from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, NoTokens, content_digest
+from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, NoTokens, content_digest, token_of
 from tenuto.wire.prefix_binding import stale_thoughts
 from tenuto.wire.responses.items import group_by_item, item_type_for
 from tenuto.wire.responses.protocol import MARKERS
@@ -82,6 +82,7 @@ def _set_fields(raw: str) -> tuple[str, ...]:
 _SEALED = ("encrypted_content", "encrypted_index", "encrypted_stdout")
 _UNKNOWN_PREFIX = "unknown"
 _CALLS = (ToolUse, ServerToolUse)
+_METAS = (blocks.AnthropicMeta, blocks.AnthropicRedactedMeta)
 
 
 class MessagesTokens(TranscriptTokens):
@@ -140,9 +141,8 @@ class MessagesTokens(TranscriptTokens):
         """Reply and block index of each signature and each redacted block."""
         positions: dict[str, tuple[int, int]] = {}
         for reply, index, block in self.blocks():
-            match block.meta:
-                case blocks.AnthropicMeta(signature=token) | blocks.AnthropicRedactedMeta(data=token):
-                    positions.setdefault(token, (reply, index))
+            if isinstance(block.meta, _METAS):
+                positions.setdefault(token_of(block.meta), (reply, index))
         return positions
 
     @cached_property

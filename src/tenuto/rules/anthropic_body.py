@@ -405,19 +405,18 @@ class MessagesBody(RequestBody):
         return filter(None, map(self.tokens.item, turn.reply_keys()))
 
     reasoning_rules: list[tuple[SentReasoning, str]] | None = None
-    """The reasoning blocks with the rules that they break, once they have been judged."""
+    """The reasoning blocks that break a rule, with the rule, once they have been judged."""
 
     @cached_property
     def reasoning(self) -> list[SentReasoning]:
         """The reasoning blocks of assistant turns that the model reads."""
-        start = (self.summary.i, self.summary.j) if self.summary else (0, 0)
-        latest = max((number for number, turn in enumerate(self.turns) if turn.role == "assistant"), default=-1)
+        turns = [number for number, turn in enumerate(self.turns) if turn.role == "assistant"]
+        summary, find = self.summary, self.tokens.find
         return [
-            SentReasoning(block, number, index, self.tokens.find(block.token or ""), number == latest)
-            for number, turn in enumerate(self.turns)
-            if turn.role == "assistant"
-            for index, block in enumerate(turn.blocks)
-            if block.type in REASONING and (block.i, block.j) >= start
+            SentReasoning(block, number, index, find(block.token or ""), number == turns[-1])
+            for number in turns
+            for index, block in enumerate(self.turns[number].blocks)
+            if block.type in REASONING and (summary is None or (block.i, block.j) >= (summary.i, summary.j))
         ]
 
     @cached_property

@@ -512,10 +512,12 @@ _THINKING_TAGS = ("<thinking>", "<think>")
 
 
 def _broken_rules(request: MessagesBody) -> Sequence[tuple[SentReasoning, str]]:
-    """Return the reasoning blocks, each with the first rule that it breaks, or an empty string."""
+    """Return the reasoning blocks that break a rule, each with the first one."""
     if request.reasoning_rules is None:
-        request.reasoning_rules = [(item, _broken_rule(request, item)) for item in request.reasoning]
-    return request.see(request.reasoning_rules)
+        rules = [(item, _broken_rule(request, item)) for item in request.reasoning]
+        request.reasoning_rules = [(item, rule) for item, rule in rules if rule]
+    request.see(request.reasoning)
+    return request.reasoning_rules
 
 
 def _broken_rule(request: MessagesBody, item: SentReasoning) -> str:
@@ -533,8 +535,8 @@ def _broken_rule(request: MessagesBody, item: SentReasoning) -> str:
     unreadable = request.traits.unreadable_thinking
     if unreadable and issued.model and re.fullmatch(unreadable, issued.model):
         return "ANT-THINK-10"
-    value = block.raw.get("thinking") if block.type == "thinking" else None
-    if isinstance(value, str) and not has_content(issued, value):
+    value = block.raw.get("thinking")
+    if block.type == "thinking" and isinstance(value, str) and not has_content(issued, value):
         return "ANT-THINK-04" if item.is_latest else _text_rule(request.turns[item.turn], item)
     return _place_rule(request, item, issued)
 
