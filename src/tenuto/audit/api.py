@@ -26,7 +26,7 @@ from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.rules.body import RequestContext
 from tenuto.rules.book import RuleFinding, findings, open_body
-from tenuto.rules.issued_tokens import NoTokens, token_of
+from tenuto.rules.issued_tokens import IssuedTokens, token_of
 from tenuto.wire.token_scope import foreign_replies, issuer_check
 from tenuto.wire.translate import LOSS_EFFECTS
 from tenuto.wire.write import blocks_of, write_request
@@ -152,7 +152,7 @@ def _findings(
         model=target.model.partition("/")[2] if imitated else target.model, traits=target.traits,
         headers={name.lower(): value for name, value in (headers or {}).items()}, headers_known=headers is not None,
         account=target.account, platform=target.platform,
-        tokens=_TOKENS[target.dialect](replies, target, foreign) if replies else NoTokens(), replies=replies,
+        tokens=_TOKENS[target.dialect](replies, target, foreign) if replies else IssuedTokens(), replies=replies,
         foreign=foreign, size=size,
     )  # fmt: skip
     return tuple(_to_finding(finding) for finding in findings(open_body(target.dialect, body, context)))

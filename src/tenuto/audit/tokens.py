@@ -19,14 +19,21 @@ from tenuto.rules.anthropic_body import REASONING, MessagesBody, block_form, too
 from tenuto.rules.body import Fields, RequestBody, objects, text
 from tenuto.rules.chat_hosts import detail_content, detail_token
 from tenuto.rules.gemini_turns import normalize_signature, part_content, turn_text
-from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, NoTokens, content_digest, token_of
+from tenuto.rules.issued_tokens import (
+    CompactedMessages,
+    IssuedItem,
+    IssuedToken,
+    IssuedTokens,
+    content_digest,
+    token_of,
+)
 from tenuto.wire.prefix_binding import stale_thoughts
 from tenuto.wire.responses.items import group_by_item, item_type_for
 from tenuto.wire.responses.protocol import MARKERS
 from tenuto.wire.token_scope import issuer_check
 
 
-class TranscriptTokens(NoTokens):
+class TranscriptTokens(IssuedTokens):
     """The tokens and items that replies issued. A reply is known by its number."""
 
     is_known = True

@@ -92,6 +92,11 @@ class MessagesTurn(msgspec.Struct, frozen=True, gc=False):
     calls: list[BodyBlock] = []
     results: list[BodyBlock] = []
 
+    @property
+    def pointer(self) -> str:
+        """The pointer of the message that starts the turn."""
+        return f"/messages/{self.blocks[0].i}"
+
     def of(self, *types: str) -> list[BodyBlock]:
         return [block for block in self.blocks if block.type in types]
 

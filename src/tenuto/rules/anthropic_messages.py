@@ -344,14 +344,13 @@ def result_without_call(request: MessagesBody) -> Iterator[Violation]:
         calls = {block.raw["id"] for block in turn.calls}
 
 
-@anthropic("ANT-TOOL-04", "A call has one result.",
+anthropic("ANT-TOOL-04", "A call has one result.",
     "messages.{i}.content.{j}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
-    "{id}", remedy="Keep the first result.", as_of="2026-11", source="error texts quoted by clients")  # fmt: skip
-def result_repeated(request: MessagesBody) -> Iterator[Violation]:
-    request.see(request.blocks("tool_result"))
-    for turn in request.turns:
-        for block in _repeated(turn.results, "tool_use_id"):
-            yield Violation(block.pointer, {"id": block.raw["tool_use_id"]})
+    "{id}",
+    each=lambda request: [block for turn in request.turns if request.blocks("tool_result")
+    for block in _repeated(turn.results, "tool_use_id")],
+    fields=lambda block: {"id": block.raw["tool_use_id"]}, remedy="Keep the first result.", as_of="2026-11",
+    source="error texts quoted by clients")  # fmt: skip
 
 
 @anthropic("ANT-TOOL-06", "Results come first in the turn after the calls.",
@@ -662,16 +661,13 @@ def _first_call_turn(turns: list[MessagesTurn]) -> MessagesTurn | None:
     return first
 
 
-@claude("ANT-THINK-06", "Without thinking, a last assistant message has no reasoning.",
+claude("ANT-THINK-06", "Without thinking, a last assistant message has no reasoning.",
     "messages.{i}.content.{j}: When thinking is disabled, an `assistant` message in the final position cannot contain "
     "`thinking`. To use thinking blocks, enable `thinking` in your request.",
+    each=lambda request: request.open_turn.of(*REASONING)[:1]
+    if request.open_turn and (request.mode or request.traits.thinking_default) in ("disabled", "no") else (),
     remedy="Turn thinking on, or omit the reasoning of the last message.", as_of="2025-11",
     source="forgecode#1195,#1853")  # fmt: skip
-def reasoning_in_prefill(request: MessagesBody) -> Iterator[Violation]:
-    off = request.mode == "disabled" or (not request.mode and request.traits.thinking_default == "no")
-    if off and request.open_turn is not None:
-        for block in request.open_turn.of(*REASONING)[:1]:
-            yield Violation(block.pointer)
 
 
 claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
@@ -727,15 +723,11 @@ claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix 
     documented="pi#9391")  # fmt: skip
 
 
-@claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.", severity="warned",
+claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.", severity="warned",
+    each=lambda request: [turn for turn in request.assistant_turns() if turn.blocks and not turn.of(*REASONING)
+    and any(item.has_reasoning and not item.foreign for item in request.issued_items(turn))],
     remedy="Of all ways to degrade, this is the safe one; count how often it happens.", as_of="2026-07",
     source="live test on Sonnet 4.5")  # fmt: skip
-def reasoning_omitted(request: MessagesBody) -> Iterator[Violation]:
-    for turn in request.assistant_turns() if request.tokens.is_known else ():
-        if turn.blocks and not turn.of(*REASONING):
-            items = request.issued_items(turn)
-            if any(item.has_reasoning and not item.foreign for item in items):
-                yield Violation(f"/messages/{turn.blocks[0].i}")
 
 
 claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, and then imitated.", severity="warned",
@@ -745,14 +737,11 @@ claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, an
     source="pydantic-ai#5869")  # fmt: skip
 
 
-@anthropic("ANT-THINK-19", "If DeepSeek thinks, every assistant turn has its reasoning.",
+anthropic("ANT-THINK-19", "If DeepSeek thinks, every assistant turn has its reasoning.",
     "The `content[].thinking` in the thinking mode must be passed back to the API.", only=("deepseek",),
     code="invalid_request_error",
+    each=lambda request: () if request.mode == "disabled" or request.traits.thinking_default == "no"
+    else [turn for turn in request.assistant_turns() if turn.blocks],
+    at="/content", when=lambda turn: not turn.of(*REASONING),
     remedy="For this target, keep blocks without a signature, and send an empty one with other turns.", as_of="2026-08",
     source="9router#2397; DeepSeek-Reasonix#8902; cursor-byok#276")  # fmt: skip
-def deepseek_reasoning_missing(request: MessagesBody) -> Iterator[Violation]:
-    if request.mode == "disabled" or request.traits.thinking_default == "no":
-        return
-    for turn in request.assistant_turns():
-        if turn.blocks and not turn.of(*REASONING):
-            yield Violation(f"/messages/{turn.blocks[0].i}/content")

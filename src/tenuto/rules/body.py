@@ -11,7 +11,7 @@ import msgspec
 
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Dialect, ModelTraits, Provider
-from tenuto.rules.issued_tokens import IssuedTokens, NoTokens, StoredReply
+from tenuto.rules.issued_tokens import IssuedTokens, StoredReply
 
 T = TypeVar("T")
 Fields: TypeAlias = dict[str, Any]
@@ -31,7 +31,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `headers` are all of the request's headers. If not, a missing header is not certain."""
     account: str = ""
     platform: str = ""
-    tokens: IssuedTokens = NoTokens()
+    tokens: IssuedTokens = IssuedTokens()
     stored: Callable[[str], StoredReply | None] | None = None
     """Find a stored reply by its id or the id of an item in it; None: the provider's storage is not known."""
     replies: tuple[AssistantMessage, ...] = ()

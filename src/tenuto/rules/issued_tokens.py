@@ -7,7 +7,7 @@ audit from the replies of the transcript.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -101,42 +101,27 @@ class IssuedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Whether the provider interrupted its reply, which the next request continues."""
 
 
-class IssuedTokens(Protocol):
-    """The tokens of earlier replies, as far as they are known."""
+class IssuedTokens:
+    """The tokens of earlier replies, as far as they are known; in this base class, nothing is known."""
 
-    @property
-    def is_known(self) -> bool:
-        """Whether earlier replies are known. If not, no rule judges a token."""
+    is_known = False
+    """Whether earlier replies are known. If not, no rule judges a token."""
 
     def find(self, token: str) -> IssuedToken | None:
         """Return the token as it was issued; None if this provider did not issue it."""
+        return None
 
     def item(self, id: str) -> IssuedItem | None:
         """Return the item or tool call with this id; None if no reply had it."""
+        return None
 
     def issued_fields(self, id: str) -> tuple[str, ...]:
         """Return the further fields that an item or call of this provider had, or its reply."""
-
-    def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
-        """Tell whether everything before turn number `turn` of the body is what the token is bound to."""
-
-
-class NoTokens:
-    """Nothing is known of earlier replies."""
-
-    is_known = False
-
-    def find(self, token: str) -> IssuedToken | None:
-        return None
-
-    def item(self, id: str) -> IssuedItem | None:
-        return None
-
-    def issued_fields(self, id: str) -> tuple[str, ...]:
         issued = self.item(id) if id else None
         return issued.fields if issued is not None and not issued.foreign else ()
 
     def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
+        """Tell whether everything before turn number `turn` of the body is what the token is bound to."""
         return True
 
 
