@@ -171,20 +171,13 @@ def test_reasoning_of_other_platform_is_refused(scope):
     assert findings(body_of(*TURN), to, given=(same,)) == findings(body_of(*TURN), to, given=(reply(*CALL),)) == []
 
 
-def test_unknown_host_may_serve_any_model():
-    assert findings(body_of(), target("their-own-name", "somewhere")) == []
-
-
-def test_long_context_beta_widens_the_window():
+def test_limits_depend_on_host_header_and_model():
+    size = 32 * 1024 * 1024
     longer = {**body_of(), "system": "word " * 300_000}
     beta = {"anthropic-beta": "context-1m-2025-08-07"}
 
+    assert findings(body_of(), target("their-own-name", "somewhere")) == []
     assert findings(longer, target("claude-haiku-4-5"), headers=beta) == findings(longer, target(OPEN)) == []
-
-
-def test_body_has_at_most_32_megabytes():
-    size = 32 * 1024 * 1024
-
     assert findings(body_of(), headers={"Content-Length": str(size + 1)}) == [("ANT-MSG-12", "/")]
     assert findings(body_of(), headers={"Content-Length": str(size)}) == []
 

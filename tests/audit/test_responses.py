@@ -68,10 +68,14 @@ def test_lost_or_altered_reasoning_is_found_in_each_turn(n):
     assert audit({"input": altered}, *TURNS) == [("OAR-REAS-05", f"/input/{at}/encrypted_content")]
 
 
-def test_ids_may_be_left_out():
+def test_ids_replies_and_empty_texts_may_be_missing():
     bare = [{key: value for key, value in item.items() if key != "id"} for item in INPUT]
+    altered = {**INPUT[1], "encrypted_content": "gBBBB"}
+    thinking, call = turn(0).blocks
 
     assert audit({"input": bare}, *TURNS) == []
+    assert audit({"input": [USER, altered, *INPUT[2:4], *INPUT[5:7]]}) == []
+    assert audit({"input": [USER, *sent(0)]}, reply(thinking, Text(""), call)) == []
 
 
 @pytest.mark.parametrize(
@@ -83,18 +87,6 @@ def test_encrypted_content_is_valid_only_for_its_issuer(scope, refused):
     found = audit({"input": [USER, *sent(0)]}, reply(*blocks, **scope))
 
     assert (("OAR-REAS-05", "/input/1/encrypted_content") in found) is refused
-
-
-def test_tokens_are_not_judged_without_replies():
-    altered = {**INPUT[1], "encrypted_content": "gBBBB"}
-
-    assert audit({"input": [USER, altered, *INPUT[2:4], *INPUT[5:7]]}) == []
-
-
-def test_empty_text_is_not_an_item_between_others():
-    thinking, call = turn(0).blocks
-
-    assert audit({"input": [USER, *sent(0)]}, reply(thinking, Text(""), call)) == []
 
 
 def test_item_far_from_lost_reasoning_is_uncertain():

@@ -19,8 +19,8 @@ from tenuto.rules import Judgement
 from tenuto.sim.anthropic import DIALECT
 from tenuto.sim.dialects import ParsedRequest
 from tenuto.sim.prompt_cache import PromptCache
-from tenuto.sim.script import RunCode, Search, Stall, join_text
-from tenuto.testing import call, cut, drip, fail, image, pause, refuse, run_code, say, search, stall, stop, think
+from tenuto.sim.script import RunCode, Search, join_text
+from tenuto.testing import call, cut, image, pause, refuse, run_code, say, search, stall, stop, think
 
 OPEN, BOUND = "claude-opus-4-6", "claude-opus-5-5"
 """A model that shows thinking and binds it to nothing, and one that binds it to the prefix."""
@@ -194,13 +194,14 @@ def test_pieces_of_the_script_are_streamed_unchanged():
         ({}, "", {}),
     ],
 )
-def test_arguments_of_the_script_are_written(args, streamed_text, whole):
+def test_arguments_and_images_of_the_script_are_written(args, streamed_text, whole):
     frames = streamed(body_of(), (call("weather", args),))
     pieces = [event["delta"]["partial_json"] for event in frames if event["type"] == "content_block_delta"]
 
     assert pieces[0] == ""
     assert "".join(pieces) == streamed_text
     assert reply(body_of(), (call("weather", args),))["content"][0]["input"] == whole
+    assert reply(body_of(), (image("AAAA"),))["content"][0]["text"] == "![picture](data:image/png;base64,AAAA)"
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
@@ -272,29 +273,6 @@ def test_disconnect_leaves_a_block_open():
     assert pieces[-1] == cut()
     assert [event["type"] for event in events(pieces[:-1])][-1] == "content_block_delta"
     assert "signature_delta" not in repr(pieces)
-
-
-def test_error_ends_a_stream():
-    pieces = written(body_of(stream=True), (say("Hm."), fail(529, "Overloaded"), say("Rain.")))
-    last = events(pieces[-1:])[0]
-
-    assert last["error"] == {"type": "overloaded_error", "message": "Overloaded"}
-    assert last["request_id"].startswith("req_01")
-    assert "message_stop" not in repr(pieces)
-
-
-def test_faults_are_at_their_positions():
-    turn = (say("a"), stall(1), drip(3), call("weather"))
-    pieces = written(body_of(stream=True), turn)
-    position = pieces.index(stall(1))
-    half, end = written(body_of(), (say("a"), cut()))
-
-    assert pieces[position + 1] == drip(3)
-    assert b"content_block_stop" in pieces[position - 1]
-    assert b"content_block_start" in pieces[position + 2]
-    assert written(body_of(), turn)[:2] == [Stall(1), drip(3)]
-    assert end == cut()
-    assert written(body_of(), (say("a"),))[0].startswith(half)
 
 
 def test_text_continues_after_a_fault():
@@ -376,10 +354,6 @@ def test_dropped_thinking_is_reported_with_its_beta():
         {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "model_binding_mismatch"}
     ]
     assert "input_transformations" not in reply(body, (say("Rain."),), BOUND)
-
-
-def test_image_is_written_as_markdown():
-    assert reply(body_of(), (image("AAAA"),))["content"][0]["text"] == "![picture](data:image/png;base64,AAAA)"
 
 
 # --- replies sent back ------------------------------------------------------------------------------------------------

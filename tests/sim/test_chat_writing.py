@@ -15,8 +15,8 @@ from sim.playing import SEED, ask, judged, write_turn
 from tenuto.sim.engine import RawRequest, SimEngine
 from tenuto.sim.log import ExchangeLog
 from tenuto.sim.providers import all_providers
-from tenuto.sim.script import Cite, Disconnect, Say, ScriptPlayer, Search, SearchResult, SlowStream, Stall
-from tenuto.testing import call, cut, drip, fail, image, pause, refuse, run_code, say, search, stall, stop, think, turn
+from tenuto.sim.script import Cite, Say, ScriptPlayer, Search, SearchResult
+from tenuto.testing import call, image, pause, refuse, run_code, say, search, stop, think, turn
 
 NAMES = [provider.name for provider in all_providers() if provider.dialect == "openai-chat"]
 MODELS = [
@@ -347,31 +347,6 @@ def test_token_limit_ends_the_reply(named, steps, limit):
 def test_stop_sequence_ends_the_reply(steps, stop, content):
     assert message("fireworks", steps, {**BODY, "stop": stop})["content"] == content
     assert assembled(chunks("fireworks", steps, {**BODY, "stop": stop}))["content"] == content
-
-
-# --- faults -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("named", "trace"),
-    [("openai", b'data: {"error":{"message":"Busy"'), ("groq", b'event: error\ndata: {"error":{"message":"Busy"')],
-)
-def test_error_ends_the_stream(named, trace):
-    frames = written(named, turn("Well", fail(503, "Busy"), "never said"), stream=True)
-
-    assert trace in frames[-1]
-    assert b"never said" not in b"".join(frames)
-
-
-def test_faults_have_their_positions():
-    frames = written("openai", turn(stall(0.1), "one", drip(3), "two", cut()), stream=True)
-    faults = {type(frame): index for index, frame in enumerate(frames) if not isinstance(frame, bytes)}
-    texts = [index for index, frame in enumerate(frames) if '"one"' in str(frame) or '"two"' in str(frame)]
-    slow, half, end = written("openai", turn("one", cut(), drip(3)))
-
-    assert faults[Stall] < texts[0] < faults[SlowStream] < texts[1] < faults[Disconnect]
-    assert (slow, end) == (drip(3), cut())
-    assert written("openai", turn("one"))[0].startswith(half)
 
 
 # --- sent back --------------------------------------------------------------------------------------------------------

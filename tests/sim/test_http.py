@@ -64,18 +64,16 @@ def test_a_stream_has_the_form_of_its_version(version, ending):
     assert told.endswith(ending)
 
 
-def test_who_waits_to_be_told_to_go_on_is_told():
+def test_expectation_is_answered_before_the_body():
+    """Continue, or a refusal of a body that is too large."""
     with Simulator(script=["Hello"]) as sim, line(sim) as held:
         held.sendall(head(BODY, expect="100-continue"))
         assert held.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
         held.sendall(BODY)
         assert rest(held).startswith(b"HTTP/1.1 200")
-
-
-def test_who_waits_with_too_much_is_refused_before_it_is_sent():
-    with Simulator() as sim, line(sim) as held:
-        held.sendall(head(BODY, **{"expect": "100-continue", "content-length": "99999999"}))
-        assert held.recv(65536).startswith(b"HTTP/1.1 413")
+        with line(sim) as other:
+            other.sendall(head(BODY, **{"expect": "100-continue", "content-length": "99999999"}))
+            assert other.recv(65536).startswith(b"HTTP/1.1 413")
 
 
 def test_a_packed_body_is_unpacked_and_a_broken_one_refused(caplog):

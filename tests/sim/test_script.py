@@ -120,6 +120,7 @@ def test_any_script_survives_json(turns, when):
         ("{", "truncated"),
         ("", "truncated"),
         ("7", "got `int`"),
+        (b'{"turns": [[{"do": "say", "text": "\xff"}]]}', "utf-8"),
     ],
 )
 def test_what_does_not_fit_is_told_with_its_place(told, where):
@@ -129,22 +130,14 @@ def test_what_does_not_fit_is_told_with_its_place(told, where):
     assert where in str(caught.value)
 
 
-def test_bytes_that_are_no_text_are_told():
-    with pytest.raises(ValueError, match="utf-8"):
-        load(b'{"turns": [[{"do": "say", "text": "\xff"}]]}')
-
-
 def test_a_mark_in_front_of_the_text_is_passed_over():
     told = '\ufeff{"turns": [[{"do": "say", "text": "a"}]]}'
 
     assert load(told) == load(told.encode()) == (Script(((say("a"),),)),)
 
 
-def test_strings_are_said():
+def test_strings_are_said_and_steps_do_not_change():
     assert turn("a", think("b"), "c") == (say("a"), think("b"), say("c"))
     assert join_text("ab") == join_text(["a", "b"]) == "ab"
-
-
-def test_steps_do_not_change():
     with pytest.raises(AttributeError):
         say("a").text = "b"

@@ -15,18 +15,12 @@ TOKENS = st.builds(IssuedToken, kind=st.text(max_size=8), model=st.text(max_size
 
 
 @given(TOKENS, st.integers(0, 3000))
-def test_token_is_opened_with_its_seed(token, size):
+def test_token_is_opened_with_its_seed_in_either_alphabet(token, size):
     text = SeededRandom("seed", "request").token(token, size)
 
     assert TokenSealer("seed").open(text) == token
     assert len(base64.b64decode(text)) >= size
     assert TokenSealer("other").open(text) is None
-
-
-@given(TOKENS)
-def test_token_is_opened_in_either_alphabet(token):
-    text = SeededRandom("seed", "request").token(token, 80)
-
     assert TokenSealer("seed").open(text.replace("+", "-").replace("/", "_").rstrip("=")) == token
 
 

@@ -276,7 +276,8 @@ class Player:
         assert (stats.blobs, stats.blob_bytes) == (len(blobs), sum(blobs.values()))
 
 
-async def play(_: StoreTests, store: Store, *, history: list[Step]) -> None:
+async def play(suite: StoreTests, store: Store, *, history: list[Step]) -> None:
+    suite.is_sound = False  # a random history may have results without calls
     for summary in (await store.sessions(archived=None, limit=1000)).sessions:
         if not summary.parent:
             await store.delete(summary.id, children=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -25,7 +26,7 @@ from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.rules.body import RequestContext
 from tenuto.rules.book import RuleFinding, findings, open_body
-from tenuto.rules.issued_tokens import NoTokens, token_of
+from tenuto.rules.issued_tokens import IssuedTokens, token_of
 from tenuto.wire.token_scope import foreign_replies, issuer_check
 from tenuto.wire.translate import LOSS_EFFECTS
 from tenuto.wire.write import blocks_of, write_request
@@ -145,13 +146,14 @@ def _findings(
     size: int | None,
 ) -> tuple[Finding, ...]:
     imitated = target.provider.plays[0] if target.provider.plays else ""
+    foreign = foreign_replies(replies, target)
     context = RequestContext(
         row=provider_or_default(imitated, target.dialect) if imitated else target.provider,
         model=target.model.partition("/")[2] if imitated else target.model, traits=target.traits,
         headers={name.lower(): value for name, value in (headers or {}).items()}, headers_known=headers is not None,
         account=target.account, platform=target.platform,
-        tokens=_TOKENS[target.dialect](replies, target) if replies else NoTokens(), replies=replies,
-        foreign=foreign_replies(replies, target), size=size,
+        tokens=_TOKENS[target.dialect](replies, target, foreign) if replies else IssuedTokens(), replies=replies,
+        foreign=foreign, size=size,
     )  # fmt: skip
     return tuple(_to_finding(finding) for finding in findings(open_body(target.dialect, body, context)))
 
@@ -168,19 +170,16 @@ def _to_finding(finding: RuleFinding) -> Finding:
 
 def _mark_refused(outcomes: tuple[BlockOutcome, ...], found: tuple[Finding, ...]) -> tuple[BlockOutcome, ...]:
     refused = {finding.location: finding for finding in reversed(found) if finding.severity == "refused"}
-    return tuple(
-        block
-        if (finding := refused.get(block.location)) is None
-        else msgspec.structs.replace(
-            block,
-            outcome="refused",
-            rule=finding.rule,
-            reason=finding.says,
-            remedy=finding.remedy,
-            source=finding.source,
-        )
-        for block in outcomes
-    )
+    if not refused:
+        return outcomes
+    marked = list(outcomes)
+    for index, block in enumerate(outcomes):
+        if finding := refused.get(block.location):
+            marked[index] = msgspec.structs.replace(
+                block, outcome="refused", rule=finding.rule, reason=finding.says, remedy=finding.remedy,
+                source=finding.source,
+            )  # fmt: skip
+    return tuple(marked)
 
 
 def _to_request(
@@ -257,26 +256,26 @@ def block_outcomes(messages: Sequence[Message], placements: Iterable[Placement])
 
 
 def _outcome(placement: Placement, block: Block | ToolResult) -> BlockOutcome:
-    is_result = isinstance(block, ToolResult)
-    kind = "tool_result" if is_result else str(block.__struct_config__.tag)
-    loss = max(placement.losses, key=lambda loss: _RANK.index(_effect(loss)), default=None)
-    effect = _effect(loss) if loss is not None else "kept"
-    if not placement.pointer:
-        outcome: OutcomeKind = "translated" if effect == "translated" else "dropped"
-        loss = loss or Loss("empty", placement.location, "the block is empty")
-    elif effect == "dropped":  # the block was sent: only a part of it can have been dropped
-        outcome = "stripped" if is_result or (loss is not None and loss.kind == "left-out") else "translated"
-    else:
-        outcome = effect
+    location, pointer, kind = placement.location, placement.pointer, _kind(type(block))
+    loss = max(placement.losses, key=lambda loss: _RANK.index(_effect(loss))) if placement.losses else None
+    outcome = _effect(loss) if loss is not None else "kept"
+    if not pointer:
+        outcome = "translated" if outcome == "translated" else "dropped"
+        loss = loss or Loss("empty", location, "the block is empty")
+    elif loss is not None and outcome == "dropped":  # the block was sent: only a part of it can have been dropped
+        outcome = "stripped" if kind == "tool_result" or loss.kind == "left-out" else "translated"
     if loss is None or outcome == "kept":
-        has_token = isinstance(block, Block) and bool(token_of(block.meta))
-        return BlockOutcome(
-            location=placement.location, kind=kind, outcome="kept", pointer=placement.pointer, token=has_token
-        )
+        has_token = not isinstance(block, ToolResult) and bool(token_of(block.meta))
+        return BlockOutcome(location=location, kind=kind, outcome="kept", pointer=pointer, token=has_token)
     return BlockOutcome(
-        location=placement.location, kind=kind, outcome=outcome, pointer=placement.pointer, loss=loss.kind,
-        rule=_RULES.get(loss.kind, ""), reason=loss.detail, remedy=loss.remedy,
+        location=location, kind=kind, outcome=outcome, pointer=pointer, loss=loss.kind, rule=_RULES.get(loss.kind, ""),
+        reason=loss.detail, remedy=loss.remedy,
     )  # fmt: skip
+
+
+@cache
+def _kind(type: type[Block | ToolResult]) -> str:
+    return "tool_result" if issubclass(type, ToolResult) else str(type.__struct_config__.tag)
 
 
 def _effect(loss: Loss) -> OutcomeKind:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,26 +15,33 @@ from tenuto.core import blocks, jsonio
 from tenuto.core.blocks import Block, Marker, Opaque, Reasoning, ServerToolResult, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target
-from tenuto.rules.anthropic_body import MessagesBody, block_form, tool_changes_digest
+from tenuto.rules.anthropic_body import REASONING, MessagesBody, block_form, tool_changes_digest
 from tenuto.rules.body import Fields, RequestBody, objects, text
 from tenuto.rules.chat_hosts import detail_content, detail_token
 from tenuto.rules.gemini_turns import normalize_signature, part_content, turn_text
-from tenuto.rules.issued_tokens import CompactedMessages, IssuedItem, IssuedToken, NoTokens, content_digest
+from tenuto.rules.issued_tokens import (
+    CompactedMessages,
+    IssuedItem,
+    IssuedToken,
+    IssuedTokens,
+    content_digest,
+    token_of,
+)
 from tenuto.wire.prefix_binding import stale_thoughts
 from tenuto.wire.responses.items import group_by_item, item_type_for
 from tenuto.wire.responses.protocol import MARKERS
-from tenuto.wire.token_scope import foreign_replies, issuer_check
+from tenuto.wire.token_scope import issuer_check
 
 
-class TranscriptTokens(NoTokens):
+class TranscriptTokens(IssuedTokens):
     """The tokens and items that replies issued. A reply is known by its number."""
 
     is_known = True
 
-    def __init__(self, replies: tuple[AssistantMessage, ...], target: Target) -> None:
+    def __init__(self, replies: tuple[AssistantMessage, ...], target: Target, foreign: tuple[bool, ...]) -> None:
         self.replies = replies
         self.target = target
-        self.foreign = foreign_replies(replies, target)
+        self.foreign = foreign
         """For each reply whether another provider, host or account gave it."""
 
     def blocks(self) -> Iterator[tuple[int, int, Block]]:
@@ -72,15 +80,23 @@ def parse_fields(raw: str) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
+@lru_cache(64)
+def _set_fields(raw: str) -> tuple[str, ...]:
+    """Return the names of the fields of a JSON object that are not null."""
+    return tuple(name for name, value in parse_fields(raw).items() if value is not None)
+
+
 _SEALED = ("encrypted_content", "encrypted_index", "encrypted_stdout")
 _UNKNOWN_PREFIX = "unknown"
+_CALLS = (ToolUse, ServerToolUse)
+_METAS = (blocks.AnthropicMeta, blocks.AnthropicRedactedMeta)
 
 
 class MessagesTokens(TranscriptTokens):
-    def __init__(self, replies: tuple[AssistantMessage, ...], target: Target) -> None:
-        super().__init__(replies, target)
-        self._is_issuer = issuer_check(target)
-        self._reply_items: dict[int, IssuedItem] = {}
+    def __init__(self, replies: tuple[AssistantMessage, ...], target: Target, foreign: tuple[bool, ...]) -> None:
+        is_issuer = issuer_check(target)  # a model reads the tokens of some models only
+        foreign = tuple([reply.origin is not None and not is_issuer(reply.origin) for reply in replies])
+        super().__init__(replies, target, foreign)
         self._stale: set[int] | None = None
         self._changed: int | None = None
 
@@ -90,31 +106,27 @@ class MessagesTokens(TranscriptTokens):
         return self._tokens.get(token)
 
     def item(self, id: str) -> IssuedItem | None:
-        """Find a call by its id, a reply by its text, an unknown block that a reply had by `block:` and its type."""
+        """Find the reply of a call by its id, or a reply by its text."""
         if not id or id not in self._calls:
             return None
-        reply, block = self._calls[id]
-        item = self._reply_item(reply)
-        raw = block.extra if isinstance(block, ToolUse) else block.raw if isinstance(block, Opaque) else ""
-        if not raw:
-            return item
-        fields = (name for name, value in parse_fields(raw).items() if value is not None)
-        return msgspec.structs.replace(item, fields=(*item.fields, *fields))
+        reply, _ = self._calls[id]
+        message = self.replies[reply]
+        reasoning = [isinstance(block, Reasoning) and _form(block) is not None for block in message.blocks]
+        return IssuedItem(
+            kind="tool_use", reply=str(reply), foreign=self.foreign[reply], has_reasoning=any(reasoning),
+            started_with_reasoning=reasoning[0] if any(reasoning) else None,
+            paused=message.paused and reply == len(self.replies) - 1,
+        )  # fmt: skip
 
-    def _reply_item(self, reply: int) -> IssuedItem:
-        """Return what is the same for all calls of a reply."""
-        if reply not in self._reply_items:
-            message = self.replies[reply]
-            reasoning = [isinstance(block, Reasoning) and _form(block) is not None for block in message.blocks]
-            has_container = '"container"' in message.extra and parse_fields(message.extra).get("container")
-            self._reply_items[reply] = IssuedItem(
-                kind="tool_use", reply=str(reply),
-                foreign=message.origin is not None and not self._is_issuer(message.origin),
-                started_with_reasoning=reasoning[0] if any(reasoning) else None, has_reasoning=any(reasoning),
-                paused=message.paused and reply == len(self.replies) - 1,
-                fields=("container",) if has_container else (),
-            )  # fmt: skip
-        return self._reply_items[reply]
+    def issued_fields(self, id: str) -> tuple[str, ...]:
+        """Return the fields of a call and its reply, or of an unknown block that a reply had: `block:` and its type."""
+        reply, block = self._calls.get(id, (-1, None)) if id else (-1, None)
+        if reply < 0 or (self.foreign[reply] and not isinstance(block, Opaque)):
+            return ()
+        extra = self.replies[reply].extra
+        container = ("container",) if '"container"' in extra and parse_fields(extra).get("container") else ()
+        raw = block.extra if isinstance(block, ToolUse) else block.raw if isinstance(block, Opaque) else ""
+        return (*_set_fields(raw), *container) if raw else container
 
     def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
         """Compare the digest in the origin of the reply; without one, compare the earlier turns with their replies."""
@@ -136,9 +148,8 @@ class MessagesTokens(TranscriptTokens):
         """Reply and block index of each signature and each redacted block."""
         positions: dict[str, tuple[int, int]] = {}
         for reply, index, block in self.blocks():
-            match block.meta:
-                case blocks.AnthropicMeta(signature=token) | blocks.AnthropicRedactedMeta(data=token):
-                    positions.setdefault(token, (reply, index))
+            if isinstance(block.meta, _METAS):
+                positions.setdefault(token_of(block.meta), (reply, index))
         return positions
 
     @cached_property
@@ -147,7 +158,7 @@ class MessagesTokens(TranscriptTokens):
         for reply, message in enumerate(self.replies):
             calls[str(message)] = reply, None
             for block in message.blocks:
-                if isinstance(block, ToolUse | ServerToolUse):
+                if isinstance(block, _CALLS):
                     calls[block.id] = reply, block
                 elif isinstance(block, Opaque):
                     calls[f"block:{parse_fields(block.raw).get('type')}"] = reply, block
@@ -177,33 +188,31 @@ class MessagesTokens(TranscriptTokens):
 
     def _issued(self, reply: int, index: int) -> IssuedToken:
         message = self.replies[reply]
-        block, origin, foreign = message.blocks[index], message.origin, self._reply_item(reply).foreign
+        block, origin, foreign = message.blocks[index], message.origin, self.foreign[reply]
         value = (block.text if isinstance(block, Reasoning | Marker) else "") or ""
         is_redacted = isinstance(block.meta, blocks.AnthropicRedactedMeta)
         kind = block.kind if isinstance(block, Marker) else "redacted_thinking" if is_redacted else "thinking"
         changes = parse_fields(block.extra).get("tool_changes") if isinstance(block, Marker) else None
         compacted = CompactedMessages(tool_changes=tool_changes_digest(changes)) if isinstance(block, Marker) else None
         before = [form for other in message.blocks[:index] if (form := _form(other)) is not None]
-        provider = platform = account = model = ""
-        prefix = _UNKNOWN_PREFIX
+        provider = ""
         if origin is not None:
             imitated = origin.provider == self.target.provider.name and self.target.provider.plays
             provider = origin.model.partition("/")[0] if imitated else origin.provider
-            platform, account, model = origin.platform, origin.account, origin.model.rpartition("/")[2]
-            prefix = origin.prefix or prefix
         return IssuedToken(
-            kind=kind, provider=provider, platform=platform, account=account, model=model if foreign else "",
-            reply=str(reply), index=len(before), contents=() if is_redacted else (content_digest(value),),
-            length=len(value), before=content_digest(*(part for form in before for part in form)),
-            reasoning_before=sum(form[0] in ("thinking", "redacted_thinking") for form in before), offset=-1,
-            prefix="" if foreign else prefix, compacted=compacted,
+            kind=kind, provider=provider, platform=origin.platform if origin else "",
+            account=origin.account if origin else "", model=origin.model.rpartition("/")[2] if origin and foreign else "",
+            reply=str(reply), index=len(before), parts=None if is_redacted else (value,), length=len(value),
+            before=content_digest(*[part for form in before for part in form]),
+            reasoning_before=sum([form[0] in REASONING for form in before]), offset=-1,
+            prefix="" if foreign else (origin.prefix if origin else "") or _UNKNOWN_PREFIX, compacted=compacted,
         )  # fmt: skip
 
     def _find_changed_turn(self, body: MessagesBody) -> int:
         """Return the number of the first turn that is not as its replies were; the number of turns if all are."""
         keys: dict[str, list[int]] = defaultdict(list)
         for reply, message in enumerate(self.replies):
-            ids = [block.id for block in message.blocks if isinstance(block, ToolUse | ServerToolUse)]
+            ids = [block.id for block in message.blocks if isinstance(block, _CALLS)]
             for key in (*ids, str(message)):
                 keys[key].append(reply)
         for token, (reply, _) in self._positions.items():
@@ -219,7 +228,7 @@ class MessagesTokens(TranscriptTokens):
             found = sorted({replies[min(bisect_left(replies, earliest), len(replies) - 1)] for replies in known})
             earliest = found[-1] if found else earliest
             issued = [form for reply in found for block in self.replies[reply].blocks if (form := _form(block))]
-            is_own = not any(self._reply_item(reply).foreign or self.replies[reply].incomplete for reply in found)
+            is_own = not any(self.foreign[reply] or self.replies[reply].incomplete for reply in found)
             starts = range(len(forms) - len(issued) + 1)
             if found and is_own and not any(forms[start : start + len(issued)] == issued for start in starts):
                 return number
@@ -262,6 +271,7 @@ def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
 
 _FIELDS = ("phase", "namespace", "async")
 """The fields that a rule asks for."""
+_HAS_FIELD = re.compile(f'"(?:{"|".join(_FIELDS)})"')
 
 
 class ResponsesTokens(TranscriptTokens):
@@ -283,9 +293,10 @@ class ResponsesTokens(TranscriptTokens):
                 )  # fmt: skip
                 id = _item_id(block)
                 call_id = block.id if isinstance(block, ToolUse) and not block.id_generated else ""
-                items |= {key: item for key in (id, call_id) if key}
+                items[id] = items[call_id] = item
                 if kinds[index] == "reasoning":
                     reasoning = id
+        items.pop("", None)
         return items
 
     @cached_property
@@ -297,11 +308,14 @@ class ResponsesTokens(TranscriptTokens):
         }
 
 
+_NOT_ITEMS = (blocks.Audio, blocks.Document, blocks.CodeExecution, blocks.CodeResult)
+
+
 def _is_item(block: Block) -> bool:
     """Whether a block was an item or starts one: media belong to no item, an empty text alone is none."""
     if isinstance(block, Text) and block.meta is None:
         return bool(block.text or block.extra)
-    return not isinstance(block, blocks.Audio | blocks.Document | blocks.CodeExecution | blocks.CodeResult)
+    return not isinstance(block, _NOT_ITEMS)
 
 
 def _kind(block: Block) -> str:
@@ -332,7 +346,7 @@ def _item_id(block: Block) -> str:
 
 def _fields(block: Block) -> tuple[str, ...]:
     """Return which of the fields that rules ask for the item had."""
-    if not any(f'"{name}"' in block.extra for name in _FIELDS):
+    if not _HAS_FIELD.search(block.extra):
         return ()
     fields = parse_fields(block.extra)
     item = fields.get("item", fields)
@@ -428,7 +442,8 @@ class GeminiTokens(TranscriptTokens):
         kind, value = contents[0] if contents else ("", "")
         return IssuedToken(
             kind=kind, model=origin.model if origin else "", reply=str(i) if len(own) == 1 else "", index=j,
-            contents=tuple(content_digest(*content) for content in contents),
+            parts=contents[0] if len(contents) == 1 else None,
+            contents=tuple(content_digest(*content) for content in contents) if len(contents) > 1 else (),
             length=len(value) if kind == "text" else 0, foreign=not own,
         )  # fmt: skip
 

@@ -124,7 +124,7 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
 
     def __str__(self) -> str:
         """Return the text blocks, joined, without reasoning and calls."""
-        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+        return "".join([block.text for block in self.blocks if isinstance(block, Text)])
 
     def tool_calls(self) -> Iterator[ToolCallView]:
         calls = (block for block in self.blocks if isinstance(block, ToolUse))

@@ -20,6 +20,7 @@ CALL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls of tools that the provider runs."""
 TOKEN_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
+_WITHOUT_TOKENS = ("text", "image", "document", "tool_use", "tool_result")
 _OPAQUE = frozenset(("signature", "data", "encrypted_content", "encrypted_index", "encrypted_stdout", "cache_control"))
 """Fields that are not part of the prompt."""
 _MEDIA_TOKENS = 1_600
@@ -62,7 +63,7 @@ class BodyBlock(msgspec.Struct, frozen=True, gc=False):
         return value if isinstance(value, str) else None
 
 
-class BodyMessage(msgspec.Struct, frozen=True):
+class BodyMessage(msgspec.Struct, frozen=True, gc=False):
     i: int
     role: str
     blocks: list[BodyBlock]
@@ -78,7 +79,7 @@ class BodyMessage(msgspec.Struct, frozen=True):
         return bool(self.blocks) and all(block.is_compaction for block in self.blocks)
 
 
-class MessagesTurn(msgspec.Struct, frozen=True):
+class MessagesTurn(msgspec.Struct, frozen=True, gc=False):
     """Adjacent messages of one role, which the provider joins. System messages do not separate turns.
 
     Compaction blocks belong to no turn: they stand for earlier ones.
@@ -91,8 +92,18 @@ class MessagesTurn(msgspec.Struct, frozen=True):
     calls: list[BodyBlock] = []
     results: list[BodyBlock] = []
 
+    @property
+    def pointer(self) -> str:
+        """The pointer of the message that starts the turn."""
+        return f"/messages/{self.blocks[0].i}"
+
     def of(self, *types: str) -> list[BodyBlock]:
         return [block for block in self.blocks if block.type in types]
+
+    def reply_keys(self) -> list[str]:
+        """Return the values by which `IssuedTokens` finds the replies of the turn: the ids of its calls, else its text."""
+        ids = [text(block.raw, "id") for block in self.blocks if block.type.endswith("tool_use")]
+        return ids or ["".join([block.text for block in self.of("text")])]
 
 
 class PromptBlock(NamedTuple):
@@ -106,7 +117,7 @@ class PromptBlock(NamedTuple):
     is_cacheable: bool
 
 
-class ContentItem(NamedTuple):
+class ContentItem(msgspec.Struct, frozen=True, gc=False):
     """A block of a message, or a block inside a tool result."""
 
     pointer: str
@@ -115,7 +126,7 @@ class ContentItem(NamedTuple):
     raw: Fields
 
 
-class SentReasoning(NamedTuple):
+class SentReasoning(msgspec.Struct, frozen=True, gc=False):
     """A reasoning block that is sent back, and the token as it was issued."""
 
     block: BodyBlock
@@ -273,20 +284,24 @@ class MessagesBody(RequestBody):
     def turns(self) -> list[MessagesTurn]:
         turns: list[MessagesTurn] = []
         after_system = False
+        has_compactions = "compaction" in self._by_type
         for message in self.messages:
-            if message.role not in ("user", "assistant"):
+            role, blocks = message.role, message.blocks
+            if role not in ("user", "assistant"):
                 after_system = True
                 continue
-            if message.is_compaction:
-                continue
-            if not turns or turns[-1].role != message.role:
-                turns.append(MessagesTurn(message.role, after_system))
+            if has_compactions:
+                if message.is_compaction:
+                    continue
+                blocks = [block for block in blocks if not block.is_compaction]
+            if not turns or turns[-1].role != role:
+                turns.append(MessagesTurn(role, after_system))
             turn, after_system = turns[-1], False
-            turn.blocks.extend([block for block in message.blocks if not block.is_compaction])
-            if message.role == "user":
-                turn.results.extend([block for block in message.blocks if block.type == "tool_result"])
+            turn.blocks.extend(blocks)
+            if role == "user":
+                turn.results.extend([block for block in blocks if block.type == "tool_result"])
             else:
-                turn.calls.extend([block for block in message.blocks if block.type == "tool_use"])
+                turn.calls.extend([block for block in blocks if block.type == "tool_use"])
         return turns
 
     def assistant_turns(self) -> Sequence[MessagesTurn]:
@@ -303,8 +318,9 @@ class MessagesBody(RequestBody):
     def blocks(self, *types: str) -> Sequence[BodyBlock]:
         if len(types) == 1:
             return self.see(self._by_type.get(types[0], []))
-        found = [block for type in types for block in self._by_type.get(type, ())]
-        return self.see(sorted(found, key=lambda block: (block.i, block.j)))
+        if self._by_type.keys().isdisjoint(types):
+            return ()
+        return self.see([block for message in self.messages for block in message.blocks if block.type in types])
 
     def types(self) -> Sequence[str]:
         return self.see(list(self._by_type))
@@ -342,7 +358,7 @@ class MessagesBody(RequestBody):
     def cache_marks(self) -> Sequence[tuple[str, Fields]]:
         """Return the `cache_control` objects with their pointers, in the provider's order: tools, system, messages, body."""
         holders = [*objects(self.body.get("tools"), "/tools"), *objects(self.body.get("system"), "/system")]
-        holders += [(item.pointer, item.raw) for item in self._content]
+        holders += [(item.pointer, item.raw) for item in self._content if "cache_control" in item.raw]
         holders.append(("", self.body))
         marks = [(f"{pointer}/cache_control", holder.get("cache_control")) for pointer, holder in holders]
         return self.see([(pointer, mark) for pointer, mark in marks if isinstance(mark, dict)])
@@ -382,34 +398,30 @@ class MessagesBody(RequestBody):
     def accepts_call_id(self, id: str) -> bool:
         return CALL_ID.fullmatch(id) is not None
 
+    def token_holders(self) -> list[Fields]:
+        return [block.raw for type, blocks in self._by_type.items() if type not in _WITHOUT_TOKENS for block in blocks]
+
     def results(self) -> Sequence[tuple[str, str]]:
         results = self._by_type.get("tool_result", ())
         return [(f"{block.pointer}/tool_use_id", text(block.raw, "tool_use_id")) for block in results]
 
     def issued_items(self, turn: MessagesTurn) -> Iterator[IssuedItem]:
-        """Yield the calls of a turn as they were issued; a turn without calls is found by its text."""
-        keys = [text(block.raw, "id") for block in turn.blocks if block.type.endswith("tool_use")]
-        if not keys:
-            keys = ["".join(block.text for block in turn.of("text"))]
-        for key in filter(None, keys):
-            item = self.tokens.item(key)
-            if item is not None:
-                yield item
+        """Return the calls of a turn as they were issued; a turn without calls is found by its text."""
+        return filter(None, map(self.tokens.item, turn.reply_keys()))
 
     reasoning_rules: list[tuple[SentReasoning, str]] | None = None
-    """The reasoning blocks with the rules that they break, once they have been judged."""
+    """The reasoning blocks that break a rule, with the rule, once they have been judged."""
 
     @cached_property
     def reasoning(self) -> list[SentReasoning]:
         """The reasoning blocks of assistant turns that the model reads."""
-        start = (self.summary.i, self.summary.j) if self.summary else (0, 0)
-        latest = max((number for number, turn in enumerate(self.turns) if turn.role == "assistant"), default=-1)
+        turns = [number for number, turn in enumerate(self.turns) if turn.role == "assistant"]
+        summary, find = self.summary, self.tokens.find
         return [
-            SentReasoning(block, number, index, self.tokens.find(block.token or ""), number == latest)
-            for number, turn in enumerate(self.turns)
-            if turn.role == "assistant"
-            for index, block in enumerate(turn.blocks)
-            if block.type in REASONING and (block.i, block.j) >= start
+            SentReasoning(block, number, index, find(block.token or ""), number == turns[-1])
+            for number in turns
+            for index, block in enumerate(self.turns[number].blocks)
+            if block.type in REASONING and (summary is None or (block.i, block.j) >= (summary.i, summary.j))
         ]
 
     @cached_property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from tenuto.rules.anthropic_body import (
     CALL_ID,
@@ -69,12 +68,14 @@ _INNER_KEYS = {type: _BLOCK_KEYS[type] for type in ("text", "image", "document",
     inferred="SDK types; error texts quoted by clients")  # fmt: skip
 def unknown_block(request: MessagesBody) -> Iterator[Violation]:
     inner = request.inner_blocks
+    known = {type: _BLOCK_KEYS.get(type, frozenset()) for type in request.types()}
+    if not inner and all(block.raw.keys() <= keys for type, keys in known.items() for block in request.blocks(type)):
+        return
     for message in request.messages:
-        request.see(message.blocks)
         for block in message.blocks:
-            if not block.raw.keys() <= _BLOCK_KEYS.get(block.type, frozenset()):
-                issued = request.tokens.item(f"block:{block.type}")
-                issued_keys = {block.type: frozenset((*issued.fields, "cache_control"))} if issued else {}
+            if not block.raw.keys() <= known[block.type]:
+                issued = request.tokens.issued_fields(f"block:{block.type}")
+                issued_keys = {block.type: frozenset((*issued, "cache_control"))} if issued else {}
                 item = ContentItem(block.pointer, f"messages.{block.i}.content.{block.j}", block.raw)
                 yield from _unknown_in_block(item, _BLOCK_KEYS | issued_keys)
             if block.type == "tool_result":
@@ -163,8 +164,10 @@ anthropic("ANT-MSG-01", "Text blocks are not empty.",
     source="home-assistant#175637; claude-code#23369; accepted, recorded: "
     "llm-anthropic__anthropic.tools-02")  # fmt: skip
 def message_blank(request: MessagesBody) -> Iterator[Violation]:
+    request.types()
     for message in request.messages:
-        if any(block.type != "text" or block.text.strip() for block in request.see(message.blocks)):
+        blocks = message.blocks
+        if not blocks or blocks[-1].type != "text" or any(b.type != "text" or b.text.strip() for b in blocks):
             continue
         blank = next((block for block in message.blocks if block.text), None)
         if blank is not None:
@@ -202,12 +205,9 @@ _MAX_IMAGE_BYTES, _SURE_IMAGE_BYTES = 5 * 1024 * 1024, 10 * 1024 * 1024
 _MAX_SIDE, _MAX_SIDE_OF_MANY, _MANY_IMAGES = 8000, 2000, 20
 
 
-class _Image(NamedTuple):
+class _Image(ContentItem, frozen=True):
     """An image that is sent as base64."""
 
-    pointer: str
-    path: str
-    raw: Fields
     data: str
 
     @property
@@ -223,7 +223,7 @@ def _images(request: MessagesBody) -> Iterator[_Image]:
     for item in request.content("image"):
         data = text(item.raw["source"], "data") if item.raw["source"].get("type") == "base64" else ""
         if data:
-            yield _Image(*item, data)
+            yield _Image(item.pointer, item.path, item.raw, data)
 
 
 @claude("ANT-MEDIA-04", "An image is a JPEG, PNG, GIF or WebP, and has the media type that it names.",
@@ -272,8 +272,12 @@ claude("ANT-MEDIA-02", "Among more than 20 images, each is at most 2000 pixels w
     remedy="Map the ids of call and result the same way, to at most 64 characters.", as_of="2026-07",
     source="LibreChat agents#153; langchain#37756; bifrost#5097; litellm#31094")  # fmt: skip
 def call_id_invalid(request: MessagesBody) -> Iterator[Violation]:
-    for block in request.blocks("tool_use", "tool_result"):
-        key = "id" if block.type == "tool_use" else "tool_use_id"
+    keys = {"tool_use": "id", "tool_result": "tool_use_id"}
+    ids = {block.raw[key] for type, key in keys.items() for block in request.blocks(type)}
+    if all(map(CALL_ID.fullmatch, ids)):
+        return
+    for block in request.blocks(*keys):
+        key = keys[block.type]
         if not CALL_ID.fullmatch(block.raw[key]):
             yield Violation(f"{block.pointer}/{key}", message=int(key != "id"))
 
@@ -311,12 +315,13 @@ def call_without_result(request: MessagesBody) -> Iterator[Violation]:
     request.see(request.blocks("tool_use"))
     for turn, after in pairwise([*request.turns, MessagesTurn("")]):
         calls = turn.calls
+        if not calls:
+            continue
         answered = {text(block.raw, "tool_use_id") for block in after.results}
         lone = [block for block in calls if block.raw["id"] not in answered]
-        ids = ", ".join(block.raw["id"] for block in lone)
         for block in lone:
-            yield Violation(f"{block.pointer}/id", {"ids": ids})
-        if calls and not lone:
+            yield Violation(f"{block.pointer}/id", {"ids": ", ".join(other.raw["id"] for other in lone)})
+        if not lone:
             # One recorded refusal of a text after a call; a system message in between is not known to be accepted
             last = turn.blocks[-1]
             if after.after_system or (last.type == "text" and request.is_claude):
@@ -339,14 +344,13 @@ def result_without_call(request: MessagesBody) -> Iterator[Violation]:
         calls = {block.raw["id"] for block in turn.calls}
 
 
-@anthropic("ANT-TOOL-04", "A call has one result.",
+anthropic("ANT-TOOL-04", "A call has one result.",
     "messages.{i}.content.{j}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
-    "{id}", remedy="Keep the first result.", as_of="2026-11", source="error texts quoted by clients")  # fmt: skip
-def result_repeated(request: MessagesBody) -> Iterator[Violation]:
-    request.see(request.blocks("tool_result"))
-    for turn in request.turns:
-        for block in _repeated(turn.results, "tool_use_id"):
-            yield Violation(block.pointer, {"id": block.raw["tool_use_id"]})
+    "{id}",
+    each=lambda request: [block for turn in request.turns if request.blocks("tool_result")
+    for block in _repeated(turn.results, "tool_use_id")],
+    fields=lambda block: {"id": block.raw["tool_use_id"]}, remedy="Keep the first result.", as_of="2026-11",
+    source="error texts quoted by clients")  # fmt: skip
 
 
 @anthropic("ANT-TOOL-06", "Results come first in the turn after the calls.",
@@ -366,7 +370,7 @@ def results_not_first(request: MessagesBody) -> Iterator[Violation]:
     remedy="Send back every field of a call, known or not.", as_of="2026-11", documented="SDK types")  # fmt: skip
 def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
     for block in request.blocks("tool_use") if request.tokens.is_known else ():
-        fields = request.issued_fields(block.raw["id"])
+        fields = request.tokens.issued_fields(block.raw["id"])
         for name in ("caller", "toolset_name"):
             if name in fields and block.raw.get(name) is None:
                 yield Violation(f"{block.pointer}/{name}")
@@ -374,7 +378,7 @@ def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
 
 def _repeated(blocks: list[BodyBlock], key: str) -> Iterator[BodyBlock]:
     seen: set[str] = set()
-    for block in blocks:
+    for block in blocks if len(blocks) > 1 else ():
         if block.raw[key] in seen:
             yield block
         seen.add(block.raw[key])
@@ -462,8 +466,8 @@ def container_missing(request: MessagesBody) -> Iterator[Violation]:
         return
     offered = any(text(tool, "type").startswith("code_execution") for _, tool in request.tools())
     ran = offered and any("code_execution_tool_result" in type for type in request.types())
-    items = (item for turn in request.assistant_turns() for item in request.issued_items(turn))
-    if ran or any("container" in item.fields and not item.foreign for item in items):
+    keys = (key for turn in request.assistant_turns() for key in turn.reply_keys())
+    if ran or any("container" in request.tokens.issued_fields(key) for key in keys):
         yield Violation("/container")
 
 
@@ -507,22 +511,22 @@ _THINKING_TAGS = ("<thinking>", "<think>")
 
 
 def _broken_rules(request: MessagesBody) -> Sequence[tuple[SentReasoning, str]]:
-    """Return the reasoning blocks, each with the first rule that it breaks, or an empty string."""
+    """Return the reasoning blocks that break a rule, each with the first one."""
     if request.reasoning_rules is None:
-        request.reasoning_rules = [(item, _broken_rule(request, item)) for item in request.reasoning]
-    return request.see(request.reasoning_rules)
+        rules = [(item, _broken_rule(request, item)) for item in request.reasoning]
+        request.reasoning_rules = [(item, rule) for item, rule in rules if rule]
+    request.see(request.reasoning)
+    return request.reasoning_rules
 
 
 def _broken_rule(request: MessagesBody, item: SentReasoning) -> str:
     """Return the first rule that a reasoning block breaks: by its form, token, issuer, model, text, place or prefix."""
     block, issued = item.block, item.issued
     invalid = "ANT-THINK-14" if block.type == "redacted_thinking" else "ANT-THINK-02"
-    if block.token is None:
-        return "ANT-THINK-14" if block.type == "redacted_thinking" else "ANT-THINK-01"
-    if not request.tokens.is_known:
-        return "" if block.token else invalid
     if issued is None or issued.kind != block.type:
-        return invalid
+        if block.token is None:
+            return "ANT-THINK-14" if block.type == "redacted_thinking" else "ANT-THINK-01"
+        return "" if block.token and not request.tokens.is_known else invalid
     if not matches(issued.provider, request.provider) or not matches(issued.platform, request.context.platform):
         return "ANT-THINK-13"
     if not matches(issued.account, request.account):
@@ -530,8 +534,8 @@ def _broken_rule(request: MessagesBody, item: SentReasoning) -> str:
     unreadable = request.traits.unreadable_thinking
     if unreadable and issued.model and re.fullmatch(unreadable, issued.model):
         return "ANT-THINK-10"
-    value = block.raw.get("thinking") if block.type == "thinking" else None
-    if isinstance(value, str) and not has_content(issued, value):
+    value = block.raw.get("thinking")
+    if block.type == "thinking" and isinstance(value, str) and not has_content(issued, value):
         return "ANT-THINK-04" if item.is_latest else _text_rule(request.turns[item.turn], item)
     return _place_rule(request, item, issued)
 
@@ -584,12 +588,14 @@ def _is_in_place(request: MessagesBody, turn: MessagesTurn, index: int, issued: 
 
 def _may_precede(request: MessagesBody, blocks: Sequence[BodyBlock], reply: str) -> bool:
     """Tell whether blocks may stand before a reply in its turn: a prefill, or another reply."""
+    if not blocks:
+        return True
     issued = [request.tokens.find(block.token or "") for block in blocks]
     calls = [request.tokens.item(text(block.raw, "id")) for block in blocks]
     replies = {entry.reply for entry in (*issued, *calls) if entry is not None}
     if reply in replies:
         return False
-    return not blocks or bool(replies) or request.traits.prefill != "rejected"
+    return bool(replies) or request.traits.prefill != "rejected"
 
 
 def _refused_reasoning(request: MessagesBody) -> Iterator[BodyBlock]:
@@ -655,16 +661,13 @@ def _first_call_turn(turns: list[MessagesTurn]) -> MessagesTurn | None:
     return first
 
 
-@claude("ANT-THINK-06", "Without thinking, a last assistant message has no reasoning.",
+claude("ANT-THINK-06", "Without thinking, a last assistant message has no reasoning.",
     "messages.{i}.content.{j}: When thinking is disabled, an `assistant` message in the final position cannot contain "
     "`thinking`. To use thinking blocks, enable `thinking` in your request.",
+    each=lambda request: request.open_turn.of(*REASONING)[:1]
+    if request.open_turn and (request.mode or request.traits.thinking_default) in ("disabled", "no") else (),
     remedy="Turn thinking on, or omit the reasoning of the last message.", as_of="2025-11",
     source="forgecode#1195,#1853")  # fmt: skip
-def reasoning_in_prefill(request: MessagesBody) -> Iterator[Violation]:
-    off = request.mode == "disabled" or (not request.mode and request.traits.thinking_default == "no")
-    if off and request.open_turn is not None:
-        for block in request.open_turn.of(*REASONING)[:1]:
-            yield Violation(block.pointer)
 
 
 claude("ANT-THINK-07", "An assistant turn does not end with a thinking block.",
@@ -720,15 +723,11 @@ claude("ANT-THINK-12", "With drop_block, bound reasoning after a changed prefix 
     documented="pi#9391")  # fmt: skip
 
 
-@claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.", severity="warned",
+claude("ANT-THINK-15", "A turn without its reasoning is accepted, with worse answers.", severity="warned",
+    each=lambda request: [turn for turn in request.assistant_turns() if turn.blocks and not turn.of(*REASONING)
+    and any(item.has_reasoning and not item.foreign for item in request.issued_items(turn))],
     remedy="Of all ways to degrade, this is the safe one; count how often it happens.", as_of="2026-07",
     source="live test on Sonnet 4.5")  # fmt: skip
-def reasoning_omitted(request: MessagesBody) -> Iterator[Violation]:
-    for turn in request.assistant_turns() if request.tokens.is_known else ():
-        if turn.blocks and not turn.of(*REASONING):
-            items = request.issued_items(turn)
-            if any(item.has_reasoning and not item.foreign for item in items):
-                yield Violation(f"/messages/{turn.blocks[0].i}")
 
 
 claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, and then imitated.", severity="warned",
@@ -738,14 +737,11 @@ claude("ANT-THINK-17", "Reasoning as plain text in thinking tags is accepted, an
     source="pydantic-ai#5869")  # fmt: skip
 
 
-@anthropic("ANT-THINK-19", "If DeepSeek thinks, every assistant turn has its reasoning.",
+anthropic("ANT-THINK-19", "If DeepSeek thinks, every assistant turn has its reasoning.",
     "The `content[].thinking` in the thinking mode must be passed back to the API.", only=("deepseek",),
     code="invalid_request_error",
+    each=lambda request: () if request.mode == "disabled" or request.traits.thinking_default == "no"
+    else [turn for turn in request.assistant_turns() if turn.blocks],
+    at="/content", when=lambda turn: not turn.of(*REASONING),
     remedy="For this target, keep blocks without a signature, and send an empty one with other turns.", as_of="2026-08",
     source="9router#2397; DeepSeek-Reasonix#8902; cursor-byok#276")  # fmt: skip
-def deepseek_reasoning_missing(request: MessagesBody) -> Iterator[Violation]:
-    if request.mode == "disabled" or request.traits.thinking_default == "no":
-        return
-    for turn in request.assistant_turns():
-        if turn.blocks and not turn.of(*REASONING):
-            yield Violation(f"/messages/{turn.blocks[0].i}/content")

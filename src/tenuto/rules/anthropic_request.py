@@ -109,15 +109,17 @@ def wrong_shape(request: MessagesBody) -> Iterator[Violation]:
     yield from _wrong_settings(request)
     if request.body.get("messages") == []:
         yield Violation("/messages", message=_NO_MESSAGES)
+    results = set(filter(is_server_result, request.types()))
+    homes = _HOMES | dict.fromkeys(results, "assistant")
     for message in request.messages:
         if message.role and message.role not in _ROLES:
             place = f"messages.{message.i}.role"
             yield _other(place, f"{place}: Input should be 'user', 'assistant' or 'system'")
         for block in message.blocks:
-            home = _HOMES.get(block.type) or ("assistant" if is_server_result(block.type) else message.role)
-            if home != message.role:
+            home = homes.get(block.type)
+            if home is not None and home != message.role:
                 yield Violation(f"/messages/{message.i}", {"type": block.type, "role": home}, _WRONG_ROLE)
-            if is_server_result(block.type) and not isinstance(block.raw.get("tool_use_id"), str):
+            if block.type in results and not isinstance(block.raw.get("tool_use_id"), str):
                 path = f"messages.{block.i}.content.{block.j}.{block.type}.tool_use_id"
                 yield Violation(f"{block.pointer}/tool_use_id", {"path": path}, _REQUIRED)
 

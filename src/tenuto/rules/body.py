@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Dialect, ModelTraits, Provider
-from tenuto.rules.issued_tokens import IssuedTokens, NoTokens, StoredReply
+from tenuto.rules.issued_tokens import IssuedTokens, StoredReply
 
 T = TypeVar("T")
 Fields: TypeAlias = dict[str, Any]
@@ -31,7 +31,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `headers` are all of the request's headers. If not, a missing header is not certain."""
     account: str = ""
     platform: str = ""
-    tokens: IssuedTokens = NoTokens()
+    tokens: IssuedTokens = IssuedTokens()
     stored: Callable[[str], StoredReply | None] | None = None
     """Find a stored reply by its id or the id of an item in it; None: the provider's storage is not known."""
     replies: tuple[AssistantMessage, ...] = ()
@@ -58,7 +58,7 @@ class Violation(msgspec.Struct, frozen=True):
     """Whether the refusal is certain; otherwise the audit only warns."""
 
 
-class CallInBody(NamedTuple):
+class CallInBody(msgspec.Struct, frozen=True, gc=False):
     """A tool call that a body sends back."""
 
     pointer: str
@@ -124,6 +124,10 @@ class RequestBody:
         """The tool calls in the conversation, for the cross-provider rules."""
         return ()
 
+    def token_holders(self) -> Any:
+        """Return the part of the conversation that can contain tokens in a body without unknown fields."""
+        return self.body.get(self.conversation)
+
     def results(self) -> Sequence[tuple[str, str]]:
         """Return the call ids that are answered in the conversation, each with its pointer."""
         return ()
@@ -134,11 +138,6 @@ class RequestBody:
         names = self.context.row.model_names
         self.setting("model")
         return bool(re.fullmatch(names, self.model)) if names and self.model else None
-
-    def issued_fields(self, id: str) -> tuple[str, ...]:
-        """Return which fields that must be sent back a call or item of this provider had."""
-        issued = self.tokens.item(id) if id else None
-        return issued.fields if issued is not None and not issued.foreign else ()
 
     def accepts_call_id(self, id: str) -> bool:
         return True

@@ -102,11 +102,11 @@ class Condition(NamedTuple):
     certain: Callable[[Any], Any] = lambda item: True
 
     def __call__(self, request: RequestBody) -> Iterator[Violation]:
-        for item in (request,) if self.each is None else request.see(tuple(self.each(request))):
-            if self.when(item):
-                pointer = (item[0] if isinstance(item, tuple) else item.pointer) + self.at
-                message, certain = int(self.message(item)), bool(self.certain(item))
-                yield request.violation(pointer, self.fields(item), message=message, certain=certain)
+        items = (request,) if self.each is None else request.see(tuple(self.each(request)))
+        for item in filter(self.when, items):
+            pointer = (item[0] if isinstance(item, tuple) else item.pointer) + self.at
+            message, certain = int(self.message(item)), bool(self.certain(item))
+            yield request.violation(pointer, self.fields(item), message=message, certain=certain)
 
 
 def section(dialect: RuleDialect, **defaults: Any) -> Callable[..., Callable[[Any], Any]]:

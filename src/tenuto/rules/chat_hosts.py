@@ -192,7 +192,7 @@ mistral("OAC-MIS-03", "Some hosts of Mistral models refuse a user message after 
 chat("OAC-MIS-01", "Call ids have exactly nine letters and digits.",
     "Tool call id was {id} but must be a-z, A-Z, 0-9, with a length of 9.",
     applies=lambda request: request.switches.call_id == "nine", type="invalid_function_call", code="3280",
-    each=lambda request: [*request.calls, *request.results()], when=lambda item: not NINE.fullmatch(item[1]),
+    each=lambda request: [*((call.pointer, call.id) for call in request.calls), *request.results()], when=lambda item: not NINE.fullmatch(item[1]),
     fields=lambda item: {"id": item[1]}, remedy="Map every id to nine characters, the same way in call and result.",
     as_of="2026-06", source="protocols C.9")  # fmt: skip
 
@@ -267,16 +267,13 @@ groq("OAC-GROQ-01", "An assistant message has no reasoning_content.",
     as_of="2026-09", source="jan#8136; hermes#11089; freellmapi#1070; vellum#42635")  # fmt: skip
 
 
-@groq("OAC-GROQ-02", "Models that do not reason accept no reasoning.",
+groq("OAC-GROQ-02", "Models that do not reason accept no reasoning.",
     "messages[{i}].reasoning: reasoning is not supported with this model",
     "property 'reasoning' is unsupported", applies=lambda request: "none" in request.traits.thinking,
-    remedy="Omit it for these models.", as_of="2026-02", source="vercel/ai#8057; gptel#774")  # fmt: skip
-def groq_reasoning_refused(request: ChatBody) -> Iterator[Violation]:
-    if "reasoning" in request.body:
-        yield Violation("/reasoning", message=1, certain=request.body["reasoning"] is not None)
-    for pointer, message in request.messages("assistant"):
-        if "reasoning" in message:
-            yield Violation(f"{pointer}/reasoning", certain=message["reasoning"] is not None)
+    each=lambda request: [("", request.body), *request.messages("assistant")], at="/reasoning",
+    when=lambda item: "reasoning" in item[1], message=lambda item: not item[0],
+    certain=lambda item: item[1]["reasoning"] is not None, remedy="Omit it for these models.", as_of="2026-02",
+    source="vercel/ai#8057; gptel#774")  # fmt: skip
 
 
 groq("OAC-GROQ-03", "The call that the model writes fits its schema, and a forced call is made.",
@@ -571,13 +568,10 @@ alibaba("OAC-ALI-03", "Calls and results match.",
     as_of="2026-03", source="qwen-code#606,#2360")  # fmt: skip
 
 
-@chat("OAC-MM-01", "The reasoning of a message with tool calls is sent back, as tags or reasoning_details.",
+chat("OAC-MM-01", "The reasoning of a message with tool calls is sent back, as tags or reasoning_details.",
     only=("minimax",), severity="lost",
+    each=lambda request: [(pointer, message) for pointer, message in request.callers() if request.tokens.is_known
+    and not any(map(message.get, REASONING_FIELDS)) and request.had_reasoning(message)],
+    at="/content", when=lambda item: "<think>" not in message_text(item[1]),
     remedy="Send the message back as it was received, with the parts that are not shown.", as_of="2026-07",
     source="protocols C.5; hermes#85251; kimchi#132")  # fmt: skip
-def minimax_reasoning_missing(request: ChatBody) -> Iterator[Violation]:
-    callers = request.callers()
-    for pointer, message in callers if request.tokens.is_known else ():
-        sent = "<think>" in message_text(message) or any(message.get(field) for field in REASONING_FIELDS)
-        if not sent and request.had_reasoning(message):
-            yield Violation(f"{pointer}/content")

@@ -66,14 +66,13 @@ def nothing_sent(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(f"/contents/{i}/parts", {"i": i}, message=2 if request.vertex else 0)
 
 
-@gemini("GEM-TURN-03", "The role of a content is `user` or `model`; Vertex AI needs one in every content.",
+gemini("GEM-TURN-03", "The role of a content is `user` or `model`; Vertex AI needs one in every content.",
     "Please use a valid role: user, model.",
+    each=lambda request: [(f"/contents/{i}", content.get("role", "" if request.vertex else "user"))
+    for i, content in enumerate(request.contents)],
+    at="/role", when=lambda item: item[1] not in ("user", "model"),
     remedy="Use `model` for the assistant, `user` for tool results, and `systemInstruction` for instructions.",
     as_of="2026", recorded="a recorded refusal; litellm#22003")  # fmt: skip
-def unknown_role(request: GeminiBody) -> Iterator[Violation]:
-    for i, content in enumerate(request.see(request.contents)):
-        if content.get("role", "" if request.vertex else "user") not in ("user", "model"):
-            yield request.violation(f"/contents/{i}/role")
 
 
 @gemini("GEM-PART-01", "Every part has a data field; on Vertex AI a text without a signature is not empty.",
@@ -89,15 +88,13 @@ def part_without_data(request: GeminiBody) -> Iterator[Violation]:
             yield request.violation(part.pointer, message=1)
 
 
-@gemini("GEM-PART-03", "Every part of the system instruction has a data field.",
+gemini("GEM-PART-03", "Every part of the system instruction has a data field.",
     "* GenerateContentRequest.system_instruction.parts[{i}].data: " + _DATA_MISSING,
-    applies=lambda request: not request.vertex, remedy="Without a system text, leave `systemInstruction` out.",
+    applies=lambda request: not request.vertex,
+    each=lambda request: [(f"/systemInstruction/parts/{j}", fields)
+    for j, fields in enumerate((request.fields.get("systemInstruction") or {}).get("parts") or ())],
+    when=lambda item: not Part(0, 0, item[1], "").kind, remedy="Without a system text, leave `systemInstruction` out.",
     as_of="2025-04", source="one-api#2243")  # fmt: skip
-def instruction_without_data(request: GeminiBody) -> Iterator[Violation]:
-    parts = (request.fields.get("systemInstruction") or {}).get("parts") or []
-    for j, fields in enumerate(request.see(parts)):
-        if not Part(0, "", fields, "").kind:
-            yield request.violation(f"/systemInstruction/parts/{j}")
 
 
 @gemini("GEM-PART-05", "Reasoning is not sent back as plain text, which the model then imitates.", severity="warned",
@@ -116,7 +113,9 @@ def reasoning_as_text(request: GeminiBody) -> Iterator[Violation]:
 def _media(request: GeminiBody) -> Iterator[tuple[str, Fields]]:
     """Yield the inline and referenced files, also those in function results, with their pointers."""
     for part in request.parts:
-        inner = part.object("functionResponse").get("parts") or []
+        if part.fields.keys().isdisjoint(("inlineData", "fileData", "functionResponse")):
+            continue
+        inner = part.object("functionResponse").get("parts") or ()
         holders = [(part.pointer, part.fields)]
         holders += [(f"{part.pointer}/functionResponse/parts/{n}", fields) for n, fields in enumerate(inner)]
         for pointer, fields in holders:
@@ -361,11 +360,11 @@ class _SignatureReader:
         if _is_sentinel(part.signature):
             return ""
         signature = normalize_signature(part.signature)
-        if not _BASE64.fullmatch(signature):
-            return "not base64"
         is_repeated = signature in self._used
         self._used.add(signature)
         if not self._request.tokens.is_known:
+            if not _BASE64.fullmatch(signature):
+                return "not base64"
             return "repeated" if is_repeated and self._is_bound else ""
         token = self._request.tokens.find(part.signature)
         if token is None or not _is_issuer(token, self._request):
@@ -430,16 +429,12 @@ def turn_text(parts: list[Fields]) -> str:
     return "\n".join(["".join(texts), *calls])
 
 
-@gemini("GEM-SIG-06", 'An answer without calls keeps its signature, which is often on a last part with the text `""`.',
+gemini("GEM-SIG-06", 'An answer without calls keeps its signature, which is often on a last part with the text `""`.',
     severity="lost", applies=lambda request: request.traits.signed_calls == "required",
+    each=lambda request: [run.parts[-1] for run in request.see([run for run in request.model_runs if not run.calls])
+    if request.tokens.is_known and _is_signature_lost(request, run)],
     remedy="Keep a part that has a signature, even if its text is empty.", as_of="2026",
     documented="vercel/ai#12402; pydantic-ai#3481")  # fmt: skip
-def answer_signature_lost(request: GeminiBody) -> Iterator[Violation]:
-    if not request.tokens.is_known:
-        return
-    for run in request.see([run for run in request.model_runs if not run.calls]):
-        if _is_signature_lost(request, run):
-            yield request.violation(run.parts[-1].pointer)
 
 
 @gemini("GEM-SIG-07", "Earlier turns keep all of their signatures or none.", severity="lost",

@@ -57,10 +57,11 @@ def _foreign_callers(request: RequestBody) -> set[str]:
 
 
 def _issued_tokens(replies: Iterable[AssistantMessage]) -> set[str]:
-    return {token for reply in replies for block in reply.blocks for token in _meta_tokens(block.meta) if token}
+    metas = [block.meta for reply in replies for block in reply.blocks if block.meta is not None]
+    return {token for meta in metas for token in _meta_tokens(meta) if token}
 
 
-def _meta_tokens(meta: ProviderMeta | None) -> Sequence[str]:
+def _meta_tokens(meta: ProviderMeta) -> Sequence[str]:
     if isinstance(meta, ChatMeta) and meta.details and not jsonio.problem(meta.details):
         return [meta.signature, *_sent_tokens(jsonio.parse(meta.details))]
     return (token_of(meta),)
@@ -165,7 +166,7 @@ def redacted_token(request: RequestBody) -> Iterator[Violation]:
     issued = _issued_tokens(request.context.replies)
     if not issued:
         return
-    unknown = set(_sent_tokens(request.body.get(request.conversation))) - issued
+    unknown = set(_sent_tokens(request.token_holders())) - issued
     odd = {token for token in unknown if not _TOKEN_CHARACTERS.fullmatch(token)}
     if odd:
         ends = {token[:_COMPARED] for token in issued} | {token[-_COMPARED:] for token in issued}
@@ -200,8 +201,8 @@ def interrupted_turn(request: RequestBody) -> Iterator[Violation]:
 def result_without_call(request: RequestBody) -> Iterator[Violation]:
     if request.has_stored_history:
         return
-    issued, sent = _calls(request.context.replies), {call.id for call in request.calls}
-    yield from (Violation(pointer) for pointer, id in request.results() if id in issued and id not in sent)
+    cut = _calls(request.context.replies).keys() - {call.id for call in request.calls}
+    yield from (Violation(pointer) for pointer, id in request.results() if id in cut) if cut else ()
 
 
 @cross("XP-09",
@@ -222,9 +223,8 @@ def _is_rewritten(issued: str, sent: Any) -> bool:
         return False
     try:
         value = jsonio.parse(issued)
-        other = jsonio.parse(sent) if isinstance(sent, str) else sent
+        if isinstance(sent, str):
+            return bool(jsonio.parse(sent) == value)
     except jsonio.JsonError:
         return False
-    if other != value:
-        return False
-    return isinstance(sent, str) or repr(sent) != repr(value)  # equal objects with another order have another repr
+    return repr(sent) != repr(value) and bool(sent == value)  # equal objects with another order have another repr

@@ -7,7 +7,7 @@ audit from the replies of the transcript.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -51,6 +51,8 @@ class IssuedToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """The index of the block in its reply."""
     contents: tuple[str, ...] = ()
     """Digests (`content_digest`) of the content that the token was issued for; any of them matches."""
+    parts: tuple[str, ...] | None = None
+    """The content itself instead of its digest, if it is at hand."""
     length: int = 0
     """The number of characters of the signed text."""
     before: str = ""
@@ -93,41 +95,33 @@ class IssuedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Whether its reply started with reasoning; None: unknown, or it had none."""
     has_reasoning: bool = False
     """Whether its reply had reasoning."""
-    paused: bool = False
-    """Whether the provider interrupted its reply, which the next request continues."""
     fields: tuple[str, ...] = ()
     """Further fields of the call or the reply that are sent back, such as `caller`, `container`, `phase`, `namespace`."""
+    paused: bool = False
+    """Whether the provider interrupted its reply, which the next request continues."""
 
 
-class IssuedTokens(Protocol):
-    """The tokens of earlier replies, as far as they are known."""
+class IssuedTokens:
+    """The tokens of earlier replies, as far as they are known; in this base class, nothing is known."""
 
-    @property
-    def is_known(self) -> bool:
-        """Whether earlier replies are known. If not, no rule judges a token."""
+    is_known = False
+    """Whether earlier replies are known. If not, no rule judges a token."""
 
     def find(self, token: str) -> IssuedToken | None:
         """Return the token as it was issued; None if this provider did not issue it."""
+        return None
 
     def item(self, id: str) -> IssuedItem | None:
         """Return the item or tool call with this id; None if no reply had it."""
+        return None
+
+    def issued_fields(self, id: str) -> tuple[str, ...]:
+        """Return the further fields that an item or call of this provider had, or its reply."""
+        issued = self.item(id) if id else None
+        return issued.fields if issued is not None and not issued.foreign else ()
 
     def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
         """Tell whether everything before turn number `turn` of the body is what the token is bound to."""
-
-
-class NoTokens:
-    """Nothing is known of earlier replies."""
-
-    is_known = False
-
-    def find(self, token: str) -> IssuedToken | None:
-        return None
-
-    def item(self, id: str) -> IssuedItem | None:
-        return None
-
-    def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
         return True
 
 
@@ -151,8 +145,13 @@ def token_of(meta: ProviderMeta | None) -> str:
             return ""
 
 
+_NO_CONTENT = hashlib.blake2b(digest_size=8).hexdigest()
+
+
 def content_digest(*parts: str | bytes) -> str:
     """Return 16 hex digits that identify these parts in their order."""
+    if not parts:
+        return _NO_CONTENT
     state = hashlib.blake2b(digest_size=8)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
@@ -168,4 +167,6 @@ def matches(issued: str, current: str) -> bool:
 
 def has_content(token: IssuedToken, *parts: str | bytes) -> bool:
     """Tell whether the token was issued for this content, as far as it is known."""
+    if token.parts is not None:
+        return token.parts == parts
     return not token.contents or content_digest(*parts) in token.contents

@@ -177,7 +177,7 @@ def _is_surely_not_stored(request: ResponsesBody, item: Item) -> bool:
 
 
 openai("OAR-ITEM-07", "An assistant message keeps its `phase`.", severity="lost",
-    each=lambda request: [item for item in request.items("message") if "phase" in request.issued_fields(item.id)],
+    each=lambda request: [item for item in request.items("message") if "phase" in request.tokens.issued_fields(item.id)],
     at="/phase", when=lambda item: not item.fields.get("phase"), remedy="Send the item as it was received.",
     as_of="2026-11", documented="protocols B.2")  # fmt: skip
 
@@ -276,7 +276,7 @@ def namespace_dropped(request: ResponsesBody) -> Iterator[Violation]:
     for item in request.items(*CALLS):
         if item.fields.get("namespace") is not None:
             continue
-        had = "namespace" in request.issued_fields(item.call_id)
+        had = "namespace" in request.tokens.issued_fields(item.call_id)
         if had or text(item.fields, "name") in in_namespace - plain:
             yield Violation(f"{item.pointer}/namespace")
 

@@ -37,11 +37,10 @@ responses = section("openai-responses", type="invalid_request_error")
 openai = section("openai-responses", type="invalid_request_error", only=OPENAI_HOSTS)
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """An item of the input. A text field is empty if the item has none or a value of another type."""
 
     index: int
-    pointer: str
     fields: Fields
     kind: str
     """The type; `message` for an item without a type that has a role."""
@@ -51,6 +50,10 @@ class Item(msgspec.Struct, frozen=True):
     call_id: str
     blob: str
     """The encrypted content."""
+
+    @property
+    def pointer(self) -> str:
+        return f"/input/{self.index}"
 
 
 class ToolInBody(msgspec.Struct, frozen=True):
@@ -70,7 +73,9 @@ class ResponsesBody(RequestBody):
 
     @cached_property
     def all_items(self) -> tuple[Item, ...]:
-        return tuple(_item(pointer, fields) for pointer, fields in objects(self.body.get("input"), "/input"))
+        items = self.body.get("input")
+        indexed = enumerate(items if isinstance(items, list) else ())
+        return tuple([_item(index, fields) for index, fields in indexed if isinstance(fields, dict)])
 
     @cached_property
     def _by_kind(self) -> dict[str, list[Item]]:
@@ -194,19 +199,21 @@ class ResponsesBody(RequestBody):
     def accepts_call_id(self, id: str) -> bool:
         return len(id) <= (self.context.row.responses.call_id_max or len(id))
 
+    def token_holders(self) -> list[Fields]:
+        return [item.fields for item in self.all_items if item.blob]
+
     def results(self) -> Sequence[tuple[str, str]]:
         outputs = [item for item in self.all_items if item.call_id and item.kind.endswith("_output")]
         return [(f"{item.pointer}/call_id", item.call_id) for item in outputs]
 
 
-def _item(pointer: str, fields: Fields) -> Item:
+def _item(index: int, fields: Fields) -> Item:
     kind, role = fields.get("type"), text(fields, "role")
     if not isinstance(kind, str):
         kind = "message" if kind is None and role else ""
     return Item(
-        index=int(pointer.rpartition("/")[2]), pointer=pointer, fields=fields, kind=kind,
-        role=role if kind == "message" else "", id=text(fields, "id"), call_id=text(fields, "call_id"),
-        blob=text(fields, "encrypted_content"),
+        index=index, fields=fields, kind=kind, role=role if kind == "message" else "", id=text(fields, "id"),
+        call_id=text(fields, "call_id"), blob=text(fields, "encrypted_content"),
     )  # fmt: skip
 
 

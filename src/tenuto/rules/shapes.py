@@ -5,26 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from tenuto.rules.body import Fields, Violation
 from tenuto.rules.book import UnverifiedText
 
 _TYPES: dict[str, tuple[type, ...]] = {"s": (str,), "i": (int,), "n": (int, float), "b": (bool,), "o": (dict,), "a": ()}
 _OPENAI_NAMES = {"s": "a string", "i": "an integer", "n": "a decimal", "b": "a boolean"}
-_Place: TypeAlias = tuple[Any, ...]
-"""The steps to a value: keys, indices, and in brackets tags."""
 
 
 class _Field(NamedTuple):
     name: str
     kinds: tuple[str, ...]
     by_type: dict[type, str]
-    """The kind that a value of a Python type has."""
+    """The kind that a value of a Python type has; empty if nothing inside it is checked."""
     is_required: bool
 
 
 class _Object(NamedTuple):
     fields: tuple[_Field, ...]
     default_tag: str
+    tagged: dict[str, tuple[_Field, ...]]
+    """The fields of an object with this tag."""
 
 
 Shapes: TypeAlias = Mapping[str, _Object]
@@ -41,6 +43,32 @@ class MistypedValue(NamedTuple):
     is_missing: bool = False
 
 
+class _Group(msgspec.Struct, frozen=True, gc=False):
+    """Objects to check: the value of a field, or the elements of one that is a list. Other elements are skipped."""
+
+    values: list[Any]
+    known: _Object
+    name: str = ""
+    is_list: bool = False
+    outer: _Group | None = None
+    number: int = 0
+    """The number of the object with the field, in `outer`."""
+
+    def fields(self, value: Fields) -> tuple[_Field, ...]:
+        return self.known.tagged.get(self.tag(value), self.known.fields)
+
+    def tag(self, value: Fields) -> str:
+        tag = value.get("type") or self.known.default_tag
+        return tag if isinstance(tag, str) else ""
+
+    def steps(self, number: int) -> list[Any]:
+        """Return the steps to an object: keys, indices, and in brackets tags."""
+        steps = [*self.outer.steps(self.number), self.name] if self.outer else []
+        steps += [number] if self.is_list else []
+        tag = self.tag(self.values[number])
+        return [*steps, (tag,)] if tag in self.known.tagged else steps
+
+
 def shapes(table: Mapping[str, str]) -> Shapes:
     """Read a table: the fields of kinds of objects, separated by spaces.
 
@@ -49,46 +77,55 @@ def shapes(table: Mapping[str, str]) -> Shapes:
     `Kind.tag` are those of an object whose `type` is the tag; `Kind=tag` names the tag of an object without a type.
     """
     objects: dict[str, _Object] = {}
-    for heads, fields in table.items():
-        for head in heads.split():
-            kind, _, tag = head.partition("=")
-            objects[kind] = _Object(tuple(map(_read_field, fields.split())), tag)
+    for head, fields in ((head, fields) for heads, fields in table.items() for head in heads.split()):
+        name, _, default_tag = head.partition("=")
+        kind, _, tag = name.partition(".")
+        read = tuple(map(_read_field, fields.split()))
+        if tag:
+            objects[kind].tagged[tag] = read
+        else:
+            objects[kind] = _Object(read, default_tag, {})
     return objects
 
 
 def _read_field(text: str) -> _Field:
     name, _, kinds = text.partition(":")
     names = tuple((kinds or "s").split("|"))
-    by_type = {type: kind for kind in names for type in ((list,) if kind[-1] == "*" else _TYPES.get(kind, (dict,)))}
+    by_type: dict[type, str] = {}
+    for kind in names:
+        by_type |= {list if kind[-1] == "*" else dict: kind} if kind not in _TYPES else dict.fromkeys(_TYPES[kind], "")
     return _Field(name.removesuffix("!"), names, by_type, name.endswith("!"))
 
 
 def wrong_values(body: Fields, kind: str, table: Shapes) -> Iterator[MistypedValue]:
     """Yield the wrong values of an object and of the objects in it. A field that is null counts as absent."""
-    pending: list[tuple[Fields, str, _Place]] = [(body, kind, ())]
-    for value, kind, outside in pending:  # the list grows during the loop
-        tag = value.get("type") or table[kind].default_tag
-        tagged = table.get(f"{kind}.{tag}")
-        place = outside if tagged is None else (*outside, (tag,))
-        for name, kinds, by_type, is_required in (tagged or table[kind]).fields:
-            item = value.get(name)
-            if item is None:
-                if is_required and (by_type or name not in value):
-                    yield MistypedValue(*_written(*place, name), kinds, item, is_missing=True)
-            elif by_type:
-                found = by_type.get(type(item), "")
-                if found[-1:] == "*":
-                    inner = found[:-1]
-                    types = _TYPES.get(inner, (dict,))
-                    for index, part in enumerate(item):
-                        if types and type(part) not in types:
-                            yield MistypedValue(*_written(*place, name, index), (inner,), part)
-                        elif inner in table:
-                            pending.append((part, inner, (*place, name, index)))
-                elif found in table:
-                    pending.append((item, found, (*place, name)))
-                elif not found and not ("i" in kinds and isinstance(item, float) and item.is_integer()):
-                    yield MistypedValue(*_written(*place, name), kinds, item)
+    pending = [_Group([body], table[kind])]
+    for group in pending:  # the list grows during the loop
+        always = None if group.known.tagged else group.known.fields
+        for number, value in enumerate(group.values):
+            if type(value) is not dict:
+                continue
+            for name, kinds, by_type, is_required in group.fields(value) if always is None else always:
+                item = value.get(name)
+                if item is None:
+                    if is_required and (by_type or name not in value):
+                        yield MistypedValue(*_written(*group.steps(number), name), kinds, item, is_missing=True)
+                    continue
+                inner = by_type.get(type(item))
+                if inner == "":
+                    continue
+                if inner is None:
+                    if by_type and not ("i" in kinds and isinstance(item, float) and item.is_integer()):
+                        yield MistypedValue(*_written(*group.steps(number), name), kinds, item)
+                    continue
+                is_list = inner[-1] == "*"
+                inner = inner.removesuffix("*")
+                types, known = _TYPES.get(inner, (dict,)), table.get(inner)
+                for index, part in enumerate(item) if is_list and types else ():
+                    if type(part) not in types:
+                        yield MistypedValue(*_written(*group.steps(number), name, index), (inner,), part)
+                if known is not None and (known.fields or known.tagged):
+                    pending.append(_Group(item if is_list else [item], known, name, is_list, group, number))
 
 
 def _written(*steps: Any) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tenuto.rules.body import RequestBody
-from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, content_digest
+from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, IssuedTokens, content_digest
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _PIECE = re.compile(r"\s*\w{1,7}|\s*[^\w\s]{1,3}|\s+")
@@ -79,7 +79,7 @@ class TokenSealer:
         return (int.from_bytes(data, "big") ^ int.from_bytes(stream, "big")).to_bytes(len(data), "big")
 
 
-class SealedTokens:
+class SealedTokens(IssuedTokens):
     """The tokens of earlier replies, read from the tokens themselves."""
 
     is_known = True

@@ -25,7 +25,6 @@ T = TypeVar("T")
 Node = TypeVar("Node")
 _PLACEHOLDER = "(empty message)"
 _FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-_NODES = (dict, list, Raw, Struct)
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
 # Both halves of a character, a lone half as group 1, or another escape; compiled when there is one to look for
 _ESCAPE = rb"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F]..)|.)"
@@ -54,6 +53,12 @@ def error_text(text: str) -> str:
 def with_locations(items: Iterable[T], location: Location) -> list[tuple[Location, T]]:
     """Return the blocks or results of the message at `location`, each with its own location."""
     return [(Location(location.message, index), item) for index, item in enumerate(items)]
+
+
+@lru_cache(64)  # most keys are the same in all messages
+def _escape(key: object) -> str:
+    """Write a key as one step of a JSON pointer."""
+    return str(key).replace("~", "~0").replace("/", "~1")
 
 
 class WrittenMessages(Struct):
@@ -205,22 +210,28 @@ class BodyBuilder:
 
     def _placements(self) -> tuple[Placement, ...]:
         """Find the pointers of the placed blocks that are still in the body."""
-        pointers: dict[int, str] = {}
-        pending: list[tuple[object, str]] = [(self.body, "")]
-        for node, pointer in pending:  # the list grows during the loop
-            if id(node) in self._nodes:
-                pointers[id(node)] = pointer
-            if type(node) is list:
-                pending += [(value, f"{pointer}/{index}") for index, value in enumerate(node) if type(value) is not str]
-            elif type(node) is dict:
-                for key, value in node.items():
-                    if isinstance(value, _NODES):
-                        pending.append((value, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"))
+        nodes = self._nodes
+        pointers = {id(self.body): ""}
+        pending: list[tuple[dict[Any, Any] | list[Any], str]] = [(self.body, "")]
+        for outer, above in pending:  # the list grows during the loop
+            if len(pointers) > len(nodes):
+                break
+            for key, value in outer.items() if type(outer) is dict else enumerate(outer):
+                if type(value) is str:
+                    continue
+                has_items, is_placed = type(value) is dict or type(value) is list, id(value) in nodes
+                if has_items or is_placed:
+                    pointer = f"{above}/{key}" if type(key) is int else f"{above}/{_escape(key)}"
+                    if is_placed:
+                        pointers[id(value)] = pointer
+                    if has_items:
+                        pending.append((value, pointer))
         return tuple(
             Placement(location, f"{pointers[key]}/{field}" if field else pointers[key])
             for key, blocks in self._nodes.items()
             if key in pointers
             for location, _, field in blocks
+            if not location.path
         )
 
     def _replace_lone_surrogates(self, body: bytes) -> bytes:

@@ -102,23 +102,26 @@ def _write_once(
 
 def _place_all(request: ChatRequest, wire: WireRequest) -> tuple[Placement, ...]:
     """Return what became of each block: its first pointer, its losses, and those that dropped its whole message."""
-    pointers: dict[Location, str] = {}
+    first: dict[tuple[int | None, int | None], Placement] = {}
     for placement in wire.placements:
-        pointers.setdefault(placement.location, placement.pointer)
+        first.setdefault((placement.location.message, placement.location.block), placement)
     losses: dict[Location, list[Loss]] = {}
     for loss in wire.losses:
         losses.setdefault(replace(loss.location, path=""), []).append(loss)
     placements: list[Placement] = []
     for at, message in enumerate(request.transcript):
         for index, block in enumerate(blocks_of(message)):
+            placed = first.get((at, index))
+            if placed is not None and not losses:
+                placements.append(placed)
+                continue
             location = Location(at, index)
-            pointer = pointers.get(location, "")
             reasons = losses.get(location, [])
-            if not pointer and not reasons:
+            if placed is None and not reasons:
                 reasons = losses.get(Location(at), [])
-            if not pointer and not reasons and not _is_empty(block):
+            if placed is None and not reasons and not _is_empty(block):
                 reasons = [Loss(UNACCOUNTED, location, type(block).__name__, "report this as a bug of tenuto")]
-            placements.append(Placement(location, pointer, tuple(reasons)))
+            placements.append(Placement(location, placed.pointer if placed else "", tuple(reasons)))
     return tuple(placements)
 
 

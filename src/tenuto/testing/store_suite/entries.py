@@ -114,7 +114,6 @@ class EntryTests(StoreTests):
 
         assert (await store.append(lease, [last := draft(answer())])).head == 41
         assert same(await store.read("s"), [*drafts, last])
-        assert await store.verify() == []
 
     async def test_readers_see_each_entry(self, store: Store, other: Store) -> None:
         """In the session, in lists, by its words, as the last session, and in a fork."""
@@ -136,7 +135,6 @@ class EntryTests(StoreTests):
         assert [entry.id for entry in await other.read(await other.fork("s"))] == [entry.id for entry in entries]
         await add(store, lease, question("Is this a heron?"))
         assert [hit.session for hit in await other.search("heron")] == ["s"]
-        assert await other.verify() == []
 
     async def test_concurrent_appends_are_stored_once(self, store: Store) -> None:
         """Many sessions at the same time; of two appends at the same head, one is refused."""
@@ -152,7 +150,6 @@ class EntryTests(StoreTests):
             return same(await store.read(session), drafts)
 
         assert all(await asyncio.gather(*(write_each(f"s{number}") for number in range(12))))
-        assert await store.verify() == []
 
     async def test_cancelled_append_is_atomic(self, store: Store) -> None:
         lease = await store.lease("s")
@@ -177,6 +174,7 @@ class EntryTests(StoreTests):
         assert await store.verify("s") == []
 
     async def test_entries_of_an_earlier_version_are_refused(self, store: Store) -> None:
+        self.is_sound = False
         earlier = UnknownPayload("said", '{"entry":"said","message":{"role":"user","content":"Hi"}}')
         await store.append(await store.lease("s"), [draft(question()), draft(earlier, version=OLDEST_VERSION - 1)])
 
@@ -202,7 +200,6 @@ class EntryTests(StoreTests):
         assert numbers == sorted({*numbers})
         assert all(posted.time_ms > 0 for posted in items)
         assert await other.posted() == {"s": numbers[-1], "t": of_another.number}
-        assert await store.verify() == []
 
     async def test_invalid_posts_are_refused(self, store: Store) -> None:
         await store.lease("empty")
@@ -243,7 +240,6 @@ class EntryTests(StoreTests):
         await store.append(taken, [], taking=[first.number, third.number])
         assert await store.inbox("s") == []
         assert [*await store.posted()] == ["t"]
-        assert await store.verify() == []
 
     async def test_inbox_numbers_are_not_used_twice(self, store: Store) -> None:
         """A process that saw number N looks again only for a higher one."""
@@ -374,7 +370,6 @@ class ValueTests(StoreTests):
             assert same(entries, drafts)
             assert shown.meta == session_meta_of(shown.id, entries)
             assert shown in (await reader.sessions(agent=shown.meta.agent, status=shown.meta.status)).sessions
-        assert await reader.verify() == []
 
     async def test_bodies_around_the_size_of_a_blob(self, store: Store) -> None:
         bare = len(draft(question("")).body)
@@ -433,7 +428,6 @@ class ValueTests(StoreTests):
         assert "s" in alone.left_out[0]
         await store.delete("s", children=True)
         assert same(await store.read("alone"), drafts[:4])
-        assert await store.verify() == []
         lines = await export(store, "copy")
         await store.append(await store.lease("s"), drafts[:3], release=True)
         for _ in range(2):

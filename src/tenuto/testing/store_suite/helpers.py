@@ -48,7 +48,7 @@ class Clock:
 
 
 class StoreTests:
-    """Each test gets an open, empty store and runs in its own event loop.
+    """Each test gets an open, empty store and runs in its own event loop. After the test, `verify` finds no problem.
 
     A parameter `other` is another handle on the same sessions, as another process has; `elsewhere` that of another machine.
     """
@@ -62,6 +62,8 @@ class StoreTests:
     large: ClassVar[int] = 100 * 1024 * 1024
     """The size of the largest value in bytes."""
 
+    is_sound: bool = True
+    """A test sets it to False if it leaves damaged sessions."""
     clock: Clock
     _stack: contextlib.AsyncExitStack
 
@@ -99,11 +101,14 @@ class StoreTests:
 
     async def run(self, test: StoreTest, handles: Sequence[str] = ()) -> None:
         """Run one test with a store and these other handles, and close all stores that it opened."""
-        self.clock = Clock()
+        self.clock, self.is_sound = Clock(), True
         openers = {"other": self.another, "elsewhere": self.another_machine}
         async with contextlib.AsyncExitStack() as self._stack:
             store = await self._stack.enter_async_context(await self.open())
-            await test(self, store, *[await openers[name]() for name in handles])
+            others = [await openers[name]() for name in handles]
+            await test(self, store, *others)
+            if self.is_sound:
+                assert await [store, *others][-1].verify() == []
 
 
 def _in_event_loop(test: StoreTest) -> Callable[[Any], None]:

@@ -383,8 +383,11 @@ class _MessageListBuilder:
     def _result(self, result: ToolResult, place: Location, index: int) -> Fields | _ToolMessage:
         id, names = result.tool_use_id, self._assistant.call_names
         is_changed = self._changes_messages or result.is_error or id in self._assistant.function_calls
-        if isinstance(result.content, str) and not (is_changed or result.extra or self._builder.trace):
-            return _ToolMessage("tool", id, result.content)
+        if isinstance(result.content, str) and not (is_changed or result.extra):
+            message = _ToolMessage("tool", id, result.content)
+            if self._builder.trace:
+                self._builder.place(Location(place.message, index), message)
+            return message
         fields: Fields = {"role": "tool", "tool_call_id": id}
         if id in self._assistant.function_calls:
             fields = {"role": "function", "name": names[id]}
