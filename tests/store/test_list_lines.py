@@ -286,7 +286,7 @@ def test_command_imports_no_event_loop(file, more, heavy):
 
     assert set() == loaded & ({"asyncio", "aiohttp", "rich.console", "ssl", "socket", "difflib"} | heavy)
     listed = [one["status"] for one in json.loads(out)] if more else [line.split()[3] for line in out.splitlines()[1:]]
-    assert ["new", "running", "completed"] == listed
+    assert ["forked", "running", "completed"] == listed
 
 
 def test_file_of_a_store_url(tmp_path):

@@ -233,7 +233,7 @@ def test_damaged_export_is_refused_before_writing(damage, message):
         (['{"tenuto":"settings"}'], "not an exported session"),
         ([f'{{"tenuto":"session","format":{EXPORT_FORMAT + 1}}}'], "later version"),
         ([f'{{"tenuto":"session","format":{EXPORT_FORMAT - 1}}}'], "earlier version"),
-        (["hello"], "line 1"),
+        (["hello"], "not an exported session"),
     ],
 )
 def test_invalid_export_is_refused(lines, message):
