@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import msgspec
-
 from tenuto.rules.body import Fields, Violation
 from tenuto.rules.book import UnverifiedText
 
 _TYPES: dict[str, tuple[type, ...]] = {"s": (str,), "i": (int,), "n": (int, float), "b": (bool,), "o": (dict,), "a": ()}
+_Place: TypeAlias = tuple[Any, ...]
+"""The steps to a value: keys, indices, and in brackets tags."""
 _OPENAI_NAMES = {"s": "a string", "i": "an integer", "n": "a decimal", "b": "a boolean"}
 
 
@@ -43,32 +43,6 @@ class MistypedValue(NamedTuple):
     is_missing: bool = False
 
 
-class _Group(msgspec.Struct, frozen=True, gc=False):
-    """Objects to check: the value of a field, or the elements of one that is a list. Other elements are skipped."""
-
-    values: list[Any]
-    known: _Object
-    name: str = ""
-    is_list: bool = False
-    outer: _Group | None = None
-    number: int = 0
-    """The number of the object with the field, in `outer`."""
-
-    def fields(self, value: Fields) -> tuple[_Field, ...]:
-        return self.known.tagged.get(self.tag(value), self.known.fields)
-
-    def tag(self, value: Fields) -> str:
-        tag = value.get("type") or self.known.default_tag
-        return tag if isinstance(tag, str) else ""
-
-    def steps(self, number: int) -> list[Any]:
-        """Return the steps to an object: keys, indices, and in brackets tags."""
-        steps = [*self.outer.steps(self.number), self.name] if self.outer else []
-        steps += [number] if self.is_list else []
-        tag = self.tag(self.values[number])
-        return [*steps, (tag,)] if tag in self.known.tagged else steps
-
-
 def shapes(table: Mapping[str, str]) -> Shapes:
     """Read a table: the fields of kinds of objects, separated by spaces.
 
@@ -99,39 +73,39 @@ def _read_field(text: str) -> _Field:
 
 def wrong_values(body: Fields, kind: str, table: Shapes) -> Iterator[MistypedValue]:
     """Yield the wrong values of an object and of the objects in it. A field that is null counts as absent."""
-    pending = [_Group([body], table[kind])]
-    for group in pending:  # the list grows during the loop
-        always = None if group.known.tagged else group.known.fields
-        for number, value in enumerate(group.values):
+    pending: list[tuple[Any, _Object, _Place, bool]] = [([body], table[kind], (), False)]
+    for values, known, outside, has_indices in pending:  # the list grows during the loop
+        for number, value in enumerate(values):
             if type(value) is not dict:
                 continue
-            for name, kinds, by_type, is_required in group.fields(value) if always is None else always:
-                item = value.get(name)
-                if item is None:
-                    if is_required and (by_type or name not in value):
-                        yield MistypedValue(*_written(*group.steps(number), name), kinds, item, is_missing=True)
+            tag = (value.get("type") or known.default_tag) if known.tagged else ""
+            tagged = known.tagged.get(tag) if type(tag) is str else None
+            for name, kinds, by_type, is_required in known.fields if tagged is None else tagged:
+                item: Any = value.get(name)
+                if item is None and not (is_required and (by_type or name not in value)):
                     continue
                 inner = by_type.get(type(item))
-                if inner == "":
+                if inner == "" or (item is not None and not by_type):
                     continue
+                place = (*outside, number) if has_indices else outside
+                place = (*place, name) if tagged is None else (*place, (tag,), name)
                 if inner is None:
-                    if by_type and not ("i" in kinds and isinstance(item, float) and item.is_integer()):
-                        yield MistypedValue(*_written(*group.steps(number), name), kinds, item)
+                    if not ("i" in kinds and isinstance(item, float) and item.is_integer()):
+                        yield MistypedValue(*_written(place), kinds, item, is_missing=item is None)
                     continue
-                is_list = inner[-1] == "*"
-                inner = inner.removesuffix("*")
-                types, known = _TYPES.get(inner, (dict,)), table.get(inner)
+                is_list, inner = inner[-1] == "*", inner.removesuffix("*")
+                types, below = _TYPES.get(inner, (dict,)), table.get(inner)
                 for index, part in enumerate(item) if is_list and types else ():
                     if type(part) not in types:
-                        yield MistypedValue(*_written(*group.steps(number), name, index), (inner,), part)
-                if known is not None and (known.fields or known.tagged):
-                    pending.append(_Group(item if is_list else [item], known, name, is_list, group, number))
+                        yield MistypedValue(*_written((*place, index)), (inner,), part)
+                if below is not None and (below.fields or below.tagged):
+                    pending.append((item if is_list else [item], below, place, is_list))
 
 
-def _written(*steps: Any) -> tuple[str, str]:
+def _written(place: _Place) -> tuple[str, str]:
     """Return the pointer of a place, and the path with tags."""
-    pointer = "".join(f"/{step}" for step in steps if not isinstance(step, tuple))
-    return pointer, ".".join(str(step[0] if isinstance(step, tuple) else step) for step in steps)
+    pointer = "".join(f"/{step}" for step in place if not isinstance(step, tuple))
+    return pointer, ".".join(str(step[0] if isinstance(step, tuple) else step) for step in place)
 
 
 OPENAI_MISSING = UnverifiedText("Missing required parameter: '{field}'.")
