@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
 import os
 import re
 import select
@@ -10,16 +12,87 @@ import struct
 import subprocess
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
 
 from cli.virtual_terminal import VirtualTerminal
+from tenuto import settings
 from tenuto.catalog import PROVIDERS
+from tenuto.core.journal import MessageAdded
+from tenuto.store.open import open_store
 
 PATIENCE = 30
+TOOLS = '''
+import asyncio, signal
+from pathlib import Path
+
+from tenuto import AsyncAgent, tool
+
+def begun():
+    """Report the start of a call to the test that waits for it."""
+    if Path("begun").is_fifo() and not Path("go").exists():
+        Path("begun").write_text("")
+
+async def wait():
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+
+@tool
+def dig(depth: int) -> str:
+    """Dig."""
+    print("noise")
+    return f"{depth} m deep"
+
+again = dig
+
+@tool(approval=True)
+def blast(where: str) -> str:
+    """Blast."""
+    return f"{where} is gone"
+
+@tool(approval=True)
+def flood(where: str) -> str:
+    """Flood."""
+    return f"{where} is wet"
+
+@tool(effect="pure")
+async def look(at: str) -> str:
+    """Look; wait for the file `go`."""
+    begun()
+    await wait()
+    return f"{at} is there"
+
+@tool
+async def act(on: str) -> str:
+    """Act; wait for the file `go`."""
+    await wait()
+    return f"{on} is done"
+
+@tool
+async def deaf(on: str) -> str:
+    """Ignore a cancellation."""
+    begun()
+    try:
+        await wait()
+    except asyncio.CancelledError:
+        begun()
+        await asyncio.sleep(60)
+        raise
+    return f"{on} is done"
+
+@tool
+async def ring(number: int) -> str:
+    """Raise a signal."""
+    signal.raise_signal(number)
+    await asyncio.sleep(60)
+    return "no signal"
+
+helper = AsyncAgent("sim/anthropic", tools=[dig, blast]).as_tool("helper")
+'''
+"""The module `tools` of the fixture `tools`."""
 _ON_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -81,16 +154,22 @@ class Terminal:
     def type(self, text):
         os.write(self._master, text.encode())
 
+    def answer(self, *pairs):
+        """Type each text when its pattern is on the screen."""
+        for pattern, text in pairs:
+            self.expect_screen(pattern)
+            self.type(text)
+
     def interrupt(self):
-        """Type Ctrl-C until the command reacts.
+        """Type Ctrl-C until the command ends.
 
         Python handles a signal that arrives just before `readline` blocks only after the next key.
         """
         until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
+        while self.process.poll() is None and time.monotonic() < until:
             self.type("\x03")
-            if select.select([self._master], [], [], 1)[0]:
-                return
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)
 
     def end(self):
         """Read to the end; return the exit code and what stands on the screen then."""
@@ -249,6 +328,76 @@ def here(tenuto_sim, monkeypatch, capfd, tmp_path):
         return Done(code, out, err)
 
     return call
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The directory of settings, keys and history."""
+    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir(mode=0o700)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def config(home):
+    """Write the config file; return its path."""
+
+    def write(text=""):
+        (home / "config.toml").write_bytes(text.encode())
+        return home / "config.toml"
+
+    return write
+
+
+@pytest.fixture
+def keys(home):
+    """Write the key file; return its path."""
+
+    def write(stored, mode=0o600):
+        file = home / "keys.json"
+        file.write_text(stored if isinstance(stored, str) else json.dumps(stored), "utf-8")
+        file.chmod(mode)
+        return file
+
+    return write
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """Write the module `tools` into the directory of the command."""
+    (tmp_path / "tools.py").write_text(TOOLS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tools", raising=False)
+
+
+@pytest.fixture
+def calls(tools, tmp_path):
+    """Wait until a call of the module `tools` has started."""
+    os.mkfifo(tmp_path / "begun")
+    return (tmp_path / "begun").read_text  # opens when the tool does
+
+
+def with_store(act):
+    """Call a function with the store that the command in this process uses; return its result."""
+
+    async def play():
+        async with open_store(settings.store()) as store:
+            return await act(store)
+
+    return asyncio.run(play())
+
+
+def stored_sessions():
+    """Return the sessions, the newest first, each with its entries."""
+
+    async def read(store):
+        return [(one, await store.read(one.id)) for one in (await store.sessions(archived=None)).sessions]
+
+    return with_store(read)
+
+
+def user_messages(entries):
+    return [str(entry.payload.message) for entry in entries if isinstance(entry.payload, MessageAdded)]
 
 
 @pytest.fixture
