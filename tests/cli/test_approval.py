@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-import subprocess
 import sys
 
 import pytest
@@ -20,23 +19,7 @@ from tenuto.core.messages import ToolCallView
 from tenuto.errors import TenutoError
 from tenuto.testing import call, turn
 
-terminals = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-PLAIN = ("--color", "never")
-ASKED = r"\[v\]iew:\s$"
 DANGER = "rm -rf ~/work"
-TOOLS = '''
-from tenuto import tool
-
-@tool(approval=True)
-def blast(where: str) -> str:
-    """Blast."""
-    return f"{where} is gone"
-
-@tool(approval=True)
-def flood(where: str) -> str:
-    """Flood."""
-    return f"{where} is wet"
-'''
 
 
 def shell(command):
@@ -209,13 +192,8 @@ def test_a_change_that_will_fail_is_shown_with_the_reason(tmp_path, name, argume
 # --- remembered approvals ---------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
-def test_patterns_are_remembered_for_a_directory(data):
+def test_patterns_are_remembered_for_a_directory(home, tmp_path):
+    data = tmp_path
     (data / "one").mkdir()
     (data / "link").symlink_to(data / "one")
     remember_pattern(str(data / "one"), "shell(git *)")
@@ -232,8 +210,7 @@ def test_patterns_are_remembered_for_a_directory(data):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": "b"}'])
-def test_a_damaged_file_is_an_error(data, text):
-    approvals_file().parent.mkdir()
+def test_a_damaged_file_is_an_error(home, text):
     approvals_file().write_text(text)
     with pytest.raises(TenutoError, match=r"approvals\.json cannot be read"):
         remembered_patterns(".")
@@ -242,12 +219,10 @@ def test_a_damaged_file_is_an_error(data, text):
 def test_remembered_patterns_are_listed_and_forgotten(here, tmp_path):
     remember_pattern(str(tmp_path), "shell(git *)")
     shown, gone = here("config", "show"), here("config", "forget", "shell(git *)")
-    again = here("config", "forget", "shell(git *)")
 
     assert shown.out.endswith(f"\nallow  shell(git *)  remembered\nin {approvals_file()}\n")
-    assert (gone.code, again.code) == (0, 2)
+    assert gone.code == 0
     assert "approvals.json" not in here("config", "show").out
-    assert "not remembered for this directory: 'shell(git *)'" in again.err
 
 
 def test_a_project_cannot_grant_approvals(here, tenuto_sim, tmp_path):
@@ -264,124 +239,3 @@ def test_a_project_cannot_grant_approvals(here, tenuto_sim, tmp_path):
 
     assert done[:2] == (0, "Done.\n")
     assert "< shell: hi" in done.err
-
-
-# --- on a terminal ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tools(tenuto):
-    (tenuto.folder / "tools.py").write_text(TOOLS)
-
-
-@terminals
-def test_each_answer_does_what_it_says(tenuto, tenuto_sim, tools):
-    """The reason of a denial goes to the model; the time at the question is not counted."""
-    tenuto_sim.script(
-        turn(call("blast", {"where": "A"}), call("blast", {"where": "B\n  where: C"}), call("blast", {"where": "D"})),
-        turn(call("flood", {"where": "E"}), call("flood", {"where": "F"}), call("blast", {"where": "G"})),
-        turn("Done."),
-    )
-    running = tenuto.terminal("run", "Go!", "-T", "tools:blast", "-T", "tools:flood", *PLAIN)
-    for asked, answer in (
-        (r"blast in .*\r\n    where: A\r\n", "maybe"),
-        (r"please answer y, n or a .*\r\n", "yes please"),
-        (r"where: B\r\n    \|   where: C\r\n", "n"),
-        (r"where: D\r\n", "n not on a Sunday"),
-        (r"where: E\r\n.*in this run: flood / \[p\]roject", "always"),
-        (r"where: G\r\n", "YES"),
-    ):
-        running.expect(f"{asked}(.|\n)*{ASKED}")
-        running.type(f"{answer}\n")
-    code, seen = running.end()
-
-    assert code == 6  # a call was denied
-    for line in ("< blast: A is gone", "! blast [denied]: blast was not run: it was denied.",
-                 "! blast [denied]: blast was not run: not on a Sunday.", "< flood: E is wet", "< flood: F is wet",
-                 "< blast: G is gone"):  # fmt: skip
-        assert f"\n{line}" in seen
-    assert "where: F" not in seen
-    tenuto_sim.assert_clean()
-
-
-@terminals
-def test_always_and_project_allow_the_shown_pattern(tenuto, tenuto_sim):
-    """`a` holds for this run, `p` for this directory."""
-    commands = ["echo one", "echo two", "echo three; echo four", "printf five"]
-    tenuto_sim.script(*(turn(call("shell", {"command": command})) for command in commands), turn("Done."))
-    tenuto_sim.script(*(turn(call("shell", {"command": each})) for each in ("printf six", "echo 7")), when="Again")
-    running = tenuto.terminal("run", "Go!", "-T", "shell", *PLAIN, columns=120)
-    for asked, answer in (
-        (r"echo one\r\nAllow\? .*in this run: shell\(echo \*\) / \[p\]roject / ", "a"),
-        (r"echo three; echo four\r\nAllow\?", "y"),
-        (r"printf five\r\nAllow\? .*shell\(printf \*\)", "p"),
-    ):
-        running.expect(f"{asked}.*{ASKED}")
-        running.type(f"{answer}\n")
-    code, _ = running.end()
-    done = tenuto.run("run", "Again!", "-T", "shell")
-
-    assert code == 0
-    assert "< shell: six" in done.err
-    assert (done.code, "  shell: echo 7\n" in done.err) == (6, True)
-    assert (
-        f"allow it with: tenuto resume {done.err.partition('tenuto resume ')[2][:12]} --allow 'shell(echo *)'"
-        in done.err
-    )
-    assert json.loads((tenuto.folder / "home" / "approvals.json").read_text()) == {
-        str(tenuto.folder): ["shell(printf *)"]
-    }
-
-
-@terminals
-def test_view_shows_everything(tenuto, tenuto_sim):
-    command = "".join(f"echo line {number}\n" for number in range(60)) + "echo end"
-    tenuto_sim.script(turn(call("shell", {"command": command})), turn("Done."))
-    running = tenuto.terminal("run", "Go!", "-T", "shell", *PLAIN, columns=80, rows=24)
-    running.expect(ASKED)
-    first = running.display().text
-    running.type("v\n")
-    running.expect(f"echo line 30\r\n(.|\n)*{ASKED}")
-    running.type("y\n")
-    code, seen = running.end()
-
-    assert code == 0
-    assert re.search(r"\.\.\. 45 lines, \d{3} characters not shown: press v to show them", first)
-    assert "echo line 30\n" not in first
-    assert "    echo line 30\n" in seen
-
-
-@terminals
-def test_ctrl_c_at_the_question_saves_the_session(tenuto, tenuto_sim, tools):
-    """A later message denies the call."""
-    tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
-    running = tenuto.terminal("run", "Go!", "-T", "tools:blast")
-    running.expect(r"\[v\]iew:")
-    running.type("\x03")
-    code, seen = running.end()
-    done = tenuto.run("resume", "-T", "tools:blast")
-
-    assert (code, "session saved" in seen) == (130, True)
-    assert done[:2] == (0, "Done.\n")
-    assert "is gone" not in seen + done.err
-
-
-@terminals
-def test_ctrl_d_leaves_the_call_waiting(tenuto, tenuto_sim, tools):
-    """The prompt may come from a pipe, and the answer may go to one: the terminal is asked."""
-    tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
-    piped = subprocess.Popen(["echo", "Go!"], stdout=subprocess.PIPE)
-    running = tenuto.terminal("run", "-T", "tools:blast", *PLAIN, stdin=piped.stdout)
-    piped.stdout.close()
-    running.expect(ASKED)
-    running.type("\x04")
-    code, seen = running.end()
-    piped.wait()
-    again = tenuto.terminal("resume", "-T", "tools:blast", *PLAIN, stdout=subprocess.PIPE)
-    again.expect(ASKED)
-    again.type("y\n")
-
-    assert (code, "  blast: where: A\n" in seen) == (6, True)
-    assert "Traceback" not in seen
-    assert (again.end()[0], again.process.stdout.read().decode()) == (0, "Done.\n")
-    again.process.stdout.close()

@@ -1,8 +1,11 @@
-"""The command in a pseudo-terminal."""
+"""`run` and approvals in a pseudo-terminal. `screens/*.txt` show a whole walk."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -10,29 +13,8 @@ import pytest
 from tenuto.testing import call, say, stall, think, turn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-TOOLS = '''
-from tenuto import tool
-
-@tool
-def dig(where: str) -> str:
-    """Dig."""
-    return f"{where}: wet" + "\\nfeet" * 5
-
-@tool
-def drill(where: str) -> str:
-    """Drill."""
-    return f"{where}: dry"
-'''
-
-
-@pytest.fixture
-def tools(tenuto):
-    (tenuto.folder / "tools.py").write_text(TOOLS)
-
-
-CODES = re.compile(r"\x1b[^a-zA-Z]*.")
-CALLS = ['> dig where="A\\x1b[2J"', '> drill where="B"', "< dig: A\\x1b[2J: wet", "    feet", "    feet", "    feet",
-         "    (2 more lines)", "< drill: B: dry"]  # fmt: skip
+PLAIN = ("--color", "never")
+ASKED = r"\[v\]iew:\s$"
 ANSWER = """\
 # Result
 
@@ -49,25 +31,7 @@ It is **wet**, as [they](http://x.y) said:
 depth = 3
 ```
 """
-
-
-def test_a_run_with_tools(tenuto, tenuto_sim, tools):
-    long = "".join(f"Thought {number}.\n" for number in range(1, 31))
-    tenuto_sim.script(
-        turn(think(long), call("dig", {"where": "A\x1b[2J"}), call("drill", {"where": "B"})),
-        turn(
-            think("Hm.\x1b[2J"),
-            say([ANSWER[at : at + 9] for at in range(0, len(ANSWER), 9)] + ["Red: \x1b[31m\u202e."]),
-        ),
-    )
-    running = tenuto.terminal("run", "Hi", "-T", "tools:dig", "-T", "tools:drill", columns=60)
-    code, seen = running.end()
-    lines = seen.splitlines()
-
-    assert 0 == code
-    assert ["Thought 1.", "Thought 2.", "... 28 more lines (tenuto show has them)"] == lines[:3]
-    assert sorted(CALLS) == sorted(lines[3:11])
-    assert """\
+RENDERED = """\
 Hm.\\x1b[2J
 Result
 
@@ -85,63 +49,189 @@ depth = 3
 ```
 
 Red: \\x1b[31m\\u202e.
-""" == "".join(f"{line}\n" for line in lines[11:28])
-    assert re.fullmatch(
-        r"\nsim/anthropic  .* s\nresume with: tenuto resume \w+ -T tools:dig -T tool\ns:drill", "\n".join(lines[28:])
-    )
-    assert "\x1b[2;3m... 28 more" in running.seen
-    assert "\x1b[36m> dig\x1b[0m where=" in running.seen
-    assert {code for code in CODES.findall(running.seen) if not re.fullmatch(r"\x1b\[[0-9;]*m", code)} <= (
-        {"\x1b[?7l", "\x1b[?7h", "\x1b[J"} | {f"\x1b[{count}A" for count in range(1, 40)}
-    )
+"""
+CONTROL = re.compile(r"\x1b(?!\[[0-9;]*m)[^a-zA-Z]*.")
 
 
-def test_no_color(tenuto, tenuto_sim):
-    tenuto.env["NO_COLOR"] = "1"
-    tenuto_sim.script(turn(think("Hm."), say(["*Fo", "ur*.\n\n- five"])))
-    running = tenuto.terminal("run", "Hi")
+def test_thinking_calls_and_answer_are_rendered(tenuto, tenuto_sim):
+    (tenuto.folder / "note").write_text("wet\n" + "feet\n" * 5)
+    long = "".join(f"Thought {number}.\n" for number in range(1, 31))
+    pieces = [ANSWER[at : at + 9] for at in range(0, len(ANSWER), 9)]
+    tenuto_sim.script(
+        turn(think(long), call("read_file", {"path": "note"}), call("list_files", {"path": "A\x1b[2J"})),
+        turn(think("Hm.\x1b[2J"), say([*pieces, "Red: \x1b[31m\u202e."])),
+    )
+    running = tenuto.terminal("run", "Hi", "-T", "read_file", "-T", "list_files", columns=60)
     code, seen = running.end()
+    lines = seen.splitlines()
+    start = lines.index("Hm.\\x1b[2J")
 
     assert 0 == code
-    assert seen.startswith("Hm.\nFour.\n\n • five\n")
-    assert [] == re.findall(r"\x1b\[[0-9;]*m", running.seen)
+    assert ["Thought 1.", "Thought 2.", "... 28 more lines (tenuto show has them)"] == lines[:3]
+    for line in ('> list_files path="A\\x1b[2J"', "< read_file: wet", "    feet", "    (2 more lines)"):
+        assert line in lines[3:start]
+    assert RENDERED == "".join(f"{line}\n" for line in lines[start : start + 17])
+    assert re.fullmatch(r"\nsim/anthropic  .* s\nresume with: tenuto resume \w+ ?\n?.*", "\n".join(lines[start + 17 :]))
+    assert "\x1b[2;3m... 28 more" in running.seen
+    assert "\x1b[36m> read_file\x1b[0m path=" in running.seen
+    moves = {f"\x1b[{count}A" for count in range(1, 40)}
+    assert {*CONTROL.findall(running.seen)} <= {"\x1b[?7l", "\x1b[?7h", "\x1b[J"} | moves
+
+
+def test_out_writes_the_answer_to_the_file(tenuto, tenuto_sim):
+    (tenuto.folder / "note.txt").write_text("the note")
+    tenuto_sim.script(turn(say("I look."), call("read_file", {"path": "note.txt"})), turn(say("# The answer")))
+    running = tenuto.terminal("run", "Read.", "-T", "read_file", "--out", "answer.md", "-n", "reading")
+    code, text = running.end()
+    seen = text.splitlines()
+
+    assert (0, "# The answer\n") == (code, (tenuto.folder / "answer.md").read_text())
+    assert ["I look.", '> read_file path="note.txt"', "< read_file: the note", ""] == seen[:4]
+    assert seen[4].startswith("sim/anthropic  ")
+    assert seen[5].startswith("resume with: tenuto resume 01")
+    assert len(seen) == 6
+
+
+def test_structured_output_is_printed_as_escaped_json(tenuto, tenuto_sim):
+    (tenuto.folder / "schema.json").write_text('{"type": "array", "items": {"type": "string"}}')
+    tenuto_sim.script(turn(think("Hm."), say('{"value": ["*a*", "_b_\\u001b[2J\u202e"]}')))
+    code, text = tenuto.terminal("run", "Which?", "--schema", "schema.json", *PLAIN).end()
+
+    assert 0 == code
+    assert text.startswith('Hm.\n["*a*", "_b_\\u001b[2J\\u202e"]\n\nsim/anthropic  ')
 
 
 def test_resizing_while_the_answer_streams(tenuto, tenuto_sim):
+    """To a narrower window, and to sizes that nothing fits into."""
     tenuto.env["XTERM_VERSION"] = "XTerm(390)"  # it cuts lines, as the terminal of the test does
     words = "Words that are so many that they do not have any room in a single row of this window."
     tenuto_sim.script(turn(say(["First.\n\n", words]), stall(times=1), say("There.")))
-    running = tenuto.terminal("run", "Hi", "--color", "never", columns=100, rows=12)
+    running = tenuto.terminal("run", "Hi", *PLAIN, columns=100, rows=12)
     running.expect(r"window\.(.|\n)*is answering")
     before = running.display().visible
     running.resize(40, 12)
     running.expect(r"single row of this\r\nwindow\.\x1b|single row of this\r\nwindow\.\r\n")
     after = running.display().visible
+    for columns, rows in ((7, 2), (1, 1), (300, 100), (40, 12)):
+        running.resize(columns, rows)
     running.type("\x03")
     code, seen = running.end()
 
     assert ["First.", "", words] == before[:3]
-    assert [
-        "First.",
-        "",
-        "Words that are so many that they do not",
-        "have any room in a single row of this",
-        "window.",
-    ] == (after[:5])
+    assert ["Words that are so many that they do not", "have any room in a single row of this", "window."] == after[2:5]
     assert 130 == code
-    assert 1 == seen.count("Words that are so many")
+    assert "Traceback" not in running.seen
     assert "is answering" not in seen
 
 
-def test_spinner_and_ctrl_c(tenuto, tenuto_sim):
-    tenuto_sim.script(turn(think("Hm."), stall(times=1), say("There.")))
-    running = tenuto.terminal("run", "Hi", "--color", "never")
-    running.expect(r"Hm\.\r\n(.|\n)*[|/\\-] asking sim/anthropic")
-    running.type("\x03")
-    code, seen = running.end()
-    done = tenuto.run("resume")
+def hang_up(running):
+    """Close the window of the terminal."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, running._master)
+    os.close(nothing)
+    return running.process.wait(30)
 
-    assert 130 == code
-    assert re.search(r"stopped; session saved\nresume with: tenuto resume \w+\n$", seen)
-    assert "asking" not in seen
-    assert (0, "There.\n") == done[:2]
+
+@pytest.mark.parametrize("code", [130, 129], ids=["ctrl-c", "closed terminal"])
+def test_interrupted_answer_can_be_resumed(tenuto, tenuto_sim, code):
+    tenuto_sim.script(turn(think("Hm."), stall(times=1), say("There.")))
+    running = tenuto.terminal("run", "Hi", *PLAIN)
+    running.expect(r"Hm\.")
+    if code == 129:
+        assert 129 == hang_up(running)
+    else:
+        running.expect(r"[|/\\-] asking sim/anthropic")
+        running.type("\x03")
+        assert 130 == running.end()[0]
+        assert re.search(r"stopped; session saved\nresume with: tenuto resume \w+\n$", running.display().text)
+        assert "asking" not in running.display().text
+
+    assert "[cancelled]" in tenuto.look("show")
+    assert (0, "There.\n") == tenuto.run("resume")[:2]
+
+
+# --- approvals --------------------------------------------------------------------------------------------------------
+
+
+def test_answers_decide_about_calls(tenuto, tenuto_sim, tools):
+    """`a` allows the shown pattern in this run, `p` in this directory; a denial without a reason has a standard one."""
+    commands = ["echo one", "echo two", "echo three; echo four", "printf five"]
+    tenuto_sim.script(
+        turn(call("blast", {"where": "A\n  where: B"}), call("flood", {"where": "C"}), call("flood", {"where": "D"})),
+        *(turn(call("shell", {"command": command})) for command in commands),
+        turn("Done."),
+    )
+    tenuto_sim.script(*(turn(call("shell", {"command": each})) for each in ("printf six", "echo 7")), when="Again")
+    running = tenuto.terminal(
+        "run", "Go!", "-T", "tools:blast", "-T", "tools:flood", "-T", "shell", *PLAIN, columns=120
+    )
+    for asked, answer in (
+        (r"blast in .*\r\n    where: A\r\n    \|   where: B\r\n", "n"),
+        (r"where: C\r\n.*in this run: flood / \[p\]roject", "always"),
+        (r"echo one\r\nAllow\? .*in this run: shell\(echo \*\) / \[p\]roject / ", "a"),
+        (r"echo three; echo four\r\nAllow\?", "YES"),
+        (r"printf five\r\nAllow\? .*shell\(printf \*\)", "p"),
+    ):
+        running.expect(f"{asked}(.|\n)*{ASKED}")
+        running.type(f"{answer}\n")
+    code, seen = running.end()
+    done = tenuto.run("run", "Again!", "-T", "shell")
+    hint = f"allow it with: tenuto resume {done.err.partition('tenuto resume ')[2][:12]} --allow 'shell(echo *)'"
+
+    assert code == 6  # a call was denied
+    assert "\n! blast [denied]: blast was not run: it was denied.\n" in seen
+    assert "\n< flood: D is wet\n" in seen
+    assert "where: D" not in seen
+    assert "< shell: six" in done.err
+    assert (6, True, True) == (done.code, "  shell: echo 7\n" in done.err, hint in done.err)
+    remembered = json.loads((tenuto.folder / "home" / "approvals.json").read_text())
+    assert {str(tenuto.folder): ["shell(printf *)"]} == remembered
+
+
+def test_view_shows_everything(tenuto, tenuto_sim):
+    command = "".join(f"echo line {number}\n" for number in range(60)) + "echo end"
+    tenuto_sim.script(turn(call("shell", {"command": command})), turn("Done."))
+    running = tenuto.terminal("run", "Go!", "-T", "shell", *PLAIN, columns=80, rows=24)
+    running.expect(ASKED)
+    first = running.display().text
+    running.type("v\n")
+    running.expect(f"echo line 30\r\n(.|\n)*{ASKED}")
+    running.type("y\n")
+
+    assert 0 == running.end()[0]
+    assert re.search(r"\.\.\. 45 lines, \d{3} characters not shown: press v to show them", first)
+    assert "echo line 30\n" not in first
+
+
+@pytest.mark.parametrize("code", [130, 129], ids=["ctrl-c", "closed terminal"])
+def test_interrupted_question_runs_nothing(tenuto, tenuto_sim, code):
+    tenuto_sim.script(turn(call("shell", {"command": "touch done"})), turn("Then not."))
+    running = tenuto.terminal("run", "Hi", "-T", "shell")
+    running.expect(r"\[v\]iew:")
+    if code == 129:
+        assert 129 == hang_up(running)
+    else:
+        running.type("\x03")
+        assert (130, True) == (running.end()[0], "session saved" in running.seen)
+
+    assert (0, "Then not.\n") == tenuto.run("resume")[:2]
+    assert not (tenuto.folder / "done").exists()
+
+
+def test_ctrl_d_leaves_the_call_waiting(tenuto, tenuto_sim, tools):
+    """The question is on the terminal if the prompt comes from a pipe or the answer goes to one."""
+    tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
+    piped = subprocess.Popen(["echo", "Go!"], stdout=subprocess.PIPE)
+    running = tenuto.terminal("run", "-T", "tools:blast", *PLAIN, stdin=piped.stdout)
+    piped.stdout.close()
+    running.expect(ASKED)
+    running.type("\x04")
+    code, seen = running.end()
+    piped.wait()
+    again = tenuto.terminal("resume", "-T", "tools:blast", *PLAIN, stdout=subprocess.PIPE)
+    again.expect(ASKED)
+    again.type("y\n")
+
+    assert (code, "  blast: where: A\n" in seen) == (6, True)
+    assert (again.end()[0], again.process.stdout.read().decode()) == (0, "Done.\n")
+    again.process.stdout.close()
