@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from typing import NamedTuple
 
 import pytest
 
+from cli.conftest import stored_sessions, user_messages
 from tenuto import settings
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.chat import Chat
@@ -22,32 +22,6 @@ from tenuto.testing import call, deny, fail, say, stop, think, turn
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
 LOST = "not sent: 1 reasoning block"
-TOOLS = '''
-import asyncio, signal
-from tenuto import tool
-
-print("loaded")
-
-@tool(effect="pure")
-def look(at: str) -> str:
-    """Look."""
-    print("looking")
-    return f"{at} is there"
-
-again = look
-
-@tool(approval=True)
-def blast(where: str) -> str:
-    """Blast."""
-    return f"{where} is gone"
-
-@tool
-async def ring(number: int) -> str:
-    """Raise a signal."""
-    signal.raise_signal(number)
-    await asyncio.sleep(60)
-    return "no signal"
-'''
 
 
 class Done(NamedTuple):
@@ -86,13 +60,8 @@ class FullDisk:
 
 
 @pytest.fixture
-def chat(tenuto_sim, monkeypatch, capfd, tmp_path):
+def chat(here, tools, capfd):
     """Run a chat in this process; its sessions are in a memory that ends with the test."""
-    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "tools.py").write_text(TOOLS)
-    monkeypatch.delitem(sys.modules, "tools", raising=False)
 
     def run(*lines, live=True, can_edit=True, history=None, **options):
         typist = Typist(lines, live=live, can_edit=can_edit)
@@ -104,30 +73,16 @@ def chat(tenuto_sim, monkeypatch, capfd, tmp_path):
     return run
 
 
-def sessions():
-    """Return the sessions, the newest first, each with its entries."""
-
-    async def read():
-        async with open_store(settings.store()) as store:
-            return [(one, await store.read(one.id)) for one in (await store.sessions()).sessions]
-
-    return asyncio.run(read())
-
-
-def messages(entries):
-    return [str(entry.payload.message) for entry in entries if isinstance(entry.payload, MessageAdded)]
-
-
 # --- turns ------------------------------------------------------------------------------------------------------------
 
 
 def test_messages_of_one_chat_are_one_session(chat, tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), say("Four.")), turn("Eight."))
     done = chat("What is 2 + 2?", "", "   ", "Twice that?")
-    [(one, entries)] = sessions()
+    [(one, entries)] = stored_sessions()
 
     assert done[:2] == (0, "Four.\nEight.\n")
-    assert messages(entries) == ["What is 2 + 2?", "Twice that?"]
+    assert user_messages(entries) == ["What is 2 + 2?", "Twice that?"]
     assert done.err.startswith("sim/anthropic. /help for commands, Ctrl-D to quit\nHm.\n")
     assert done.err.endswith(f"\nresume with: tenuto chat {one.id[:12]}\n")
     tenuto_sim.assert_clean()
@@ -140,7 +95,7 @@ def test_an_empty_line_retries_after_an_error(chat, tenuto_sim):
     assert done[:2] == (0, "There.\n")
     for text in ("error: ", "turn interrupted: press Enter or /retry to continue\n", "! nothing to do\n"):
         assert text in done.err
-    assert messages(sessions()[0][1]) == ["Hi"]
+    assert user_messages(stored_sessions()[0][1]) == ["Hi"]
 
 
 def test_resuming_finishes_pending_work_and_shows_the_last_exchange(chat, tenuto_sim):
@@ -157,13 +112,13 @@ def test_resuming_finishes_pending_work_and_shows_the_last_exchange(chat, tenuto
     assert "you> And then?\nsim/anthropic. " in done.err
     assert "continuing the interrupted turn\n" in done.err
     assert "6 messages\nyou> More?\nThree.\nsim/anthropic. /help" in again.err
-    assert len(sessions()) == 1
+    assert len(stored_sessions()) == 1
 
 
 @pytest.mark.parametrize("word", ["/exit", "/quit", "/q", "/bye", "exit", " QUIT "])
 def test_leave_words_end_the_chat(chat, word):
     assert chat(word, "not sent")[:2] == (0, "")
-    assert sessions() == []
+    assert stored_sessions() == []
 
 
 @pytest.mark.parametrize(
@@ -217,7 +172,7 @@ def test_an_ephemeral_chat_stores_nothing(here, tenuto_sim):
     assert done[:2] == (0, "One.\nTwo.\n")
     assert "enabled: read_file" in done.err
     assert "resume with" not in done.err
-    assert sessions() == []
+    assert stored_sessions() == []
     tenuto_sim.assert_clean()
 
 
@@ -228,21 +183,19 @@ def test_a_missing_key_is_reported_once(here, unset):
     assert "enabled: read_file, shell\n" in done.err
 
 
-def test_conflicting_session_options(here):
-    assert [here("chat", "last", *rest, stdin="").code for rest in (["-c"], ["--ephemeral"], [])] == [2, 2, 7]
-
-
 def test_a_message_that_could_not_be_stored_is_offered_again(chat, tenuto_sim, tmp_path):
     """Another process has the session; the attachment is kept too."""
     (tmp_path / "photo.png").write_bytes(PNG)
     tenuto_sim.script(turn("One."), turn("Two."))
     chat("Hi")
-    [(one, _)] = sessions()
+    [(one, _)] = stored_sessions()
     others = open_store(settings.store())
     done = chat(
         "/attach photo.png", lambda: others.lease(one.id), "Mine?", others.close, "Mine!", session="last"
     )  # fmt: skip
-    parts = [entry.payload.message.parts for entry in sessions()[0][1] if isinstance(entry.payload, MessageAdded)]
+    parts = [
+        entry.payload.message.parts for entry in stored_sessions()[0][1] if isinstance(entry.payload, MessageAdded)
+    ]
 
     assert done.out == "Two.\n"
     assert "error: session 01" in done.err
@@ -275,37 +228,27 @@ def test_an_unknown_command_suggests_one(chat, tenuto_sim):
     assert "! unknown command /modle: did you mean /model? (start with // to send a literal /)" in done.err
     assert "! unknown command /: use /help" in done.err
     assert "  /undo [N]          " in done.err
-    assert messages(sessions()[0][1]) == ["/help"]
+    assert user_messages(stored_sessions()[0][1]) == ["/help"]
 
 
 def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
-    tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
-    done = chat(
-        "Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x", "/model grok"
-    )
-    [(_, entries)] = sessions()
-
-    assert done.out == "One.\nTwo.\nThree.\n"
-    assert re.search(rf"switched to sim/openai\n{LOST}.*; restored if you switch back\nmodel: sim/openai\n", done.err)
-    assert done.err.count(LOST) == 1
-    assert "switched to sim/anthropic\n" in done.err
-    assert "nobody" in done.err
-    assert "! 'grok' is not a model name: use provider/model, such as xai/" in done.err
-    switches = [one.payload.model for one in entries if isinstance(one.payload, HandedOver)]
-    assert switches == ["sim/openai", "sim/anthropic"]
-    tenuto_sim.assert_clean()
-
-
-def test_opening_with_another_model_reports_losses_once(chat, tenuto_sim):
+    """Once, if the session is opened with another model and if the chat switches."""
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
     chat("Hi")
-    done = chat("And?", session="last", model="sim/openai")
-    again = chat("And?", session="last", model=None)
+    opened = chat("And?", session="last", model="sim/openai")
+    done = chat(
+        "/model", "/model sim/anthropic", "Back?", "/model sim/openai", "/model grok", session="last", model=None
+    )
+    [(_, entries)] = stored_sessions()
 
-    assert re.match(rf"switched to sim/openai\n{LOST}.*\nsession 01", done.err)
+    assert opened.out + done.out == "Two.\nThree.\n"
+    assert re.match(rf"switched to sim/openai\n{LOST}.*; restored if you switch back\nsession 01", opened.err)
+    assert opened.err.count(LOST) == 1
+    assert re.search(rf"model: sim/openai\n(.*\n)*switched to sim/openai\n{LOST}", done.err)
     assert done.err.count(LOST) == 1
-    assert LOST not in again.err
-    assert done.out + again.out == "Two.\nThree.\n"
+    assert "! 'grok' is not a model name: use provider/model, such as xai/" in done.err
+    switches = [one.payload.model for one in entries if isinstance(one.payload, HandedOver)]
+    assert switches == ["sim/openai", "sim/anthropic", "sim/openai"]
     tenuto_sim.assert_clean()
 
 
@@ -315,7 +258,7 @@ def test_effort_can_change_and_other_parameters_stay(chat, tenuto_sim):
         *("/model sim/openai:low", "Hi", "/model sim/openai:high", "/model", "And?", "/model sim/anthropic", "So?"),
         option=("temperature=0.10",),
     )
-    [(_, entries)] = sessions()
+    [(_, entries)] = stored_sessions()
     stored = [json.loads(one.payload.parameters) for one in entries if isinstance(one.payload, Configured)]
 
     for text in ("switched to sim/openai, effort low", "model: sim/openai, effort high", "sim/anthropic, effort high"):
@@ -329,15 +272,15 @@ def test_undo_continues_in_a_fork_and_offers_the_text(chat, tenuto_sim):
     tenuto_sim.script(turn("One."), turn("Two."), when="first")
     tenuto_sim.script(turn("One."), turn("Other."), when="other")
     chat("first", "second")
-    [(one, before)] = sessions()
+    [(one, before)] = stored_sessions()
     done = chat("/undo", "second, otherwise", session="last")
-    [(branch, entries), (kept, after)] = sessions()
+    [(branch, entries), (kept, after)] = stored_sessions()
 
     assert f"1 exchange undone (now in {branch.id[:12]}; original kept as {one.id[:12]})" in done.err
     assert done.offered == ["second"]
     assert (kept.id, after) == (one.id, before)
     assert branch.parent == one.id
-    assert messages(entries) == ["first", "second, otherwise"]
+    assert user_messages(entries) == ["first", "second, otherwise"]
     assert done.err.endswith(f"resume with: tenuto chat {branch.id[:12]}\n")
     tenuto_sim.assert_clean()
 
@@ -346,75 +289,71 @@ def test_compact_and_undo_in_a_chat(chat, tenuto_sim):
     done = chat(
         "/compact", "Hi", "Ho", "Ha", "/compact the greeting", "/compact undo", "/compact undo", model="sim/openai"
     )
-    [(_, entries)] = sessions()
+    [(_, entries)] = stored_sessions()
 
     assert "! no messages yet\n" in done.err
     assert "compacted: " in done.err
     assert "the whole conversation is sent again" in done.err
     assert "the session is not compacted" in done.err
-    assert messages(entries) == ["Hi", "Ho", "Ha"]
+    assert user_messages(entries) == ["Hi", "Ho", "Ha"]
     assert [entry.kind for entry in entries if entry.kind == "compacted"] == ["compacted", "compacted"]
     tenuto_sim.assert_clean()
 
 
 def test_undo_takes_no_more_than_there_is(chat, tenuto_sim):
-    """A reader that cannot edit prints the text."""
-    done = chat("/undo", "Hi", "Ho", "/undo 3", "/undo 0", "/undo 2", "/undo", "/show", "Ha", can_edit=False)
-    [(_, entries), (_, before)] = sessions()
+    """The model stays; a reader that cannot edit prints the text."""
+    commands = (
+        "/undo",
+        "Hi",
+        "Ho",
+        "/undo 3",
+        "/undo 0",
+        "/model sim/openai",
+        "/undo 2",
+        "/model",
+        "/undo",
+        "/show",
+        "Ha",
+    )
+    done = chat(*commands, can_edit=False)
+    [(_, entries), (_, before)] = stored_sessions()
 
-    assert "! nothing to undo\n" in done.err
-    assert "! only 2 exchanges to undo\n" in done.err
+    for text in ("! nothing to undo\n", "! only 2 exchanges to undo\n", "2 exchanges undone", "\nnot sent: Hi\n"):
+        assert text in done.err
     assert "! /undo takes a number, 1 or more, not '0'\n" in done.err
-    assert "2 exchanges undone" in done.err
-    assert "\nnot sent: Hi\n" in done.err
-    assert (messages(entries), messages(before)) == (["Ha"], ["Hi", "Ho"])
-    tenuto_sim.assert_clean()
-
-
-def test_undo_keeps_the_model(chat, tenuto_sim):
-    done = chat("Hi", "Ha", "/model sim/openai", "Ho", "/undo 2", "/model")
-
     assert done.err.count("model: sim/openai\n") == 1
+    assert (user_messages(entries), user_messages(before)) == (["Ha"], ["Hi", "Ho"])
     tenuto_sim.assert_clean()
 
 
 def test_forks_leave_the_original_unchanged(chat, tenuto_sim):
     chat("One", "Two")
-    [(one, before)] = sessions()
+    [(one, before)] = stored_sessions()
     done = chat("/fork", "Three", "/fork 2", "Four", "/fork 77", "/fork x", session="last")
-    [(second, there), (first, entries), (kept, after)] = sessions()
+    [(second, there), (first, entries), (kept, after)] = stored_sessions()
 
     assert f"forked (now in {first.id[:12]}; {one.id[:12]} unchanged)\n" in done.err
     assert f"forked (now in {second.id[:12]}; {first.id[:12]} unchanged)\n" in done.err
     assert (kept.id, after) == (one.id, before)
-    assert (messages(entries), messages(there)) == (["One", "Two", "Three"], ["One", "Four"])
+    assert (user_messages(entries), user_messages(there)) == (["One", "Two", "Three"], ["One", "Four"])
     assert "! cannot fork after message 77: choose 1 to 4\n" in done.err
     assert "! /fork takes a number, 1 or more, not 'x'\n" in done.err
     tenuto_sim.assert_clean()
 
 
 def test_tools_are_enabled_in_the_same_session(chat, tenuto_sim):
-    """An unknown tool changes nothing; output of a tool is not the answer."""
-    tenuto_sim.script(turn("Hi."), turn(call("look", {"at": "it"})), turn("Seen."))
-    done = chat("/tools", "Hi", "/tools raed_file", "/tools tools:look read_file", "Look!", "/tools")
+    """An unknown tool, or two of one name, change nothing; output of a tool is not the answer."""
+    tenuto_sim.script(turn("Hi."), turn(call("dig", {"depth": 3})), turn("Deep."))
+    done = chat(
+        *("/tools", "Hi", "/tools raed_file", "/tools tools:dig read_file", "/tools tools:again", "Dig!", "/tools"),
+    )
 
     assert "enabled: none\navailable: read_file, write_file, " in done.err
     assert "! unknown tool 'raed_file': did you mean read_file" in done.err
-    assert done.err.count("enabled: look, read_file\navailable: write_file, ") == 2
-    assert done.out == "Hi.\nSeen.\n"
-    assert "< look: it is there" in done.err
-    assert messages(sessions()[0][1]) == ["Hi", "Look!"]
-    tenuto_sim.assert_clean()
-
-
-def test_a_session_that_cannot_be_reopened_stays_open(chat, tenuto_sim):
-    """Two tools of one name are found only when the agent is made."""
-    tenuto_sim.script(turn("Hi."), turn("Ho."))
-    done = chat("Hi", "/tools tools:again", "Ho", "/tools", tool=("tools:look",))
-
-    assert done.out == "Hi.\nHo.\n"
-    assert "! " in done.err
-    assert "enabled: look\n" in done.err
+    assert done.err.count("enabled: dig, read_file\navailable: write_file, ") == 2
+    assert done.out == "Hi.\nDeep.\n"
+    assert "< dig: 3 m deep" in done.err
+    assert user_messages(stored_sessions()[0][1]) == ["Hi", "Dig!"]
     tenuto_sim.assert_clean()
 
 
@@ -424,7 +363,7 @@ def test_attachments_are_sent_with_the_next_message(chat, tenuto_sim, tmp_path):
         *("/attach", "/attach missing.png", "/attach 'a photo.png'", "What is it?", "And?", "/undo 2", "/detach"),
         *("/attach a photo.png", "/attach a\\ photo.png", "Both?"),
     )
-    [(_, entries), (_, before)] = sessions()
+    [(_, entries), (_, before)] = stored_sessions()
     parts = [entry.payload.message.parts for entry in (*before, *entries) if isinstance(entry.payload, MessageAdded)]
 
     assert [len(one) for one in parts] == [2, 1, 3]
@@ -444,7 +383,7 @@ def test_names(chat, tenuto_sim):
     chat("/name first try", "Hi", "/name", session="")
     done = chat("/name first try", "Hi", "/name second", "/name first try", "/name last", name="mine")
 
-    assert [one.name for one, _ in sessions()] == ["second", "first try"]
+    assert [one.name for one, _ in stored_sessions()] == ["second", "first try"]
     assert done.err.count("! another session is called 'first try': 01") == 2
     assert "! 'last' is not a name" in done.err
     assert chat("/exit", session="first try").code == 0
