@@ -1,22 +1,61 @@
-"""What is looked at, made without asking a model: a server that says what it is told to, and a store with sessions."""
+"""A server with a fixed response, and sessions that are written to a store without a model."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tenuto.core.journal import MessageAdded
-from tenuto.core.messages import user
+from tenuto.core.blocks import Image, Reasoning, ServerToolUse, Text, ToolUse
+from tenuto.core.journal import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
+    CallStarted,
+    Compacted,
+    Configured,
+    HandedOver,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    UnknownPayload,
+)
+from tenuto.core.loss import Location, Loss
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage, user
 from tenuto.core.stored import make_draft
 from tenuto.store.open import open_store
 from tenuto.store.sessions import new_id
 
+SAID = [
+    Configured("sim/anthropic", system="Be brief."),
+    MessageAdded(UserMessage("Where is Oslo?")),
+    RunEnded("completed"),
+]
+"""A session of one message."""
+CALLED = [
+    Configured("sim/anthropic"),
+    MessageAdded(UserMessage("Dig")),
+    RequestStarted("sim/anthropic"),
+    ReplyReceived(AssistantMessage((ToolUse("c1", "dig", "{}"),), stop_reason="tool_calls")),
+    CallStarted("c1", 0, "dig"),
+    CallFinished(ToolResult("c1", "dug"), 0),
+    RequestStarted("sim/anthropic"),
+    ReplyReceived(AssistantMessage((Text("Done."),))),
+    RunEnded("completed"),
+]
+"""A session with a tool call; without the last four entries, the call has no result."""
+
 
 @contextmanager
 def answering(status, body):
-    """Answer every GET so; yield the address, and the headers of what was asked."""
+    """Answer every GET; yield the URL and the headers of the requests."""
     heard = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -57,7 +96,7 @@ def append_entries(place, name, payloads, *, time_ms=1_000_000):
 
 
 def keep_sessions(file, said):
-    """Make a store with a session for each text, the last one newest; return their ids. A name is given to those with one."""
+    """Create a session for each pair of text and name, the last one newest; return their ids."""
 
     async def kept():
         ids = [new_id(at) for at in range(1, len(said) + 1)]
@@ -71,3 +110,38 @@ def keep_sessions(file, said):
         return ids
 
     return asyncio.run(kept())
+
+
+def every_entry(text):
+    """Return a history with each kind of entry; the text is at each place that a model or a provider fills."""
+    reply = AssistantMessage(
+        (
+            Reasoning(f"A thought {text}\nof two lines"),
+            Reasoning(""),
+            Text(f"I dig. {text}"),
+            ServerToolUse("s1", "web_search", '{"query": "spades"}'),
+            ToolUse("c1", f"dig{text}", json.dumps({"depth": 3, "note": f"one\ntwo: {text}"})),
+            ToolUse("c2", "ask", text, args_error="no"),
+        ),
+        stop_reason="tool_calls",
+    )
+    return [
+        Configured("sim/anthropic", system=text),
+        MessageAdded(UserMessage((Text(f"Look {text}"), Image("aGk=", "image/png")))),
+        RequestStarted("sim/anthropic"),
+        RequestFailed("RateLimited", text),
+        RequestStarted("sim/anthropic"),
+        ReplyReceived(reply, losses=(Loss("foreign", Location(0), text, "none"),)),
+        ApprovalRequested("c1", 0, "dig"),
+        ApprovalDecided("c1", 0, allowed=False, reason=text),
+        CallFinished(ToolResult("c1", text, is_error=True), 0, outcome="denied"),
+        SubSessionLinked("child", "c2", 1),
+        CallStarted("c2", 1, "ask"),
+        CallFinished(ToolResult("c2", f"line {text}\n" * 60), 1),
+        SteeringAdded(UserMessage("Hurry")),
+        LossRecorded(Loss("unread", Location(path="usage"), text)),
+        HandedOver(f"sim/{text}", "sim/anthropic", (Loss("foreign", Location(1), "a thought"),)),
+        Compacted(4, (SystemMessage(text),)),
+        UnknownPayload("dreamt", '{"entry":"dreamt","of":"sheep"}'),
+        RunEnded("failed", text),
+    ]

@@ -42,7 +42,6 @@ def test_version_is_that_of_the_package(here):
     assert (0, f"tenuto, version {package.__version__}\n", "") == here("--version")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_examples(here, name):
     done = here(name, "--help")
 
@@ -72,33 +71,6 @@ def test_examples_can_be_typed():
             # click keeps the help option of a command's first context
             names = _tenuto.context_settings["help_option_names"]
             commands[called].make_context(" ".join(called), words[len(called) :], help_option_names=names)
-
-
-MISUSED = [
-    (["run", "Hi", "-m", "simm/anthropic"], "unknown provider 'simm'; did you mean 'sim'"),
-    (["run", "Hi", "-m", "anthropic"], "no provider in 'anthropic': use anthropic/claude-sonnet-5-5"),
-    (["run"], "no prompt: pass one"),
-    (["run", "Hi", "-T", "shel"], "did you mean shell?"),
-    (["run", "Hi", "-T", "no_such_module:f"], "'no_such_module' cannot be imported"),
-    (["run", "Hi", "-T", "json:dumpz"], "json has no 'dumpz'; did you mean dump"),
-    (["run", "Hi", "-T", "string:digits"], "is not a tool"),
-    (["run", "Hi", "-T", "shell", "--root", "nowhere"], "--root 'nowhere' cannot be used"),
-    (["run", "Hi", "--max-usd", "much"], "invalid --max-usd 'much': use a number"),
-    (["run", "Hi", "--max-usd", "0"], "invalid --max-usd 0: use a number above 0"),
-    (["run", "Hi", "--max-turns", "0"], "'--max-turns': 0"),
-    (["run", "Hi", "--store", "ftp://x"], "a store cannot be at ftp://"),
-    (["run", "Hi", "--approve", "maybe"], "'maybe'"),
-]
-
-
-@pytest.mark.parametrize("arguments, message", MISUSED, ids=[message for _, message in MISUSED])
-def test_unusable_options_are_one_message_and_code_2(here, arguments, message):
-    done = here(*arguments)
-
-    assert (2, "") == (done.code, done.out)
-    assert message in done.err
-    assert "Traceback" not in done.err
-    assert len(done.err.splitlines()) <= 2
 
 
 @pytest.mark.parametrize("key", ["", "some-key"])
@@ -157,20 +129,6 @@ def test_short_forms_exit_with_0(here, arguments, output):
     done = here(*arguments)
 
     assert (0, True) == (done.code, output in done.out)
-
-
-def test_prompt_that_starts_with_a_dash_gets_a_hint(here):
-    done = here("run", "-5 + 3?")
-
-    assert (2, True) == (done.code, "put -- before a prompt that starts with -" in done.err)
-
-
-def test_profile_is_accepted_after_the_command(here, tmp_path):
-    (tmp_path / "home").mkdir(exist_ok=True)
-    (tmp_path / "home" / "config.toml").write_text("[profiles.work]\nmodel = 'sim/gemini'\n")
-
-    assert "profile work" in here("config", "show", "--profile", "work").out.replace("  ", " ")
-    assert 2 == here("config", "show", "--profile", "wrok").code
 
 
 @pytest.mark.parametrize(

@@ -7,32 +7,9 @@ import shlex
 
 import pytest
 
-from cli.canned_provider import append_entries
+from cli.canned_provider import CALLED, append_entries
 from tenuto import settings
-from tenuto.core.blocks import Text, ToolUse
-from tenuto.core.journal import (
-    CallFinished,
-    CallStarted,
-    Configured,
-    MessageAdded,
-    ReplyReceived,
-    RequestStarted,
-    RunEnded,
-)
-from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
 
-CALL = AssistantMessage((ToolUse("c1", "dig", "{}"),), stop_reason="tool_calls")
-ENTRIES = [
-    Configured("sim/anthropic"),
-    MessageAdded(UserMessage("Dig")),
-    RequestStarted("sim/anthropic"),
-    ReplyReceived(CALL),
-    CallStarted("c1", 0, "dig"),
-    CallFinished(ToolResult("c1", "dug"), 0),
-    RequestStarted("sim/anthropic"),
-    ReplyReceived(AssistantMessage((Text("Done."),))),
-    RunEnded("completed"),
-]
 CONFIG = """
 [profiles.work]
 effort = "low"
@@ -281,9 +258,9 @@ def stored(here, tmp_path, config, monkeypatch):
         (tmp_path / name).write_bytes(content)
     (tmp_path / "sub").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    append_entries(settings.store(), "open", ENTRIES[:5])
+    append_entries(settings.store(), "open", CALLED[:5])
     here("sessions", "rename", "open", "taken")
-    append_entries(settings.store(), "dig", ENTRIES)
+    append_entries(settings.store(), "dig", CALLED)
 
 
 def state(here, folder):
