@@ -52,14 +52,6 @@ def titled(ask, line):
     return dict(zip(lines[1::3], lines[2::3], strict=False))
 
 
-@pytest.fixture
-def home(tmp_path):
-    """The directory of the settings."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
-
-
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
@@ -96,9 +88,8 @@ WORDS = {
 
 
 @pytest.mark.parametrize("line", WORDS)
-def test_completed_words(offered, home, line):
-    (home / "keys.json").write_text('{"groq": "kept"}')
-    (home / "keys.json").chmod(0o600)
+def test_completed_words(offered, keys, line):
+    keys({"groq": "kept"})
 
     assert sorted(WORDS[line]) == sorted(offered(line))
 
@@ -121,17 +112,17 @@ def test_every_option_is_completed(offered, name):
 # --- models -----------------------------------------------------------------------------------------------------------
 
 
-def test_models_are_completed_with_family(ask, home):
-    told = titled(ask, "tenuto run -m anthropic/claude-opus-5")
+def test_models_are_completed_with_family(ask, offered, home):
+    names = titled(ask, "tenuto run -m anthropic/claude-opus-5")
+    listed = [id for id in model_ids() if id.startswith("openai/gpt-6")]
 
-    assert told == {"anthropic/claude-opus-5-5": "Claude Opus 5.5", "anthropic/claude-opus-5": "Claude Opus 5"}
-
-
-@pytest.mark.parametrize(
-    "line", ["tenuto handover last openai/gpt-6", "tenuto audit -m openai/gpt-6", "tenuto chat --model=openai/gpt-6"]
-)
-def test_models_are_completed_in_every_command(offered, home, line):
-    assert [id for id in model_ids() if id.startswith("openai/gpt-6")] == offered(line)
+    assert names == {"anthropic/claude-opus-5-5": "Claude Opus 5.5", "anthropic/claude-opus-5": "Claude Opus 5"}
+    for command in ("handover last ", "audit -m ", "chat --model="):
+        assert listed == offered(f"tenuto {command}openai/gpt-6")
+    assert offered("tenuto run -m anthropic/claude-opus-5-5:m") == [
+        f"anthropic/claude-opus-5-5:{effort}" for effort in ("medium", "max")
+    ]
+    assert offered("tenuto run --fallback sim/openai,sim/anth") == ["sim/openai,sim/anthropic"]
 
 
 def test_usable_models_are_completed_without_text(offered, home, monkeypatch):
@@ -142,13 +133,6 @@ def test_usable_models_are_completed_without_text(offered, home, monkeypatch):
 
     assert {"sim"} == {id.partition("/")[0] for id in without}
     assert {"sim", "groq"} == {id.partition("/")[0] for id in with_one}
-
-
-def test_efforts_and_fallbacks_are_completed(offered, home):
-    assert offered("tenuto run -m anthropic/claude-opus-5-5:m") == [
-        f"anthropic/claude-opus-5-5:{effort}" for effort in ("medium", "max")
-    ]
-    assert offered("tenuto run --fallback sim/openai,sim/anth") == ["sim/openai,sim/anthropic"]
 
 
 # --- what is kept -----------------------------------------------------------------------------------------------------
@@ -177,8 +161,8 @@ def test_sessions_are_completed_with_titles(ask, offered, home, kept):
     assert f"plain,{tricky[:12]}\t\\x1b[2J plain,fake" in ask("tenuto show ", "fish").out.splitlines()
 
 
-def test_profiles_servers_and_aliases_are_completed(offered, home):
-    (home / "config.toml").write_text(
+def test_profiles_servers_and_aliases_are_completed(offered, config):
+    config(
         '[profiles.work]\nmodel = "sim/openai"\n[providers.mine]\nbase_url = "http://x/v1"\n'
         '[aliases]\nfast = "sim/openai:low"\n'
     )
@@ -189,11 +173,10 @@ def test_profiles_servers_and_aliases_are_completed(offered, home):
 
 
 @pytest.mark.parametrize("line", ["tenuto show ", "tenuto --profile ", "tenuto models -p ", "tenuto run -m "])
-def test_broken_files_give_no_message(ask, home, monkeypatch, line):
-    """A configuration that cannot be read, a store that is none, a file of keys that others can read."""
-    (home / "config.toml").write_text("= nonsense")
-    (home / "keys.json").write_text("{}")
-    (home / "keys.json").chmod(0o644)
+def test_broken_files_give_no_message(ask, home, config, keys, monkeypatch, line):
+    """An invalid config file, a damaged store, a key file that others can read."""
+    config("= nonsense")
+    keys("{}", 0o644)
     (home / "damaged.db").write_bytes(b"nonsense" * 1000)
     monkeypatch.setenv("TENUTO_STORE", str(home / "damaged.db"))
     before = sorted(path.name for path in home.iterdir())
