@@ -19,35 +19,12 @@ PLAIN = ("--color", "never")
 READY = r"you>\n$"
 PAGE = (Path(__file__).parents[2] / "docs" / "command" / "chat.md").read_text("utf-8")
 PASTED = "\x1b[200~{}\x1b[201~"
-TOOLS = '''
-import asyncio, pathlib
-from tenuto import tool
-
-@tool(effect="pure")
-async def look(at: str) -> str:
-    """Look."""
-    pathlib.Path("begun").write_text("yes")
-    while not pathlib.Path("go").exists():
-        await asyncio.sleep(0.01)
-    return f"{at} is there"
-
-@tool(approval=True)
-def blast(where: str) -> str:
-    """Blast."""
-    return f"{where} is gone"
-'''
 
 
 def messages(tenuto, *session):
     """Return the user messages of a session."""
     page = tenuto.look("show", *session)
     return [text.strip() for text in re.findall(r"\nuser.*\n((?:  .*\n)*)", page)]
-
-
-@pytest.fixture
-def tools(tenuto):
-    (tenuto.folder / "tools.py").write_text(TOOLS)
-    os.mkfifo(tenuto.folder / "begun")
 
 
 def test_the_chat_of_the_documentation(tenuto, tenuto_sim):
@@ -75,14 +52,12 @@ def test_editing_history_pasting_and_completion(tenuto, tenuto_sim):
     (tenuto.folder / "home").mkdir()
     (tenuto.folder / "home" / "history").write_text("from the last\\ntime\n")
     running = tenuto.terminal("chat", *PLAIN)
-    running.expect_screen(READY)
-    running.type("\x1b[A!\n")  # arrow up
-    running.expect_screen(r"One\.(.|\n)*you>\n$")
-    running.type(PASTED.format("def f():\n\treturn '\x01'\n") + "\n")
-    running.expect_screen(r"Two\.(.|\n)*you>\n$")
-    running.type("/und\t\n")
-    running.expect_screen(r"exchange undone(.|\n)*you> def f(.|\n)*return '\^A'\n\.\.\.>\n$")
-    running.type("# again\x1b\r# and again\n")  # Alt-Enter
+    running.answer(
+        (READY, "\x1b[A!\n"),  # arrow up
+        (r"One\.(.|\n)*you>\n$", PASTED.format("def f():\n\treturn '\x01'\n") + "\n"),
+        (r"Two\.(.|\n)*you>\n$", "/und\t\n"),
+        (r"exchange undone(.|\n)*you> def f(.|\n)*return '\^A'\n\.\.\.>\n$", "# again\x1b\r# and again\n"),  # Alt-Enter
+    )
     running.expect_screen(r"# and again(.|\n)*Two\.(.|\n)*you>\n$")
     big = threading.Thread(target=running.type, args=(PASTED.format("word " * 4_000) + "\n",))
     big.start()
@@ -105,17 +80,16 @@ def test_editing_history_pasting_and_completion(tenuto, tenuto_sim):
     tenuto_sim.assert_clean()
 
 
-def test_a_killed_chat_continues_the_tool_call(tenuto, tenuto_sim, tools):
+def test_a_killed_chat_continues_the_tool_call(tenuto, tenuto_sim, calls):
     tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Seen."))
     running = tenuto.terminal("chat", "-T", "tools:look", *PLAIN)
     running.expect_screen(READY)
     running.type("Look!\n")
-    (tenuto.folder / "begun").read_text()  # opens when the tool does
+    calls()
     running.process.kill()
     running.end()
     (tenuto.folder / "go").touch()
     again = tenuto.terminal("chat", "-c", "-T", "tools:look", *PLAIN)
-    (tenuto.folder / "begun").read_text()
     again.expect_screen(r"Seen\.(.|\n)*you>\n$")
     again.type("/exit\n")
     code, seen = again.end()
@@ -135,22 +109,16 @@ def test_approvals_in_a_chat(tenuto, tenuto_sim, tools, term):
         turn(call("blast", {"where": "A"})), turn("Well."), turn(call("blast", {"where": "B"})), turn("Ok.")
     )
     running = tenuto.terminal("chat", "-T", "tools:blast", *PLAIN)
-    running.expect_screen(READY)
-    running.type("Go!\n")
-    running.expect(r"\[v\]iew: $")
-    running.type("\x03")
-    running.expect_screen(r"session saved(.|\n)*you>\n$")
-    running.type("No, wait.\n")
-    running.expect_screen(r"Well\.(.|\n)*you>\n$")
-    running.type("Now!\n")
-    running.expect(r"where: B(.|\n)*\[v\]iew: $")
-    running.type("\x04")
-    running.expect_screen(r"waiting for approval in .*\n  blast: where: B(.|\n)*you>\n$")
-    running.type("\n")
-    running.expect_screen(r"waiting for approval(.|\n)*where: B(.|\n)*\[v\]iew:\n$")
-    running.type("y\n")
-    running.expect_screen(r"Ok\.(.|\n)*you>\n$")
-    running.type("\x04")
+    running.answer(
+        (READY, "Go!\n"),
+        (r"\[v\]iew:\s$", "\x03"),
+        (r"session saved(.|\n)*you>\n$", "No, wait.\n"),
+        (r"Well\.(.|\n)*you>\n$", "Now!\n"),
+        (r"where: B(.|\n)*\[v\]iew:\s$", "\x04"),
+        (r"waiting for approval in .*\n  blast: where: B(.|\n)*you>\n$", "\n"),
+        (r"waiting for approval(.|\n)*where: B(.|\n)*\[v\]iew:\n$", "y\n"),
+        (r"Ok\.(.|\n)*you>\n$", "\x04"),
+    )
     code, seen = running.end()
 
     assert code == 0
