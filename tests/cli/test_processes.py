@@ -79,7 +79,9 @@ def test_signal_cancels_the_run_and_prints_a_hint(tenuto, tenuto_sim, calls, nam
     ended, out, err = end(running)
 
     assert code == ended
-    assert re.fullmatch(r"(> .*\n)?(stopping .*\n)?stopped; session saved\nresume with: tenuto resume 01\w{10} -T tools:look\n", err)
+    assert re.fullmatch(
+        r"(> .*\n)?(stopping .*\n)?stopped; session saved\nresume with: tenuto resume 01\w{10} -T tools:look\n", err
+    )
     assert "[cancelled]" in page(tenuto)
     assert "before" == (tenuto.folder / "answer.txt").read_text()
     if options == ("--jsonl",):
