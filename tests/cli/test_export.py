@@ -81,24 +81,17 @@ def test_import_with_another_id_and_name(here, kept):
 @pytest.mark.parametrize(
     "damage, why",
     [
-        (lambda lines: lines[:-1], "session 'evil' had 18 entries, but the export has 17"),
-        (lambda lines: [*lines[:2], *lines[3:]], "line 3: entry 3 is in the place of entry 2"),
-        (
-            lambda lines: [*lines[:2], lines[2].replace("Oslo", "Rome"), *lines[3:]],
-            "line 3: entry 2 does not match its digest",
-        ),
-        (lambda lines: [*lines[:6], "hello\n", *lines[6:]], "line 7: "),
-        (lambda lines: ["{}\n", *lines], "this is not an exported session"),
-        (lambda lines: [line.replace('"one"', '"../x"') for line in lines], "'../x' is not a session id"),
-        (lambda lines: [], "it is empty"),
+        (lambda text: text.replace("Where is Oslo", "Where is Rome"), "line 3: entry 2 does not match its digest"),
+        (lambda text: text.replace('"one"', '"../x"'), "'../x' is not a session id"),
+        (lambda text: f"{{}}\n{text}", "this is not an exported session"),
+        (lambda text: "", "it is empty"),
     ],
-    ids=["cut off", "a line lost", "changed", "noise", "no export", "an id that is none", "empty"],
 )
 def test_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, damage, why):
-    """Neither the session it is in, nor those before it, nor those of other files."""
-    lines = here("export", "one", "evil").out.splitlines(keepends=True)
-    (tmp_path / "bad.jsonl").write_text("".join(damage(lines)), "utf-8")
-    (tmp_path / "good.jsonl").write_text("".join(lines), "utf-8")
+    """Of all sessions and files; the tests of the store have more damage."""
+    text = here("export", "one", "evil").out
+    (tmp_path / "bad.jsonl").write_text(damage(text), "utf-8")
+    (tmp_path / "good.jsonl").write_text(text, "utf-8")
     done = here("import", "good.jsonl", "bad.jsonl", "--store", "other.db")
 
     assert (7, "") == done[:2]
@@ -251,16 +244,6 @@ def test_markdown_escapes_everything(here, kept):
     assert "\u202e" not in document
     pieces = ("\\x1b[2J", "\\u202e", "[image]", " denied: ", "- lost: ", "in session child", "Ended: failed: ")
     assert [] == [piece for piece in pieces if piece not in document.replace("\\[image\\]", "[image]")]
-
-
-def test_markdown_of_several_sessions(here, kept):
-    one, evil = (here("export", id, "--format", "md").out for id in ("one", "evil"))
-
-    assert f"{one}\n{evil}" == here("export", "one", "evil", "--format", "md").out
-    assert one == (
-        "# Where is Oslo?\n\nsession `one`, completed, `sim/anthropic`, 1 message, 0 tokens, started 1970-01-01 00:16\n\n"
-        "## system\n\n> Be brief.\n\n## user (1)\n\n> Where is Oslo?\n\n---\n\nEnded: completed\n"
-    ).replace("00:16", re.search(r"\d\d:\d\d", one)[0])
 
 
 signs = st.text(st.sampled_from("`~<>&#|\\-=_*[]()!ab1. \t\n\r\u2028\x0b"), max_size=40)

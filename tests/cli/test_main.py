@@ -42,14 +42,6 @@ def test_version_is_that_of_the_package(here):
     assert (0, f"tenuto, version {package.__version__}\n", "") == here("--version")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_with_examples(here, name):
-    done = here(name, "--help")
-
-    assert 0 == done.code
-    assert f"Examples:\n    tenuto {name}" in done.out.replace("git diff | ", "")
-
-
 def every_command(command, path):
     yield path, command
     if isinstance(command, click.Group):

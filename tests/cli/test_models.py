@@ -175,15 +175,10 @@ def test_stored_key_selects_its_provider(bare, keys):
 # --- models -----------------------------------------------------------------------------------------------------------
 
 LISTED = [
-    (
-        ["opus", "anthropic", "5-5", "-p", "anthropic"],
-        0,
-        "anthropic/claude-opus-5-5       1M    128K  low medium* high ",
-    ),
+    (["claude-haiku-5-5", "-p", "anthropic", "--json"], 0, '"cache_read":0.01,"cache_write":0.125,"tiered":true}'),
     (["V4.1", "-p", "deepseek"], 0, "deepseek/deepseek-flash "),
     (["claude-3-opus", "--all"], 0, "2026-01-05 (retired)"),
     (["claude-3-opus"], 1, "no matching model: 2 matches, all retired (use --all)"),
-    (["claude", "sonett"], 1, "did you mean anthropic/claude-sonnet-"),
     (["zzzz", "--json"], 1, "[]"),
     (["--online"], 2, "no API key is set"),
 ]
@@ -195,14 +190,6 @@ def test_models_finds_words(here, arguments, code, text):
 
     assert (code, True) == (done.code, text in done.out + done.err), done
     assert bool(done.out) == (code == 0 or "--json" in arguments)
-
-
-def test_models_json_has_limits_and_prices(here):
-    [model] = json.loads(here("models", "--json", "claude-haiku-5-5", "-p", "anthropic").out)
-
-    assert model["id"] == "anthropic/claude-haiku-5-5"
-    assert model["price"] == {"input": 0.1, "output": 0.5, "cache_read": 0.01, "cache_write": 0.125, "tiered": True}
-    assert (model["effort_default"], model["context_window"], model["retires"]) == ("medium", 1_000_000, None)
 
 
 def test_prices_and_retirement_depend_on_the_day():
@@ -277,25 +264,8 @@ def test_providers_names_dialect_and_source_of_the_key(here, config, keys, monke
     [groq] = [one["key"] for one in json.loads(document.out) if one["name"] == "groq"]
     assert ("kept", "keys.json") == (groq["state"], groq["where"])
     assert SECRET not in f"{table}{document}"
-
-
-def test_providers_are_found_by_name_alias_and_variable(here):
-    for word, name in (("vertex_ai", "vertex"), ("GROQ_API_KEY", "groq")):
-        assert [name] == list(lines_of(here("providers", word).out))
-    missing = here("providers", "antropic")
-    assert (1, "") == missing[:2]
-    assert "no matching provider 'antropic': did you mean anthropic?" in missing.err
-
-
-def test_tools_lists_builtin_tools(here):
-    lines = lines_of(here("tools").out)
-
-    assert list(lines) == list(BUILTIN)
-    assert lines["shell"].startswith("shell         yes             no                 Run a shell command")
-    assert lines["read_file"].startswith("read_file     no              yes                Read a text file")
-    definition = here("tools", "write_file").out
-    assert "  needs approval: yes; retry after crash: yes; timeout 60 s\n" in definition
-    assert '"required": [' in definition
+    assert ["vertex"] == list(lines_of(here("providers", "vertex_ai").out))
+    assert ["groq"] == list(lines_of(here("providers", "GROQ_API_KEY").out))
 
 
 def test_tools_prints_a_user_tool_without_calling_it(here, module):
@@ -313,3 +283,5 @@ def test_tools_prints_a_user_tool_without_calling_it(here, module):
     assert described["parameters"]["required"] == ["city"]
     assert "The weather in a \\x1b[31mcity." in page
     assert "approval: depends on the call" in page
+    assert list(BUILTIN) == list(lines_of(here("tools").out))
+    assert "  needs approval: yes; retry after crash: yes; timeout 60 s\n" in here("tools", "write_file").out

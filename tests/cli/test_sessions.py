@@ -7,7 +7,6 @@ import json
 import re
 import sqlite3
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -15,12 +14,10 @@ from cli.canned_provider import CALLED, SAID, append_entries, every_entry
 from cli.conftest import with_store
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.cli.commands import sessions, store
 from tenuto.cli.commands.fork import _store_option
 from tenuto.cli.commands.fork import command as fork
 from tenuto.core.journal import Configured, MessageAdded, RunEnded, UnknownPayload
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import make_draft
 from tenuto.testing import call, say, turn
 
 
@@ -137,49 +134,25 @@ def test_list_is_the_same_from_file_and_json(here, kept, file):
     assert not file.exists()
 
 
-@pytest.mark.parametrize(
-    "words", [("sessions", x) for x in sessions.command.commands] + [("store", x) for x in store.command.commands]
-)
-def test_every_subcommand_has_help(here, words):
-    done = here(*words, "--help")
-
-    assert (0, True) == (done.code, "--store" in done.out)
-
-
-def test_search_finds_entries(here, kept):
-    kept("one")
-    kept("two", every_entry("\u202e"))
-    found = json.loads(here("sessions", "search", "look", "--json").out)
-
-    assert (0, "SESSION  ENTRY  TEXT\none          2  Where is Oslo?\n", "") == here(
-        "sessions", "search", "oslo", "where"
-    )
-    assert (1, "", "no matching entry\n") == here("sessions", "search", "Oslo", "Rome")
-    assert [("two", 2)] == [(one["session"], one["seq"]) for one in found]
-    assert "\\u202e" in here("sessions", "search", "look").out
-
-
-def test_rename_sets_and_removes_a_name(here, kept):
-    kept("one")
-
-    assert (0, "session one renamed to trip\n", "") == here("sessions", "rename", "one", "trip")
-    assert {"session": "one", "name": "a b"} == json.loads(here("sessions", "rename", "trip", "a b", "--json").out)
-    assert ["a b"] == [one["name"] for one in listed(here)]
-    assert "did you mean a b?" in here("show", "a bb").err
-    assert (0, "removed the name of session one\n", "") == here("sessions", "rename", "one", "")
-    assert 7 == here("show", "a b").code
-
-
-def test_archive_and_restore(here, kept):
+def test_search_rename_and_archive(here, kept):
     for id in ("one", "two", "three"):
         kept(id)
+    kept("evil", every_entry("\u202e"))
+    found = json.loads(here("sessions", "search", "look", "--json").out)
 
-    assert (0, "archived two\narchived one\n", "") == here("sessions", "archive", "~0", "one", "last")
-    assert ["three"] == ids(here)
+    assert "one          2  Where is Oslo?\n" in here("sessions", "search", "oslo", "where").out
+    assert (1, "", "no matching entry\n") == here("sessions", "search", "Oslo", "Rome")
+    assert [("evil", 2)] == [(one["session"], one["seq"]) for one in found]
+    assert "\\u202e" in here("sessions", "search", "look").out
+    assert {"session": "evil", "name": "a b"} == json.loads(here("sessions", "rename", "evil", "a b", "--json").out)
+    assert "did you mean a b?" in here("show", "a bb").err
+    assert (0, "removed the name of session evil\n", "") == here("sessions", "rename", "a b", "")
+    assert (0, "archived two\narchived one\narchived three\n", "") == here("sessions", "archive", "~1", "one", "three")
+    assert ["evil"] == ids(here)
     restored = here("sessions", "archive", "one", "--undo", "--json")
     assert {"sessions": ["one"], "archived": False} == json.loads(restored.out)
-    assert ["three", "one"] == ids(here)
     assert (0, "restored two\n") == here("sessions", "archive", "last", "--undo")[:2]
+    assert ["evil", "two", "one"] == ids(here)
 
 
 @pytest.fixture
@@ -191,24 +164,18 @@ def family(here, kept):
     with_store(lambda store: store.fork("child", at=2, id="grandchild"))
 
 
-def test_rm_keeps_sessions_with_forks(here, family):
+def test_rm_deletes_forks_before_parents(here, family):
+    """A session with forks is kept unless they are deleted too."""
     refused = here("sessions", "rm", "other", "root", "-y")
 
-    assert (7, "") == refused[:2]
+    assert (7, "", 4) == (*refused[:2], len(listed(here)))
     assert "error: session root has a fork that shares its entries: child\n" in refused.err
-    assert "nothing was deleted" in refused.err
-    assert 4 == len(listed(here))
-    deleted = json.loads(here("sessions", "rm", "root", "--forks", "--yes", "--json").out)
-    assert ["root", "child", "grandchild"] == deleted["removed"]
-    assert ["other"] == ids(here)
-
-
-def test_rm_deletes_forks_before_parents(here, family):
-    done = here("sessions", "rm", "root", "grandchild", "child", "root", "-y")
-
+    done = here("sessions", "rm", "child", "grandchild", "child", "-y")
     assert (0, "") == (done.code, done.err)
-    assert ["grandchild", "child", "root"] == [line.split()[1] for line in done.out.splitlines()]
-    assert "deleted root  Where is Oslo?\n" in done.out
+    assert ["grandchild", "child"] == [line.split()[1] for line in done.out.splitlines()]
+    deleted = json.loads(here("sessions", "rm", "root", "--forks", "--yes", "--json").out)
+    assert ["root"] == deleted["removed"]
+    assert ["other"] == ids(here)
 
 
 def test_rm_prints_deleted_sessions_despite_an_error(here, kept, file):
@@ -286,17 +253,31 @@ def test_resume_hint_hides_the_password_of_a_store(place, option):
 # --- store ------------------------------------------------------------------------------------------------------------
 
 
-def test_store_stats(here, kept, file):
+def test_store_commands(here, kept, file):
+    """The tests of the store check what is copied and deleted."""
     nothing = here("store", "stats")
-    kept("one")
-    counted = json.loads(here("store", "stats", "--json").out)
-
     assert (0, "", True) == (*nothing[:2], "no sessions yet" in nothing.err)
+    kept("large", [*SAID[:1], MessageAdded(UserMessage("x" * 100_000))])
+    kept("two")
+    here("sessions", "rm", "large", "-y")
+    counted = json.loads(here("store", "stats", "--json").out)
     assert (1, 3) == (counted["sessions"], counted["entries"])
     assert re.match(
-        r"sessions  1\nentries   3\nbytes     [\d,]+\nblobs     0 with 0 bytes\nbackend   SQLite ",
-        here("store", "stats").out,
+        r"sessions  1\nentries   3\nbytes     [\d,]+\nblobs  .*\nbackend   SQLite ", here("store", "stats").out
     )
+    assert re.fullmatch(r"deleted 100,\d+ bytes\n", here("store", "gc").out)
+    assert '{"bytes":0}\n' == here("store", "gc", "--json").out
+    assert (0, "1 session: OK\n", "indexed 1 entry\n") == here("store", "verify", "--repair")
+
+    assert re.fullmatch(r"/.*/copy.db: [\d,]+ bytes\n", here("store", "backup", "copy.db").out)
+    again = here("store", "backup", "copy.db")
+    assert (7, "", True) == (*again[:2], "already exists and is not overwritten" in again.err)
+    kept("three")
+    done = here("store", "restore", "copy.db", "--yes")
+    assert (0, "", True) == (done.code, done.err, "copy.db" in done.out)
+    assert ["two"] == ids(here)
+    new = here("store", "restore", "copy.db", "--store", "new.db", "--json")
+    assert {"file": "copy.db", "store": "new.db"} == json.loads(new.out)
 
 
 def test_store_verify_reports_damage(here, kept, file):
@@ -315,47 +296,3 @@ def test_store_verify_reports_damage(here, kept, file):
     assert "error: 1 problem in 2 sessions\n  restore a backup" in done.err
     assert [2] == [fault["seq"] for fault in json.loads(one.out)["faults"]]
     assert 0 == here("store", "verify", "two").code
-
-
-def test_store_gc_repair_and_backup(here, kept, file, tmp_path):
-    kept("one", [*SAID[:1], MessageAdded(UserMessage("x" * 100_000))])
-    kept("two")
-    here("sessions", "rm", "one", "-y")
-
-    assert re.fullmatch(r"deleted 100,\d+ bytes\n", here("store", "gc").out)
-    assert '{"bytes":0}\n' == here("store", "gc", "--json").out
-    assert (0, "1 session: OK\n", "indexed 1 entry\n") == here("store", "verify", "--repair")
-    assert re.fullmatch(rf"{re.escape(str(tmp_path))}/copy.db: [\d,]+ bytes\n", here("store", "backup", "copy.db").out)
-    assert ["two"] == ids(here, "--store", "copy.db")
-    again = here("store", "backup", "copy.db")
-    assert (7, "", True) == (*again[:2], "already exists and is not overwritten" in again.err)
-    assert not (tmp_path / "none.db").exists()
-
-
-def test_store_backup_while_a_session_is_written(here, file):
-    drafts = [make_draft(payload, id=f"d{at}", time_ms=1_000_000 + at) for at, payload in enumerate(SAID)]
-
-    async def play(store):
-        lease = await store.append(await store.lease("busy"), drafts[:2])
-        done = await asyncio.to_thread(here, "store", "backup", "copy.db")
-        await store.release(await store.append(lease, drafts[2:]))
-        return done
-
-    assert 0 == with_store(play).code
-    assert [2, 3] == [len(shown(here, "busy", "--store", place)["entries"]) for place in ("copy.db", str(file))]
-    assert (0, "1 session: OK\n", "") == here("store", "verify", "--store", "copy.db")
-
-
-def test_store_restore(here, kept, file):
-    kept("one")
-    here("store", "backup", "copy.db")
-    kept("two")
-    Path(f"{file}-wal").write_bytes(b"left by a process that was killed")
-    done = here("store", "restore", "copy.db", "--yes")
-
-    assert (0, "", True) == (done.code, done.err, "copy.db" in done.out)
-    assert ["one"] == ids(here)
-    assert 0 == here("store", "verify").code
-    new = here("store", "restore", "copy.db", "--store", "new.db", "--json")
-    assert {"file": "copy.db", "store": "new.db"} == json.loads(new.out)
-    assert ["one"] == ids(here, "--store", "new.db")
