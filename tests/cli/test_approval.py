@@ -26,9 +26,6 @@ def shell(command):
     return ToolCallView("1", "shell", json.dumps({"command": command}))
 
 
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
 ANSWERS = {
     True: ["y", "yes", "ok", "okay", "sure", "yep", "allow", "YES", "yes please", "yes, do it", "ok, please!"],
     False: ["n", "No", "deny"],
@@ -48,8 +45,6 @@ def test_words_that_decide(decision, answer):
     assert parse_answer(f"yes, but {answer}!") == (None, "answer y to run it as shown, or n REASON")
 
 
-# --- what the question shows ------------------------------------------------------------------------------------------
-
 LONG = "echo a very harmless text; " * 230
 HIDDEN = {
     "prefix of words": f"{'echo ok; ' * 40}{DANGER}",
@@ -58,36 +53,27 @@ HIDDEN = {
     "between 3,000 characters": f"{LONG[:3000]}{DANGER}; {LONG[:3000]}",
     "one long word": f"echo {'x' * 6000}; {DANGER}",
     "long path": f"cat /{'a/' * 800}b; {DANGER}",
-    "long variable": f"A={'y' * 2000} B=1; {DANGER}",
     "comment before": f"true # {'why ' * 300}\n{DANGER}",
     "100 spaces": f"ls{' ' * 100}; {DANGER}",
     "3,000 spaces": f"ls{' ' * 3000}; {DANGER}",
-    "60,000 spaces": f"ls{' ' * 60000}; {DANGER}",
     "500 tabs": f"ls{chr(9) * 500}; {DANGER}",
     "spaces and tabs": f"ls{(' ' + chr(9)) * 800}; {DANGER}",
-    "spaces of 20": f"ls{(' ' * 20 + 'x') * 5}; {DANGER}",
     "no-break spaces": f"ls{chr(0xA0) * 2000}; {DANGER}",
-    "em spaces": f"ls{chr(0x2003) * 2000}; {DANGER}",
     "ideographic spaces": f"ls{chr(0x3000) * 2000}; {DANGER}",
     "Braille blanks": f"ls{chr(0x2800) * 2000}; {DANGER}",
     "Hangul fillers": f"ls{chr(0x3164) * 2000}; {DANGER}",
     "zero-width joiners": f"ls{chr(0x200D) * 2000}; {DANGER}",
-    "zero-width spaces": f"ls{chr(0x200B) * 2000}; {DANGER}",
     "combining joiners": f"ls{chr(0x34F) * 2000}; {DANGER}",
     "100 newlines": f"ls{chr(10) * 100}{DANGER}",
     "3,000 newlines": f"ls{chr(10) * 3000}{DANGER}",
-    "newlines with spaces": f"ls{(chr(10) + '   ') * 500}\n{DANGER}",
     "newlines with long blanks": f"ls{(chr(10) + ' ' * 90) * 90}\n{DANGER}",
     "carriage return": f"{DANGER}\rls                                                        ",
-    "carriage returns and newlines": f"ls{chr(13) + chr(10)}" * 60 + DANGER,
     "200 short lines": "".join(f"echo {number}\n" for number in range(200)) + DANGER,
     "in the middle of 200 lines": "echo a\n" * 100 + f"{DANGER}\n" + "echo b\n" * 100,
     "here-document": f"cat <<END > /dev/null\n{'text' + chr(10)}" * 50 + f"END\n{DANGER}",
     "right-to-left override": f"ls \u202e{DANGER}\u202c",
-    "right-to-left isolate": f"\u2067ls\u2069 {DANGER}",
     "left-to-right marks": f"ls{chr(0x200E) * 500}; {DANGER}",
     "clear screen": f"{DANGER}; ls\x1b[2J\x1b[H",
-    "erase line": f"{DANGER}\x1b[2K\x1b[1Gls",
     "cursor up": f"ls; {DANGER}\n\x1b[1A\x1b[2K",
     "concealed": f"ls \x1b[8m; {DANGER}\x1b[0m",
     "backspaces": f"{DANGER}{chr(8) * 20}ls",
@@ -139,37 +125,33 @@ def test_arguments_of_other_tools_cannot_imitate_each_other():
     assert list(argument_lines(ToolCallView("1", "send", "{oops"))) == ["arguments: {oops"]
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 def lines_of(name, root, **arguments):
     return [row.text for row in view_call(ToolCallView("1", name, json.dumps(arguments)), str(root))]
 
 
-@pytest.mark.parametrize(
-    "path, shown",
-    [
-        ("new.md", ["create new.md (3 lines)", "one", "2", "three"]),
-        ("old.md", ["overwrite old.md (8 -> 12 bytes)", "@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"]),
-    ],
-)
-def test_a_new_file_is_shown_and_an_overwritten_one_as_a_diff(tmp_path, path, shown):
+CONTEXT = [" line 6", " line 7", " line 8", "-line 9", "+nine\\x1b[2J", " line 10", " line 11", " line 12"]
+CHANGES = [
+    ("write_file", {"path": "new.md", "content": "one\n2\n"}, ["create new.md (2 lines)", "one", "2"]),
+    (
+        *("write_file", {"path": "old.md", "content": "one\n2\nthree\n"}),
+        ["overwrite old.md (8 -> 12 bytes)", "@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"],
+    ),
+    (
+        *("edit_file", {"path": "a.py", "old": "line 9\n", "new": "nine\x1b[2J\n"}),
+        ["edit a.py (150 -> 152 bytes)", "@@ -7,7 +7,7 @@", *CONTEXT],
+    ),
+]
+
+
+@pytest.mark.parametrize("name, arguments, shown", CHANGES)
+def test_a_change_is_shown_as_a_diff(tmp_path, name, arguments, shown):
     (tmp_path / "old.md").write_text("one\ntwo\n")
-
-    assert lines_of("write_file", tmp_path, path=path, content="one\n2\nthree\n") == shown
-
-
-def test_an_edit_is_shown_as_a_diff_with_context(tmp_path):
     (tmp_path / "a.py").write_text("".join(f"line {number}\n" for number in range(20)))
-    rows = view_call(
-        ToolCallView("1", "edit_file", json.dumps({"path": "a.py", "old": "line 9\n", "new": "nine\x1b[2J\n"})),
-        str(tmp_path),
-    )
+    rows = view_call(ToolCallView("1", name, json.dumps(arguments)), str(tmp_path))
 
-    assert [row.text for row in rows][1:] == [
-        "@@ -7,7 +7,7 @@", " line 6", " line 7", " line 8", "-line 9", "+nine\\x1b[2J", " line 10", " line 11", " line 12",
-    ]  # fmt: skip
-    assert {row.text[0]: row.style for row in rows[1:]} == {"@": "cyan", " ": "", "-": "red", "+": "green"}
+    assert shown == [row.text for row in rows]
+    styles = {"@": "cyan", " ": "", "-": "red", "+": "green"}
+    assert all(row.style == styles[row.text[0]] for row in rows[1:] if "@@" in shown[1])
 
 
 @pytest.mark.parametrize(
@@ -187,9 +169,6 @@ def test_a_change_that_will_fail_is_shown_with_the_reason(tmp_path, name, argume
 
     assert first.startswith("this call fails: ")
     assert rest == [f"{key}: {value}" for key, value in arguments.items()]
-
-
-# --- remembered approvals ---------------------------------------------------------------------------------------------
 
 
 def test_patterns_are_remembered_for_a_directory(home, tmp_path):

@@ -95,9 +95,6 @@ def test_audit_and_handover_print_the_same_on_a_terminal(tenuto, tenuto_sim):
     assert (0, there.out.replace("openai", "anthropic")) == back
 
 
-# --- compact ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def talked(here):
     """A session with three exchanges."""

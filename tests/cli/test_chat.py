@@ -79,9 +79,6 @@ def parts_of(entries):
     return [entry.payload.message.parts for entry in entries if isinstance(entry.payload, MessageAdded)]
 
 
-# --- turns ------------------------------------------------------------------------------------------------------------
-
-
 def test_messages_of_one_chat_are_one_session(chat, tenuto_sim):
     """A history that cannot be written is reported once."""
     tenuto_sim.script(turn(think("Hm."), say("Four."), stop()), turn("Eight."))
@@ -216,8 +213,6 @@ def test_calls_wait_without_a_terminal(chat, tenuto_sim):
     assert "< blast: B is gone" in runs.err
 
 
-# --- commands ---------------------------------------------------------------------------------------------------------
-
 COMMANDS = [
     (
         ["/modle", "/", "/ls /tmp", "//help", "/HELP"],
@@ -244,6 +239,7 @@ COMMANDS = [
             "nothing to undo\n",
             "only 2 exchanges to undo\n",
             "2 exchanges undone",
+            "model: sim/chat\n",
             "not sent: Hi\n",
             "1 or more, not '0'\n",
         ],
@@ -301,7 +297,14 @@ def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
     chat("Hi")
     opened = chat("And?", session="last", model="sim/openai")
     done = chat(
-        "/model", "/model sim/anthropic", "Back?", "/model sim/openai", "/model grok", session="last", model=None
+        "/model",
+        "/model sim/anthropic",
+        "Back?",
+        "/model sim/openai",
+        "/model grok",
+        "/model nobody/x",
+        session="last",
+        model=None,
     )
     [(_, entries)] = stored_sessions()
 
@@ -310,6 +313,7 @@ def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
     assert opened.err.count(LOST) == done.err.count(LOST) == 1
     assert re.search(rf"model: sim/openai\n(.*\n)*switched to sim/openai\n{LOST}", done.err)
     assert "! 'grok' is not a model name: use provider/model, such as xai/" in done.err
+    assert "unknown provider 'nobody'" in done.err
     switches = [one.payload.model for one in entries if isinstance(one.payload, HandedOver)]
     assert switches == ["sim/openai", "sim/anthropic", "sim/openai"]
 

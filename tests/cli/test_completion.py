@@ -52,9 +52,6 @@ def titled(ask, line):
     return dict(zip(lines[1::3], lines[2::3], strict=False))
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
-
-
 def test_commands_are_completed_with_help(ask):
     assert COMMANDS == titled(ask, "tenuto ")
 
@@ -96,20 +93,12 @@ def test_completed_words(offered, keys, line):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_completed(offered, name):
-    context = click.Context(_tenuto)
-    command = _tenuto.get_command(context, name)
-    options = {
-        option
-        for parameter in command.params
-        if isinstance(parameter, click.Option) and not parameter.hidden
-        for option in parameter.opts
-        if option.startswith("--")
-    }
+    parameters = [
+        one for one in _tenuto.get_command(click.Context(_tenuto), name).params if isinstance(one, click.Option)
+    ]
+    options = {option for one in parameters if not one.hidden for option in one.opts if option.startswith("--")}
 
     assert set() == options - set(offered(f"tenuto {name} --"))
-
-
-# --- models -----------------------------------------------------------------------------------------------------------
 
 
 def test_models_are_completed_with_family(ask, offered, home):
@@ -133,9 +122,6 @@ def test_usable_models_are_completed_without_text(offered, home, monkeypatch):
 
     assert {"sim"} == {id.partition("/")[0] for id in without}
     assert {"sim", "groq"} == {id.partition("/")[0] for id in with_one}
-
-
-# --- what is kept -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -183,9 +169,6 @@ def test_broken_files_give_no_message(ask, home, config, keys, monkeypatch, line
 
     assert ask(line).code in (0, None)
     assert before == sorted(path.name for path in home.iterdir())
-
-
-# --- shells -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

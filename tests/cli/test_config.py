@@ -18,7 +18,6 @@ from tenuto.cli.config_schema import SCHEMA
 from tenuto.cli.main import main
 from tenuto.cli.options import EFFORTS
 from tenuto.core.request import Effort
-from tenuto.sim.simulator import Simulator
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +41,6 @@ def options(here, monkeypatch):
 
     return call
 
-
-# --- precedence -------------------------------------------------------------------------------------------------------
 
 ALL = """
 model = "sim/openai"
@@ -160,8 +157,6 @@ def test_config_file_of_the_documentation_is_valid(tmp_path):
     assert "mine/gpt-oss-120b" == parse_config(text, tmp_path)["profiles"]["work"]["model"]
 
 
-# --- problems ---------------------------------------------------------------------------------------------------------
-
 WRONG = [
     ('modle = "x"', "unknown setting 'modle': did you mean model?"),
     ("zzz = 1", "unknown setting 'zzz': use one of model, system,"),
@@ -224,9 +219,6 @@ def test_unusable_file_is_code_2_with_a_hint(here, config):
     assert (2, True) == (done.code, "config.toml cannot be read: Is a directory" in done.err)
 
 
-# --- providers --------------------------------------------------------------------------------------------------------
-
-
 def test_custom_providers_are_passed_to_the_client(config, monkeypatch):
     config(
         "[providers.mine]\nbase_url = 'http://localhost:1/v1'\ndialect = 'openai-responses'\nheaders = {a = 'b'}\n"
@@ -237,23 +229,6 @@ def test_custom_providers_are_passed_to_the_client(config, monkeypatch):
     mine = {"base_url": "http://localhost:1/v1", "dialect": "openai-responses", "headers": {"a": "b"}, "api_key": "k"}
 
     assert {"mine": mine, "openai": {}} == configured_providers()
-
-
-@pytest.mark.usefixtures("real_providers")
-def test_custom_provider_uses_its_key_variable(here, config, monkeypatch):
-    with Simulator(keys={"k1"}) as server:
-        config(f"[providers.mine]\nbase_url = '{server.base_url}/v1'\nkey_env = 'MINE_KEY'\n")
-        monkeypatch.delenv("MINE_KEY", raising=False)
-        without = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
-        monkeypatch.setenv("MINE_KEY", "k1")
-        done = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
-
-        assert (3, 0) == (without.code, done.code), done.err
-        assert "MINE_KEY" in without.err
-        assert 1 == len(server.requests)
-
-
-# --- config show ------------------------------------------------------------------------------------------------------
 
 
 def test_show_names_the_source_of_each_setting(here, config, monkeypatch):
@@ -284,19 +259,16 @@ def test_show_names_the_source_of_each_setting(here, config, monkeypatch):
 
 def test_show_json_masks_secrets(here, config, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    path = config('options = {seed = 1, extra_headers = {X-Key = "secret"}}\n[profiles.work]\neffort = "low"\n')
+    config('options = {seed = 1, extra_headers = {X-Key = "secret"}}\n[profiles.work]\neffort = "low"\n')
     shown = json.loads(here("config", "show", "--json", "--profile", "work").out)
-    settings = shown.pop("settings")
+    settings = shown["settings"]
 
-    assert {"path": str(path), "exists": True, "profile": "work", "profiles": ["work"], "providers": {}} == shown
+    assert (True, "work", ["work"]) == (shown["exists"], shown["profile"], shown["profiles"])
     assert {"value": "low", "source": "profile", "where": "work"} == settings["effort"]
     assert {"seed": 1, "extra_headers": {"X-Key": "***"}} == settings["options"]["value"]
     assert {"value": 100, "source": "default", "where": None} == settings["max_turns"]
     assert settings["model"]["value"].startswith("anthropic/claude-")  # of the provider with a key
-    assert set(DEFAULTS) == set(settings)
 
-
-# --- config set, unset, edit ------------------------------------------------------------------------------------------
 
 SET = [
     ("model", ["sim/openai"], "sim/openai"),

@@ -14,31 +14,56 @@ from hypothesis import strategies as st
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)
 
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import example
+
 from cli.virtual_terminal import VirtualTerminal, Window
 from tenuto.agent.events import ToolFinished, ToolProgress, ToolStarted, TurnStarted
 from tenuto.cli.session.events import EventPrinter, format_usage
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.live_area import LiveArea, StreamingAnswer
+from tenuto.cli.terminal.markdown import _PARSER, end_of_block, render_block, split_blocks
 from tenuto.cli.terminal.output import detect_terminal
-from tenuto.cli.terminal.text import cell_width, cut_cells, fold_cells, truncate, wrap
+from tenuto.cli.terminal.text import (
+    cell_width,
+    cut_cells,
+    escape_control,
+    escape_json,
+    fold_cells,
+    one_line,
+    truncate,
+    wrap,
+)
 from tenuto.core.blocks import Reasoning, Text
 from tenuto.core.events import ContentDelta, ContentStart, MessageStart, TextDelta, ThinkingDelta, UsageUpdate
 from tenuto.core.messages import ToolCallView, ToolResult, Usage
 
 OURS = re.compile(r"\x1b\[(?:[0-9;]*m|\?7[lh]|[0-9]+A|J)|\r(?=\x1b\[)")
 """All control sequences that the display writes: colors, no wrapping, up, erase."""
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
 LINES = st.sampled_from(
-    ["Words that are many, so that a row is too short for them.", "", "", "# Head", "- item", "  - sub", "1. one", "```py",
-     "```", "x = 'a line of code that is longer than the window is wide'", "| a | b |", "|---|---|", "| 1 | 日本語 |",
-     "> quote", "**bold** _words_ 👍 `here`", "日本語" * 9]
+    ["Words that are many, so that a row is too short for them.", "words", "", "", "# Head", "---", "===", "- item", "* star",
+     "  under", "   under", "  - sub", "   - sub", "1. one", "10. ten", "```py", "```", "~~~", "  ```", "    indented", "    ```",
+     "x = 'a line of code that is longer than the window is wide'", "| a | b |", "|---|---|", "| 1 | 日本語 |", "> quote",
+     "**bold** _words_ 👍 `here`", "日本語" * 9, "<div>", "\ttab"]
 )  # fmt: skip
 TEXTS = st.lists(LINES, max_size=12).map("\n".join)
-HOSTILE = st.lists(
-    st.sampled_from(["\x1b[2J", "\x1b]0;x\x07", "\x9b31m", "\u202e", "\r", "\n", "\n\n", "```\n", "- ", "|a|\n|-|\n", "**",
-                     "[a](http://\u202e)", "&#x9b;", "&#13;", "\u2028", "\ud800", "\x08", "\x7f"])
-    | st.text(max_size=3),
-    max_size=12,
-).map("".join)  # fmt: skip
+BITS = st.sampled_from(
+    ["- ", "1. ", "> ", "# ", "```", "```py\n", "~~~", "|", "|a|\n|-|\n", "\n", "\n\n", "    ", "**", "*", "_", "`", "[",
+     "](", "http://a.b/ü", ")", "![", "<b>", "&#x202e;", "&#13;", "&amp;", "<http://a/%E2%80%AE>", "\t", "  \n", "\\",
+     "日本", "word", "👨‍👩‍👧", "===", "[x]: y", "\x1b[2J", "\x1b]8;;http://evil\x07", "\u202e", "\r", "\r\n", "~~", "\x9b31m",
+     "\u2028", "\ud800", "\x08", "\x7f"]
+)  # fmt: skip
+ANYTHING = st.lists(BITS | st.text(max_size=4), max_size=25).map("".join)
+CONTROL = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Categories of control characters; only some of them may be printed."""
+
+
+def control_characters(text):
+    return {sign for sign in text if unicodedata.category(sign) in CONTROL} - set("\n\t\u200c\u200d")
 
 
 class Stage:
@@ -80,9 +105,6 @@ def _terminal(monkeypatch):
 def pieces_of(data, text):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
     return [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-
-
-# --- the answer -------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30)
@@ -188,9 +210,6 @@ def test_a_narrower_window_without_reflow_keeps_the_text_above(monkeypatch):
         assert ["Above.", "", *rows] == stage.redraw()[:-1]
 
 
-# --- thinking ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "count, live, left",
     [
@@ -250,11 +269,8 @@ def test_thinking_on_a_terminal_with_a_piped_answer(monkeypatch, capsys):
     assert "**So.**\n" == capsys.readouterr().out
 
 
-# --- everything else --------------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=50)
-@given(HOSTILE, st.booleans(), st.data())
+@given(ANYTHING, st.booleans(), st.data())
 def test_only_our_own_control_sequences_reach_the_terminal(text, color, data):
     with staged(30, 8, "always" if color else "never") as stage:
         printer = EventPrinter(stage.screen, text, thinking=True)
@@ -270,8 +286,7 @@ def test_only_our_own_control_sequences_reach_the_terminal(text, color, data):
         stage.end()
         left = OURS.sub("", stage.window.raw)
 
-    control = {sign for sign in left if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
-    assert control <= set("\n\t\u200c\u200d")
+    assert set() == control_characters(left)
     assert color or "m" not in {code[-1] for code in OURS.findall(stage.window.raw)}
 
 
@@ -377,3 +392,170 @@ def test_rows_are_cut_between_words():
 )
 def test_usage_in_one_line(usage, cost, seconds, line):
     assert line == format_usage(usage, cost, seconds, "sim/x")
+
+
+@given(st.lists(LINES, max_size=10))
+@example(["- item", "  ```", "  ```", "words", "10. ten"])
+@example(["* star", "  ```", "words", "---"])
+@example(["```", "    ```", "```"])
+def test_blocks_render_like_the_whole_text(lines):
+    text = "".join(f"{line}\n" for line in lines)
+    blocks = split_blocks(text)
+
+    assert text == "".join(blocks)
+    assert _PARSER.render(text) == "".join(map(_PARSER.render, blocks))
+
+
+def test_blocks():
+    blocks = [
+        "# Title\n", "Words,\nmore.\n\n\n", "- a\n\n  b\n- c\n\n", "1. d\n", "```py\nx\n\n- y\n```\n",
+        "|a|\n|-|\n|b|\n\n", "> q\n> r\n\n",
+    ]  # fmt: skip
+
+    assert split_blocks("".join(blocks)) == [*blocks, ""]
+    for rest in ("    z\n\n", "- a\n\n", "words\n", "```\n\n\n"):
+        assert split_blocks("".join([*blocks, rest])) == [*blocks, rest]
+
+
+@pytest.mark.parametrize("line", ["word " * 4, "x" * 50])
+@pytest.mark.parametrize("head", ["", "```py\n", "|a|b|\n|-|-|\n"])
+def test_the_visible_end_of_a_block_is_bounded(head, line):
+    end = end_of_block(head + f"{line}\n" * 500, 40, 10)
+
+    assert end.startswith(head)
+    assert end.count("\n") <= 10 + head.count("\n")
+    assert len(end) <= 11 * 40 + len(head)
+
+
+@given(ANYTHING, st.integers(1, 90), st.booleans())
+def test_rendering_keeps_all_letters_and_no_control_sequences(text, columns, color):
+    lines = render_block(escape_control(text), columns, color=color)
+    plain = COLOR.sub("", "\n".join(lines)) if color else "\n".join(lines)
+
+    assert Counter(filter(str.isalnum, escape_control(text))) <= Counter(filter(str.isalnum, plain))
+    assert set() == control_characters(plain)
+    assert not any("\n" in line for line in lines)
+
+
+def test_each_kind_of_block():
+    text = """\
+# Title of `it`
+Some **bold** words,
+*ended*, and a [link](http://x.y/z), ![a picture](http://p.q/r), <b>HTML</b> &amp; so on.
+
+- one 日本
+  - two
+    ```py
+    x = 1
+    ```
+3. three
+4. four
+
+| name | count |
+|------|------:|
+| café | 1 |
+
+> said
+
+---
+```python
+\tx = "a long line of code, which is not broken"
+```
+[ref]: http://u.v
+**and** <http://w.x/%E2%80%AE>
+"""
+    answer = StreamingAnswer(lambda: 40, color=False)
+    answer.feed(text)
+
+    assert (
+        answer.end()
+        == """\
+# Title of it
+
+Some bold words,
+ended, and a link (http://x.y/z), ![a
+picture](http://p.q/r), <b>HTML</b>
+&amp; so on.
+
+ • one 日本
+    • two
+      ```py
+      x = 1
+      ```
+
+ 3 three
+ 4 four
+
+ name  count
+ ───────────
+ café      1
+
+▌ said
+
+----------------------------------------
+
+```python
+\tx = "a long line of code, which is not broken"
+```
+
+[ref]: http://u.v
+and http://w.x/\\u202e
+(http://w.x/%E2%80%AE)
+"""
+    )
+
+
+def test_colors():
+    lines = render_block("**bold** and [here](http://x.y)", 80, color=True)
+    code = render_block("```python\ndef f():\n    return 1\n```", 80, color=True)
+    tabs = render_block("```make\nall:\n\techo\n```", 80, color=True)
+
+    assert ["\x1b[1mbold\x1b[0m and \x1b[1mhere\x1b[0m (\x1b[4mhttp://x.y\x1b[0m)"] == lines
+    assert ["```python", "def f():", "    return 1", "```"] == [COLOR.sub("", line) for line in code]
+    assert re.search(r"\x1b\[[0-9;]*m(def|return)\x1b", code[1])
+    assert ["<div>", "b"] == render_block("<div>\n**b**", 80, color=False)
+    assert "\techo" == COLOR.sub("", tabs[2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["| a | b |\n|---|---|\n| 1 | 2 | lost |", '[a](b "lost")', "1. a\n1. b", "> " * 30 + "deep", "|a" * 40 + "\n" + "|-" * 40],
+    ids=["cell", "title", "numbers", "depth", "columns"],
+)  # fmt: skip
+def test_blocks_that_rich_would_shorten_are_shown_as_written(text):
+    assert list(wrap(text, 40)) == render_block(text, 40, color=False)
+
+
+ANY = st.text(st.characters() | st.sampled_from("\x1b\x07\x9b\u202e\u2066\u200d\u2028\r\n\t\ud800\U000e0041"))
+
+
+@given(ANY)
+def test_no_control_character_is_left(text):
+    assert set() == control_characters(escape_control(text))
+    assert escape_control(text) == escape_control(escape_control(text))
+
+
+@given(st.text(st.characters(exclude_categories=CONTROL) | st.sampled_from("\n\t")))
+def test_plain_text_is_unchanged(text):
+    assert text == escape_control(text)
+
+
+def test_hidden_characters_are_escaped():
+    assert r"\x1b[31mred\x07 \u202eevil \U000e0041" == escape_control("\x1b[31mred\x07 \u202eevil \U000e0041")
+    assert "one\ntwo\\rthree" == escape_control("one\r\ntwo\rthree")
+
+
+@given(ANY, st.integers(10, 50))
+def test_one_line(text, most):
+    line = one_line(text, most)
+
+    assert len(line) <= most
+    assert "\n" not in line
+
+
+@given(st.dictionaries(ANY, ANY))
+def test_escaped_json_is_equal(value):
+    document = escape_json(json.dumps(value, ensure_ascii=False))
+
+    assert document == escape_control(document)
+    assert json.loads(document) == value

@@ -22,8 +22,6 @@ from tenuto import settings
 from tenuto.cli.transcript.markdown import blockquote, escape_markdown, fence, inline_code
 from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import UserMessage
-from tenuto.errors import StoreError
-from tenuto.store.sql_store import SqlStore
 
 EVIL = "```\n# user\n</details>\n`````\n<script>\n~~~ \x1b[2J \u202e\n> \\` | <b>`x`"
 
@@ -36,9 +34,6 @@ def kept(here):
 
 def listed(here, *more):
     return {one["id"]: one for one in json.loads(here("sessions", "--json", "--all", *more).out)}
-
-
-# --- lines, out and in ------------------------------------------------------------------------------------------------
 
 
 def test_export_and_import_keep_every_byte(here, kept):
@@ -67,6 +62,7 @@ def test_import_with_another_id_and_name(here, kept):
     fork = here("fork", "one", "--at", "1").out.strip()
     here("export", fork, "--out", "fork.jsonl")
     taken = here("import", "one.jsonl", "--id", "two")
+    assert 2 == here("import", "one.jsonl", "--id", "x", "--name", "trip").code
     named = here("import", "one.jsonl", "--id", "three", "-n", "a b")
     alone = here("import", "fork.jsonl", "--id", "alone")
 
@@ -108,24 +104,6 @@ def test_import_refuses_another_session_with_the_id(here, kept):
     assert (7, "") == done[:2]
     assert "already another session 'one': import this one under another id\n  nothing was imported\n" in done.err
     assert {"one": 2} == {id: one["messages"] + 1 for id, one in listed(here, "--store", "other.db").items()}
-
-
-def test_import_prints_sessions_despite_an_error(here, kept, monkeypatch):
-    here("export", "one", "evil", "--out", "both.jsonl")
-    append = SqlStore.append
-
-    async def full(self, lease, drafts):
-        if lease.session == "evil":
-            raise StoreError("the disk is full")
-        return await append(self, lease, drafts)
-
-    monkeypatch.setattr(SqlStore, "append", full)
-    done = here("import", "both.jsonl", "--store", "other.db")
-
-    assert (7, "one  3 entries\n", "error: the disk is full\n") == done
-
-
-# --- where it goes ----------------------------------------------------------------------------------------------------
 
 
 def test_export_is_atomic(here, kept, tmp_path):
@@ -191,9 +169,6 @@ def test_ctrl_c_reports_the_state(here, kept, monkeypatch, arguments, after, tol
     assert 0 == here(*arguments).code
 
 
-# --- OpenAI's messages ------------------------------------------------------------------------------------------------
-
-
 def test_openai_messages_report_losses(here, kept):
     """A line for each session; what has no place there is told."""
     done = here("export", "one", "evil", "--format", "openai")
@@ -210,8 +185,6 @@ def test_openai_messages_report_losses(here, kept):
     assert any("reasoning-withheld" in line and "a jsonl export has it" in line for line in told)
     assert "\x1b" not in done.err
 
-
-# --- a document -------------------------------------------------------------------------------------------------------
 
 OURS = {"<details>\n<summary>Thinking</summary>\n", "</details>\n"}
 HEADINGS = {"system", "user", "model", "`sim/anthropic`"}
@@ -235,6 +208,10 @@ def test_markdown_escapes_everything(here, kept):
     tokens = MarkdownIt("commonmark", {"html": True}).parse(document)
     fences = [token.content for token in tokens if token.type == "fence" and not token.level]
 
+    assert (
+        here("export", "one", "evil", "--format", "md").out
+        == here("export", "one", "--format", "md").out + f"\n{document}"
+    )
     assert set(html_in(tokens)) == OURS
     assert ["system", "user (1)", "`sim/anthropic` (2)", "user (4)", "system"] == headings_in(tokens)[1:]
     assert 6 == len(fences)
@@ -286,9 +263,6 @@ def test_markdown_keeps_code():
     )
     assert "````text\n```\n````\n" == fence("```")
     assert "``` `` ```" == inline_code("``")
-
-
-# --- as a process, and on a terminal ----------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")

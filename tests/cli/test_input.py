@@ -107,9 +107,6 @@ def test_commands_start_with_a_slash(text, expected):
     assert parse_input(text) == expected
 
 
-# --- history ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_history_stores_messages_privately(tmp_path):
     path = tmp_path / "new" / "history"
     history = History(path)
@@ -151,9 +148,6 @@ def test_a_history_that_cannot_be_written_is_an_error(tmp_path):
     assert history.read() == []
     with pytest.raises(OSError, match="file"):
         history.add("one")
-
-
-# --- completion -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,6 @@ def test_invalid_key_file_is_neither_used_nor_overwritten(here, keys, text):
         load_keys()
 
 
-# --- use --------------------------------------------------------------------------------------------------------------
-
-
 def test_environment_overrides_the_file(here, keys, monkeypatch):
     keys({"anthropic": KEY, "openai": KEY, "gone": KEY})
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "t")
@@ -113,9 +110,6 @@ def test_run_uses_a_stored_key(here, config):
         assert (0, 3) == (done.code, without.code), done.err
         assert ["/v1/messages"] == [request.path for request in server.requests]
         assert KEY not in done.out + done.err
-
-
-# --- list, rm ---------------------------------------------------------------------------------------------------------
 
 
 def test_list_names_the_source_of_each_key(here, keys, home, monkeypatch):

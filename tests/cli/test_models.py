@@ -37,9 +37,6 @@ def lines_of(out):
     return {line.split()[0]: line for line in out.splitlines()[1:]}
 
 
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
 def test_listed_models_are_known_and_resolve():
     ids = [known.id for known in KNOWN]
 
@@ -122,9 +119,6 @@ def test_split_effort_splits_known_efforts_only(model, expected):
     assert expected == split_effort(model)
 
 
-# --- the default model ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def bare(home, monkeypatch):
     monkeypatch.delenv("TENUTO_MODEL", raising=False)
@@ -171,8 +165,6 @@ def test_stored_key_selects_its_provider(bare, keys):
     with pytest.raises(ConfigError):
         default_model(None)
 
-
-# --- models -----------------------------------------------------------------------------------------------------------
 
 LISTED = [
     (["claude-haiku-5-5", "-p", "anthropic", "--json"], 0, '"cache_read":0.01,"cache_write":0.125,"tiered":true}'),
@@ -232,9 +224,6 @@ def test_online_lists_custom_servers(here, tenuto_sim, config):
     assert len(json.loads(alone.out)) > 10
     assert (1, alone.out) == (both.code, both.out)
     assert "no response from 127.0.0.1:9" in both.err
-
-
-# --- providers and tools ----------------------------------------------------------------------------------------------
 
 
 def test_providers_names_dialect_and_source_of_the_key(here, config, keys, monkeypatch):

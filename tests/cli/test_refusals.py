@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 
 import pytest
 
@@ -51,7 +52,6 @@ REFUSED = {
         ("run", 2, "no prompt: pass one"),
         ("run Hi --modle x", 2, "No such option '--modle'.*--model"),
         ("run '-5 + 3?'", 2, "put -- before a prompt that starts with -"),
-        ("run Hi --max-turns many", 2, "'--max-turns'.*'many'"),
         ("run Hi --max-turns 0", 2, "'--max-turns': 0"),
         ("run Hi --max-usd much", 2, "invalid --max-usd 'much': use a number"),
         ("run Hi --max-usd 0", 2, "invalid --max-usd 0: use a number above 0"),
@@ -92,21 +92,17 @@ REFUSED = {
         ("run Hi -o max-tokens=5", 2, "use --max-tokens"),
         ("run Hi -o seed=many", 2, "-o seed=many: should be a whole number"),
         ("run Hi -o temperature=NaN", 2, "should be a number"),
-        ("run Hi -o logprobs=1", 2, "should be true or false"),
-        ("run Hi -o thinking=3", 2, "should be an object"),
         ("run Hi -o n=2", 2, "unknown parameter"),
     ],
     "models": [
         ("run Hi -m simm/anthropic", 2, "unknown provider 'simm'; did you mean 'sim'"),
         ("run Hi -m anthropic", 2, "no provider in 'anthropic': use anthropic/claude-sonnet-5-5"),
-        ("run Hi -m anthropc/claude-opus-4-6", 2, "anthropic"),
         ("run Hi -m gpt-oss-20b", 2, "no provider in .gpt-oss-20b.: use ollama/gpt-oss-20b"),
         ("run Hi -m gpt5", 2, "openai/gpt-5"),
         ("run Hi -m sim/antropic", 2, "sim/anthropic"),
         ("run Hi -m /x", 2, "provider/model"),
         ("run Hi -m x/", 2, "provider/model|unknown provider"),
         ("chat -m anthropc/claude-opus-4-6", 2, "anthropic", "Hi\n"),
-        ("chat -m gpt5", 2, "openai/gpt-5", "Hi\n"),
         ("run Hi -m sim/anthropic:huge", 2, r"unknown effort 'huge' \(none, minimal, low, medium, high, xhigh, max\)"),
         ("resume last -m grok", 2, "'grok' is not a model name: use provider/model, such as xai/"),
         ("run Hi --fallback sim/openai,grok", 2, "'grok' is not a model name: use provider/model"),
@@ -139,19 +135,16 @@ REFUSED = {
     ],
     "sessions": [
         ("run Hi -n last", 2, "'last' is not a name"),
-        ("run Hi -n ~3", 2, "'~3' is not a name"),
         ("run Hi -n ' x'", 2, "is not a name"),
         ("run Hi -n taken", 2, "another session is called 'taken': open"),
         ("sessions rename dig taken", 2, "another session is called 'taken'"),
         ("sessions rename dig last", 2, "means a session by its position"),
-        ("sessions rename dig ~3", 2, "means a session by its position"),
         ("sessions rename dig 'x\ny'", 2, "is not a name"),
         ("sessions archive dig nothere", 7, "no session is called 'nothere'"),
         ("sessions archive dig --undo", 2, "session dig is not archived"),
         ("sessions archive last --undo", 2, "no session is archived"),
         ("sessions rm dig", 2, "pass --yes", ""),
         ("fork dig --at 2", 2, "a tool call would lose its result; choose 1 or 3"),
-        ("fork dig --at 5", 2, "choose 1 to 4"),
         ("fork open", 2, "a tool call would lose its result; choose 1"),
         ("fork dig --at 0", 2, "0"),
         ("fork dig --name ~1", 2, "means a session by its position"),
@@ -164,7 +157,6 @@ REFUSED = {
         ("run Hi --store ftp://x", 2, "a store cannot be at ftp://"),
         ("run Hi --store /nowhere/x.db", 2, "--store: directory '/nowhere' does not exist"),
         ("run Hi --store /", 2, "--store: '/' is a directory: use the name of a file"),
-        ("run Hi --out .", 2, "it is a directory"),
         ("run Hi --out sub/", 2, "it is a directory"),
         ("run Hi --out nowhere/answer.txt", 2, "does not exist"),
         ("run Hi --out ~no-such-user/x", 2, "cannot be written"),
@@ -187,7 +179,6 @@ REFUSED = {
         ("store backup x.db --store none.db", 7, ""),
         ("store restore notes.md", 2, "--yes"),
         ("store restore nowhere.db --yes", 7, ""),
-        ("store restore . --yes", 7, ""),
         ("embed", 2, "pass one of: files"),
         ("embed notes.md --text x", 2, "pass one of: files"),
         ("embed --text x --into v.db", 2, "--text stores nothing: omit --into"),
@@ -214,13 +205,9 @@ REFUSED = {
         ("config set modle x", 2, r"unknown setting 'modle': did you mean model\?"),
         ("config set system Be brief.", 2, "system should be text, not a list"),
         ("config set effort hihg", 2, r"did you mean high or xhigh\?"),
-        ("config set max_turns many", 2, "max_turns should be a whole number, 1 or more, not text"),
-        ("config set hide_thinking maybe", 2, "hide_thinking should be true or false"),
         ("config set profile home", 2, r"there is no \[profiles.home\].*; nothing was changed"),
         ("config set profiles.work x", 2, r"profiles.work should be a table, \[profiles.work\], not text"),
         ("config set options '{seed = 1}'", 2, r"options should be a table, \[options\], not text"),
-        ("config set options.temprature 1", 2, r"unknown setting 'temprature' in options: did you mean temperature\?"),
-        ("config set model.a 1", 2, "model should be text, not a table"),
         (f"config set providers.mine.api_key {SECRET}", 2, "use tenuto keys set PROVIDER instead"),
         (f"config set providers.mine.key_env {SECRET}", 2, "should be the name of an environment variable, not text"),
         ("config set providers.a/b.base_url http://x", 2, "is not empty and has no slash"),
@@ -230,7 +217,6 @@ REFUSED = {
     ],
     "keys": [
         ("keys set anthropic", 2, "no key: the input is empty", ""),
-        ("keys set anthropic", 2, "no key: the input is empty", " \n"),
         ("keys set anthropic", 2, "invalid key: it is too long, or has a space", f"{SECRET} x"),
         ("keys set anthropic", 2, "invalid key", f"{SECRET}\n{SECRET}\n"),
         ("keys set anthropic", 2, "invalid key", f"{SECRET}\x07"),
@@ -257,7 +243,7 @@ def stored(here, tmp_path, config, monkeypatch):
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "sub").mkdir()
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr("sys.path", [*sys.path])
     append_entries(settings.store(), "open", CALLED[:5])
     here("sessions", "rename", "open", "taken")
     append_entries(settings.store(), "dig", CALLED)

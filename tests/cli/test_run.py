@@ -28,9 +28,6 @@ def hint(err):
     return re.search(r"tenuto resume (\S+)", err)[1]
 
 
-# --- the answer -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "option, err",
     [
@@ -141,9 +138,6 @@ def test_json_document_has_all_results(here, tenuto_sim, tools):
     assert done["usage"]["output_tokens"] > waiting["usage"]["output_tokens"] > 0
 
 
-# --- tools ------------------------------------------------------------------------------------------------------------
-
-
 def test_tool_is_called_and_its_result_is_printed(here, tenuto_sim, tools):
     """Text before a tool call is not the answer."""
     tenuto_sim.script(turn("I dig.", call("dig", {"depth": 3})), turn("Done."))
@@ -244,8 +238,6 @@ def test_named_variables_reach_commands(here, tenuto_sim, monkeypatch):
     assert [True, True, False] == [f"{name}=yes" in shown for name in ("SEEN", "ALSO_SEEN", "HIDDEN")]
 
 
-# --- options of the model ---------------------------------------------------------------------------------------------
-
 SENT = [
     (["-m", "sim/anthropic:low"], "", "low"),
     (["-m", "sim/anthropic", "--effort", "low"], "", "low"),
@@ -340,9 +332,6 @@ def test_simulator_without_a_key_is_named(here, unset):
     assert "" == quiet.err
     assert "simulator" not in wrong.err
     assert "And now?\n" == here("resume", "last", "And now?", "-q").out
-
-
-# --- --out ------------------------------------------------------------------------------------------------------------
 
 
 def test_answer_replaces_a_file_and_keeps_its_mode(here, tenuto_sim, tmp_path):

@@ -46,9 +46,6 @@ def shown(here, id, *options):
     return json.loads(here("show", id, "--json", *options).out)
 
 
-# --- show -------------------------------------------------------------------------------------------------------------
-
-
 def test_show_prints_every_entry_escaped(here, kept):
     kept("whole", every_entry("\x1b"))
     done, document = here("show", "who", "--full"), shown(here, "whole")
@@ -78,9 +75,6 @@ def test_show_prints_every_entry_escaped(here, kept):
     kept("later", [*SAID[:2], UnknownPayload("dreamt", '{"entry":"dreamt"}')])
     resumed = here("resume", "later")
     assert (7, True) == (resumed.code, "later version" in resumed.err)
-
-
-# --- sessions ---------------------------------------------------------------------------------------------------------
 
 
 def test_sessions_lists_unique_prefixes(here, tenuto_sim, kept):
@@ -206,9 +200,6 @@ def test_rm_asks_on_a_terminal(tenuto, answer, code, outcome):
     assert (code, f"  one  Where is Oslo?\ndelete this session? [y/N]: {answer}\n{outcome}") == asked.end()
 
 
-# --- fork -------------------------------------------------------------------------------------------------------------
-
-
 def test_fork_shares_the_first_messages(here, kept):
     kept("dig", CALLED)
     before = shown(here, "dig")
@@ -248,9 +239,6 @@ def test_fork_is_the_last_session_and_continues_by_itself(here, kept, tenuto_sim
 def test_resume_hint_hides_the_password_of_a_store(place, option):
     with fork.make_context("fork", ["dig", "--store", place]):
         assert option == _store_option(place)
-
-
-# --- store ------------------------------------------------------------------------------------------------------------
 
 
 def test_store_commands(here, kept, file):

@@ -150,9 +150,6 @@ def test_interrupted_answer_can_be_resumed(tenuto, tenuto_sim, code):
     assert (0, "There.\n") == tenuto.run("resume")[:2]
 
 
-# --- approvals --------------------------------------------------------------------------------------------------------
-
-
 def test_answers_decide_about_calls(tenuto, tenuto_sim, tools):
     """`a` allows the shown pattern in this run, `p` in this directory; a denial without a reason has a standard one."""
     commands = ["echo one", "echo two", "echo three; echo four", "printf five"]

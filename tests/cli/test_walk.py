@@ -104,9 +104,6 @@ def kept(here, tenuto_sim, tmp_path, monkeypatch):
     return here
 
 
-# --- names and keys ---------------------------------------------------------------------------------------------------
-
-
 def test_unknown_option_is_code_2(here):
     def step(name):
         done = here(*name.split(), "--nonsense")
@@ -151,9 +148,6 @@ def test_rejected_key_keeps_the_session(here, monkeypatch, tenuto_sim):
     assert "wrong" not in done.err
 
     assert (0, "Hello.\n") == here("resume")[:2]
-
-
-# --- stdout, stderr and stdin -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -233,9 +227,6 @@ def test_run_works_with_all_streams_closed(tenuto, tenuto_sim):
     assert (0, "", "") == done
     assert "Hello." in tenuto.look("show")
     assert "OK" in tenuto.look("store", "verify")
-
-
-# --- the store and the home directory ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sound_bytes", [0, 8192])

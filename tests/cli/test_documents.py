@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tenuto.testing import call, refuse, say, think, turn
+from tenuto.testing import call, deny, refuse, say, think, turn
 
 CITY = {
     "type": "object",
@@ -108,3 +108,78 @@ def test_an_answer_that_waits_is_checked_when_it_comes(here, tenuto_sim, city):
     assert (6, "") == waits[:2]
     assert (8, '{"name": "Oslo"}\n') == done[:2]
     assert 'property "people" is missing' in done.err
+
+
+def lines_of(done):
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+@pytest.mark.parametrize("model", ["anthropic", "openai", "gemini", "chat"])
+def test_jsonl_has_each_event_whole(here, tenuto_sim, tools, model):
+    text = "A sentence that occurs nowhere else."
+    tenuto_sim.script(turn(think("Hm."), say("I dig."), call("dig", {"depth": 12345})), turn(say(text)))
+    done = here("run", "Dig!", "-T", "tools:dig", "-m", f"sim/{model}", "--jsonl")
+    lines = lines_of(done)
+    *events, result = lines
+    stored = json.loads(here("show", "--json").out)["entries"]
+    replies = [entry["body"]["message"]["blocks"] for entry in stored if entry["kind"] == "reply_received"]
+    done_lines = [line for line in events if line["type"] == "message.done"]
+
+    assert (0, "noise\n") == (done.code, done.err)
+    assert list(range(1, len(lines) + 1)) == [line["seq"] for line in lines]
+    assert {result["session"]} == {line["session"] for line in lines}
+    assert ("result", text, "completed", 0) == tuple(result[name] for name in ("type", "text", "status", "exit_code"))
+    assert replies == [line["response"]["choices"][0]["message"]["blocks"] for line in done_lines]
+    parts = [line["part"] for line in events if line["type"] == "content.done"]
+    assert parts == [block for blocks in replies for block in blocks]
+    assert ["12345 m deep"] == [line["result"]["content"] for line in events if line["type"] == "tool.done"]
+
+
+def test_jsonl_ends_with_the_document_of_json(here, tenuto_sim):
+    """Also after an error."""
+    tenuto_sim.script(turn("Four."))
+    for code in (0, 1):
+        one, lines = json.loads(here("run", "2 + 2?", "--json").out), lines_of(here("run", "2 + 2?", "--jsonl"))
+        last = {name: value for name, value in lines[-1].items() if name not in ("seq", "type")}
+
+        assert list(one) == list(last)
+        assert {**one, "session": ""} == {**last, "session": ""}
+        assert code == last["exit_code"]
+        tenuto_sim.script(turn(deny(400, message="No!", times=0)))
+
+
+def test_jsonl_has_pending_calls(here, tenuto_sim, tools):
+    tenuto_sim.script(turn(call("blast", {"where": "here"})), turn("Blasted."))
+    first = here("run", "Go!", "-T", "tools:blast", "--jsonl")
+    later = lines_of(here("resume", "-T", "tools:blast", "--jsonl", "--approve", "auto"))
+    [approval] = [line for line in lines_of(first) if line["type"] == "approval"]
+    [finished] = [line for line in later if line["type"] == "tool.done"]
+
+    assert (6, "blast") == (first.code, approval["call"]["name"])
+    assert ["blast"] == [one["name"] for one in lines_of(first)[-1]["pending"]]
+    assert "here is gone" == finished["result"]["content"]
+
+
+def test_jsonl_nests_events_of_sub_agents(here, tenuto_sim, tools):
+    tenuto_sim.script(turn(call("helper", {"prompt": "help"})), turn("Helped."), when="please")
+    tenuto_sim.script(turn(call("dig", {"depth": 7})), turn("Seven."), when="help")
+    lines = lines_of(here("run", "please", "-T", "tools:helper", "--jsonl"))
+    nested = [line for line in lines if line["type"] == "sub_agent"]
+
+    assert {lines[0]["session"]} == {line["session"] for line in lines}
+    assert 1 == len({line["sub_session"] for line in nested})
+    assert ["7 m deep"] == [
+        line["event"]["result"]["content"] for line in nested if line["event"]["type"] == "tool.done"
+    ]
+
+
+def test_jsonl_hides_thinking_and_starts_with_a_handover(here, tenuto_sim):
+    tenuto_sim.script(turn(think("A secret."), "One."), turn(think("A secret."), "Two."))
+    here("run", "first")
+    done = here("run", "-c", "second", "-m", "sim/openai", "--jsonl", "--hide-thinking")
+    lines = lines_of(done)
+
+    assert ["handover", "run.start"] == [line["type"] for line in lines[:2]]
+    assert ("sim/openai", "sim/anthropic") == (lines[0]["model"], lines[0]["before"])
+    assert lines[0]["losses"]
+    assert (False, "Two.") == ("secret" in done.out, lines[-1]["text"])
