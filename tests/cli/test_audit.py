@@ -74,27 +74,6 @@ def test_handover_to_another_model_and_back(here, session):
     session.assert_clean()
 
 
-def test_audit_and_handover_know_custom_servers(here, session, config):
-    config("[providers.mine]\nbase_url = 'http://localhost:1/v1'\n")
-    audited = here("audit", "-m", "mine/gpt-oss-120b", "--json")
-
-    assert (0, "mine/gpt-oss-120b") == (audited.code, json.loads(audited.out)["target"])
-    assert 0 == here("handover", "last", "mine/gpt-oss-120b").code
-
-
-def test_audit_and_handover_print_the_same_on_a_terminal(tenuto, tenuto_sim):
-    tenuto_sim.script(turn("Hello."))
-    tenuto.run("run", "Hi", "-q")
-    piped = tenuto.run("audit")
-    code, seen = tenuto.terminal("audit").end()
-    there = tenuto.run("handover", "last", "sim/openai")
-    back = tenuto.terminal("handover", "last", "sim/anthropic").end()
-
-    assert (0, "") == (piped.code, piped.err)
-    assert (0, piped.out.split()) == (code, seen.split())
-    assert (0, there.out.replace("openai", "anthropic")) == back
-
-
 @pytest.fixture
 def talked(here):
     """A session with three exchanges."""

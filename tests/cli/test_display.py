@@ -25,7 +25,7 @@ from tenuto.agent.events import ToolFinished, ToolProgress, ToolStarted, TurnSta
 from tenuto.cli.session.events import EventPrinter, format_usage
 from tenuto.cli.terminal.display import Display
 from tenuto.cli.terminal.live_area import LiveArea, StreamingAnswer
-from tenuto.cli.terminal.markdown import _PARSER, end_of_block, render_block, split_blocks
+from tenuto.cli.terminal.markdown import _PARSER, render_block, split_blocks
 from tenuto.cli.terminal.output import detect_terminal
 from tenuto.cli.terminal.text import (
     cell_width,
@@ -195,19 +195,6 @@ def test_rows_that_are_too_wide_are_cut():
     answer.feed("```python\nreturn 'a string that is quite long 日本語'\n")
     row = answer.rows(20, 5)[1]
     assert ("return 'a string tha", True) == (OURS.sub("", row), row.endswith("\x1b[0m"))
-
-
-def test_a_narrower_window_without_reflow_keeps_the_text_above(monkeypatch):
-    monkeypatch.setenv("XTERM_VERSION", "XTerm(390)")
-    with staged(60, 12) as stage:
-        stage.screen.status("answering")
-        stage.screen.answer("Above.\n\nWords that are many, so that a narrower window has no room.")
-        stage.screen.tick()
-        stage.window.resize(24, 12)
-
-        assert ["Above."] == stage.redraw()
-        rows = ["Words that are many, so", "that a narrower window", "has no room."]
-        assert ["Above.", "", *rows] == stage.redraw()[:-1]
 
 
 @pytest.mark.parametrize(
@@ -417,16 +404,6 @@ def test_blocks():
         assert split_blocks("".join([*blocks, rest])) == [*blocks, rest]
 
 
-@pytest.mark.parametrize("line", ["word " * 4, "x" * 50])
-@pytest.mark.parametrize("head", ["", "```py\n", "|a|b|\n|-|-|\n"])
-def test_the_visible_end_of_a_block_is_bounded(head, line):
-    end = end_of_block(head + f"{line}\n" * 500, 40, 10)
-
-    assert end.startswith(head)
-    assert end.count("\n") <= 10 + head.count("\n")
-    assert len(end) <= 11 * 40 + len(head)
-
-
 @given(ANYTHING, st.integers(1, 90), st.booleans())
 def test_rendering_keeps_all_letters_and_no_control_sequences(text, columns, color):
     lines = render_block(escape_control(text), columns, color=color)
@@ -530,14 +507,12 @@ ANY = st.text(st.characters() | st.sampled_from("\x1b\x07\x9b\u202e\u2066\u200d\
 
 
 @given(ANY)
-def test_no_control_character_is_left(text):
-    assert set() == control_characters(escape_control(text))
-    assert escape_control(text) == escape_control(escape_control(text))
+def test_only_control_characters_are_escaped(text):
+    escaped = escape_control(text)
 
-
-@given(st.text(st.characters(exclude_categories=CONTROL) | st.sampled_from("\n\t")))
-def test_plain_text_is_unchanged(text):
-    assert text == escape_control(text)
+    assert set() == control_characters(escaped)
+    assert escaped == escape_control(escaped)
+    assert control_characters(text) or "\r" in text or escaped == text
 
 
 def test_hidden_characters_are_escaped():

@@ -95,17 +95,6 @@ def test_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, dam
     assert {} == listed(here, "--store", "other.db")
 
 
-def test_import_refuses_another_session_with_the_id(here, kept):
-    """That is seen before anything is written."""
-    here("export", "evil", "one", "--out", "both.jsonl")
-    append_entries("other.db", "one", SAID[:2][::-1])
-    done = here("import", "both.jsonl", "--store", "other.db")
-
-    assert (7, "") == done[:2]
-    assert "already another session 'one': import this one under another id\n  nothing was imported\n" in done.err
-    assert {"one": 2} == {id: one["messages"] + 1 for id, one in listed(here, "--store", "other.db").items()}
-
-
 def test_export_is_atomic(here, kept, tmp_path):
     """The suffix selects the format unless an option does."""
     out = tmp_path / "out.MD"

@@ -75,21 +75,6 @@ def test_a_canceled_read_takes_no_input():
     assert asyncio.run(play()) == [b"one\n", b"two", b""]
 
 
-@given(TEXT)
-def test_any_text_is_a_message_or_a_command(text):
-    what = parse_input(text)
-
-    if isinstance(what, SlashInput):
-        assert text.startswith("/")
-        assert "\n" not in text
-        assert text.lower().startswith(f"/{what.name}")
-        assert what.rest == what.rest.strip()
-        assert what.rest in text
-    else:
-        assert what in (text, text[1:])
-        assert (what == text) == ("\n" in text or not text.startswith("//"))
-
-
 @pytest.mark.parametrize(
     "text, expected",
     [
@@ -176,8 +161,5 @@ def test_completion(tmp_path, monkeypatch, line, expected):
     start, texts = complete_input(line)
 
     assert sorted(line[:start] + text for text in texts) == expected
-
-
-def test_completion_of_commands_and_models():
     assert len(list(complete_input("/")[1])) == len(SLASH_COMMANDS)
     assert "sim/anthropic" in list(complete_input("/model sim/anth")[1])
