@@ -23,7 +23,6 @@ PDF = b"%PDF-1.7\nplain enough to be text\n"
 MP3 = b"ID3" + bytes(20)
 MP4 = bytes(4) + b"ftypisom" + bytes(20)
 ZIP = b"PK\x03\x04" + bytes(20)
-DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
 @pytest.fixture

@@ -78,24 +78,16 @@ def test_show_prints_every_entry_escaped(here, kept):
 
 
 def test_sessions_lists_unique_prefixes(here, tenuto_sim, kept):
-    """The newest first; a wide title does not break the columns."""
+    """A wide title does not break the columns."""
     tenuto_sim.script(turn("One."))
     kept("old", [Configured("sim/古\x1b"), MessageAdded(UserMessage("古い\x1b session")), RunEnded("completed")])
     here("run", "Hello there")
-    done = here("sessions")
-    lines = done.out.splitlines()
-    first = lines[1].split()[0]
+    _, new, old = here("sessions").out.splitlines()
 
-    assert (0, 3, "") == (done.code, len(lines), done.err)
-    assert re.fullmatch(
-        r"01\w{10}  \d{4}-\d\d-\d\d \d\d:\d\d  completed  sim/anthropic         2  Hello there", lines[1]
-    )
-    assert re.fullmatch(
-        r"old           1970-01-01 \d\d:\d\d  completed  sim/古\\x1b            1  古い\\x1b session", lines[2]
-    )
-    assert (0, "One.\n") == here("resume", first)[:2]
+    assert re.fullmatch(r"01\w{10}  [-\d]{10} \d\d:\d\d  completed  sim/anthropic         2  Hello there", new)
+    assert re.fullmatch(r"old           1970-.* completed  sim/古\\x1b            1  古い\\x1b session", old)
+    assert (0, "One.\n") == here("resume", new.split()[0])[:2]
     assert [("completed", 2), ("completed", 1)] == [(one["status"], one["messages"]) for one in listed(here)]
-    assert 2 == len(here("sessions", "--limit", "1").out.splitlines())
 
 
 def test_sub_agents_need_all(here, tenuto_sim):
