@@ -98,11 +98,11 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-"""Makes the terminal the one that Ctrl-C, and /dev/tty, belong to."""
+"""Makes the terminal the controlling one: for Ctrl-C and /dev/tty."""
 
 
 class Done(NamedTuple):
-    """What a call of the command came to."""
+    """The result of a call of the command."""
 
     code: int
     out: str
@@ -110,16 +110,12 @@ class Done(NamedTuple):
 
 
 class Terminal:
-    """A command in a pseudo-terminal, and somebody who reads, types, and drags the window.
+    """A command in a pseudo-terminal. `seen` is its output; `end` and `display` return the text on the screen."""
 
-    `seen` is what came, codes and all; `end`, and `display`, tell what stands on the screen. `reflows`: see `VirtualTerminal`.
-    """
-
-    def __init__(self, command, env, cwd, stdin=None, stdout=None, *, columns=200, rows=50, reflows=False):
+    def __init__(self, command, env, cwd, stdin=None, stdout=None, *, columns=200, rows=50):
         self._master, slave = os.openpty()
         self.seen = ""
         self._sizes = []
-        self._reflows = reflows
         self.resize(columns, rows)
         wrapped = [sys.executable, "-S", "-c", _ON_TERMINAL, *command]
         if stdin is not None:  # a pipe in its place, while the terminal stays the terminal
@@ -136,20 +132,19 @@ class Terminal:
         os.close(slave)
 
     def expect(self, pattern):
-        """Read until something is seen."""
-        until = time.monotonic() + PATIENCE
-        while not re.search(pattern, self.seen):
-            assert time.monotonic() < until, f"{pattern!r} was not seen in {self.seen!r}"
-            assert self._read(), f"{pattern!r} was not seen in {self.seen!r}"
-        return self.seen
+        """Read until the output matches, control sequences included; return it."""
+        return self._read_until(pattern, lambda: self.seen)
 
     def expect_screen(self, pattern):
         """Read until the text on the screen matches; return it."""
+        return self._read_until(pattern, lambda: self.display().text)
+
+    def _read_until(self, pattern, text):
         until = time.monotonic() + PATIENCE
-        while not re.search(pattern, text := self.display().text):
-            assert time.monotonic() < until, f"{pattern!r} was not seen in\n{text}"
-            assert self._read(), f"{pattern!r} was not seen in\n{text}"
-        return text
+        while not re.search(pattern, text()):
+            assert time.monotonic() < until, f"{pattern!r} was not seen in\n{text()}"
+            assert self._read(), f"{pattern!r} was not seen in\n{text()}"
+        return text()
 
     def type(self, text):
         os.write(self._master, text.encode())
@@ -172,13 +167,13 @@ class Terminal:
                 self.process.wait(1)
 
     def end(self):
-        """Read to the end; return the exit code and what stands on the screen then."""
+        """Read to the end; return the exit code and the text on the screen."""
         while self._read():
             pass
         return self.process.wait(PATIENCE), self.display().text
 
     def resize(self, columns, rows):
-        """Make the window larger or smaller; the command is told so by a signal."""
+        """Resize the window; the command gets a signal."""
         import fcntl
         import termios
 
@@ -186,9 +181,9 @@ class Terminal:
         self._sizes.append((len(self.seen), columns, rows))
 
     def display(self):
-        """What stands on the screen by now."""
+        """Return the screen."""
         (_, *first), *later = self._sizes
-        display, at = VirtualTerminal(*first, reflows=self._reflows), 0
+        display, at = VirtualTerminal(*first), 0
         for end, *size in later:
             display.feed(self.seen[at:end]).resize(*size)
             at = end
@@ -212,7 +207,7 @@ class Terminal:
 
 
 class Tenuto:
-    """Calls the command, in one folder and with one store."""
+    """Calls the command as a process, in one directory and with one store."""
 
     def __init__(self, folder, env):
         self.folder = folder
@@ -220,14 +215,14 @@ class Tenuto:
         self.env = {name: value for name, value in env.items() if not name.startswith(("TENUTO_", "PYTHON"))}
         self.env |= {"TENUTO_SIM_URL": env["TENUTO_SIM_URL"], "TENUTO_MODEL": "sim/anthropic", "TERM": "xterm"}
         self.env |= {"TENUTO_STORE": self.store, "TENUTO_HOME": str(folder / "home"), "PYTHONWARNINGS": "error"}
-        plain = folder / "plain"  # without the extra `prices`, as it is installed by most: that one takes long to load
+        plain = folder / "plain"  # without the extra `prices`, which loads slowly
         plain.mkdir()
         (plain / "genai_prices.py").write_text("raise ImportError")
         self.env["PYTHONPATH"] = str(plain)
         self._left = []
 
     def look(self, *arguments):
-        """Call a command that only looks, in this process, which is quicker; return what it prints."""
+        """Call a command that only reads, in this process, which is faster; return its output."""
         from tenuto.cli.main import main
 
         with redirect_stdout(io.StringIO()) as out:
@@ -273,7 +268,7 @@ class Tenuto:
 
 @pytest.fixture
 def tenuto(tenuto_sim, tmp_path):
-    """The command as a process of its own, with a simulator to ask and a file to keep sessions in."""
+    """The command as a process, with a simulator and a store in a file."""
     calls = Tenuto(tmp_path, dict(os.environ))
     yield calls
     calls.close()
@@ -289,13 +284,9 @@ def real_providers(tenuto_sim):
         yield
 
 
-class _Piped(io.TextIOWrapper):
-    """Stdin, with something in it."""
-
-
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch):
-    """Whoever runs the tests has keys perhaps, and nobody is to be asked with them."""
+    """Hide the keys of the developer: no provider gets a request."""
     for row in PROVIDERS.values():
         for name in (*row.key_env, *row.bearer_env):
             monkeypatch.delenv(name, raising=False)
@@ -303,7 +294,7 @@ def no_keys(monkeypatch):
 
 @pytest.fixture
 def here(tenuto_sim, monkeypatch, capfd, tmp_path):
-    """Call the command in this process: quick, and its sessions are in a memory that ends with the test."""
+    """Call the command in this process; its sessions are in memory."""
     from tenuto.cli.main import main
 
     monkeypatch.setenv("TENUTO_MODEL", "sim/anthropic")
@@ -316,7 +307,7 @@ def here(tenuto_sim, monkeypatch, capfd, tmp_path):
             if stdin is not None:
                 file = tmp_path / "stdin"
                 file.write_bytes(stdin.encode() if isinstance(stdin, str) else stdin)
-                patched.setattr(sys, "stdin", _Piped(file.open("rb"), "utf-8"))
+                patched.setattr(sys, "stdin", io.TextIOWrapper(file.open("rb"), "utf-8"))
             capfd.readouterr()
             try:
                 code = main(arguments)
