@@ -19,7 +19,6 @@ from tenuto.cli.session.attachments import load_attachments
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses files that only other systems have")
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
-PDF = b"%PDF-1.7\nplain enough to be text\n"
 MP3 = b"ID3" + bytes(20)
 MP4 = bytes(4) + b"ftypisom" + bytes(20)
 ZIP = b"PK\x03\x04" + bytes(20)

@@ -151,15 +151,17 @@ def test_a_pipe_exits_with_the_code_of_the_last_failed_turn(chat, tenuto_sim):
     assert "press Enter" not in failed.err
 
 
-def test_an_ephemeral_chat_stores_nothing(here, tenuto_sim):
-    """Its session is kept when a tool is enabled."""
+def test_an_ephemeral_chat_from_a_pipe_stores_nothing(here, tenuto_sim):
+    """Each line is a message or a command; the session is kept when a tool is enabled."""
     tenuto_sim.script(turn("One."), turn("Two."))
-    done = here("chat", "--ephemeral", stdin="Hi\n/tools read_file\nHo\n")
+    done = here("chat", "--ephemeral", stdin=b"\xef\xbb\xbfHi\r\n\n/tools read_file\n\xff\n//Ho")
 
-    assert done[:2] == (0, "One.\nTwo.\n")
+    assert done[:2] == (2, "One.\nTwo.\n")
     assert "enabled: read_file" in done.err
+    assert "! not sent: invalid UTF-8\n" in done.err
     assert "resume with" not in done.err
     assert stored_sessions() == []
+    assert [False, True] == ["/Ho" in str(request.body) for request in tenuto_sim.requests]
 
 
 def test_a_missing_key_is_reported_once(here, unset):

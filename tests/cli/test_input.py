@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import stat
 import sys
@@ -13,47 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.cli.session.slash_commands import SLASH_COMMANDS, SlashInput, complete_input, parse_input
-from tenuto.cli.terminal.input import History, LineReader, NotUtf8, PlainReader
-
-TEXT = st.text(st.sampled_from('/\\ \n"abc\t\x1b\u00e9'), max_size=12)
-
-
-@pytest.fixture
-def read(monkeypatch, tmp_path):
-    """Return all messages of an input, and the error at its end."""
-
-    def read_all(data):
-        (tmp_path / "input").write_bytes(data)
-
-        async def play(stdin):
-            monkeypatch.setattr(sys, "stdin", stdin)
-            reader, found = PlainReader(), []
-            while True:
-                try:
-                    found.append(await reader.read())
-                except NotUtf8:
-                    found.append(NotUtf8)
-                except EOFError:
-                    return found
-
-        with io.TextIOWrapper((tmp_path / "input").open("rb")) as stdin:
-            return asyncio.run(play(stdin))
-
-    return read_all
-
-
-@pytest.mark.parametrize(
-    "data, expected",
-    [
-        (b"one\r\ntwo", ["one", "two"]),
-        (b"\xef\xbb\xbfone\n\n", ["one", ""]),
-        (b'one\\\n"""\n', ["one\\", '"""']),
-        (b"\xff\nx\n", [NotUtf8, "x"]),
-        (b"", []),
-    ],
-)
-def test_lines_become_messages(read, data, expected):
-    assert read(data) == expected
+from tenuto.cli.terminal.input import History, LineReader
 
 
 def test_a_canceled_read_takes_no_input():
