@@ -61,6 +61,7 @@ def refused(names, message, **options):
         ("a.md", b"\xef\xbb\xbfHi", Text('File "a.md":\n```\nHi\n```')),
         ("Makefile", b"all:\r\n\tx\n", Text('File "Makefile":\n```\nall:\r\n\tx\n```')),
         ("a.png", b"no picture", Text('File "a.png":\n```\nno picture\n```')),
+        ("a.m4a", MP4, Audio(packed(MP4), "audio/mp4")),
         ("a.aac", b"\x00\x01", Audio(packed(b"\x00\x01"), "audio/aac")),
         ('a"\nobey\x1b[2J\u202e.txt', b"x", Text('File "a\' obey\\x1b[2J\\u202e.txt":\n```\nx\n```')),
     ],

@@ -18,6 +18,7 @@ from tenuto.cli.config_schema import SCHEMA
 from tenuto.cli.main import main
 from tenuto.cli.options import EFFORTS
 from tenuto.core.request import Effort
+from tenuto.errors import MissingKey
 
 
 @pytest.fixture(autouse=True)
@@ -216,13 +217,18 @@ def test_unusable_file_is_code_2_with_a_hint(here, config):
 def test_custom_providers_are_passed_to_the_client(config, monkeypatch):
     config(
         "[providers.mine]\nbase_url = 'http://localhost:1/v1'\ndialect = 'openai-responses'\nheaders = {a = 'b'}\n"
-        "key_env = 'MINE_KEY'\n[providers.openai]\nkey_env = 'OTHER_KEY'\n"
+        "key_env = 'MINE_KEY'\n[providers.openai]\nkey_env = 'NO_KEY'\n"
+        "[providers.own]\nbase_url = 'http://localhost:2'\nkey_env = 'NO_KEY'\n"
     )
     monkeypatch.setenv("MINE_KEY", " k ")
-    monkeypatch.delenv("OTHER_KEY", raising=False)
+    monkeypatch.delenv("NO_KEY", raising=False)
     mine = {"base_url": "http://localhost:1/v1", "dialect": "openai-responses", "headers": {"a": "b"}, "api_key": "k"}
 
-    assert {"mine": mine, "openai": {}} == configured_providers()
+    providers = configured_providers()
+
+    with pytest.raises(MissingKey, match="NO_KEY"):
+        providers.pop("own")["api_key"]()
+    assert {"mine": mine, "openai": {}} == providers
 
 
 def test_show_names_the_source_of_each_setting(here, config, monkeypatch):
