@@ -8,25 +8,8 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tenuto.core import journal
 from tenuto.core.blocks import Image, Reasoning, ServerToolUse, Text, ToolUse
-from tenuto.core.journal import (
-    ApprovalDecided,
-    ApprovalRequested,
-    CallFinished,
-    CallStarted,
-    Compacted,
-    Configured,
-    HandedOver,
-    LossRecorded,
-    MessageAdded,
-    ReplyReceived,
-    RequestFailed,
-    RequestStarted,
-    RunEnded,
-    SteeringAdded,
-    SubSessionLinked,
-    UnknownPayload,
-)
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage, user
 from tenuto.core.stored import make_draft
@@ -34,21 +17,21 @@ from tenuto.store.open import open_store
 from tenuto.store.sessions import new_id
 
 SAID = [
-    Configured("sim/anthropic", system="Be brief."),
-    MessageAdded(UserMessage("Where is Oslo?")),
-    RunEnded("completed"),
+    journal.Configured("sim/anthropic", system="Be brief."),
+    journal.MessageAdded(UserMessage("Where is Oslo?")),
+    journal.RunEnded("completed"),
 ]
 """A session of one message."""
 CALLED = [
-    Configured("sim/anthropic"),
-    MessageAdded(UserMessage("Dig")),
-    RequestStarted("sim/anthropic"),
-    ReplyReceived(AssistantMessage((ToolUse("c1", "dig", "{}"),), stop_reason="tool_calls")),
-    CallStarted("c1", 0, "dig"),
-    CallFinished(ToolResult("c1", "dug"), 0),
-    RequestStarted("sim/anthropic"),
-    ReplyReceived(AssistantMessage((Text("Done."),))),
-    RunEnded("completed"),
+    journal.Configured("sim/anthropic"),
+    journal.MessageAdded(UserMessage("Dig")),
+    journal.RequestStarted("sim/anthropic"),
+    journal.ReplyReceived(AssistantMessage((ToolUse("c1", "dig", "{}"),), stop_reason="tool_calls")),
+    journal.CallStarted("c1", 0, "dig"),
+    journal.CallFinished(ToolResult("c1", "dug"), 0),
+    journal.RequestStarted("sim/anthropic"),
+    journal.ReplyReceived(AssistantMessage((Text("Done."),))),
+    journal.RunEnded("completed"),
 ]
 """A session with a tool call; without the last four entries, the call has no result."""
 
@@ -103,7 +86,7 @@ def keep_sessions(file, said):
         async with open_store(file) as store:
             for at, (id, (words, name)) in enumerate(zip(ids, said, strict=True), 1):
                 lease = await store.lease(id)
-                await store.append(lease, [make_draft(MessageAdded(user(words)), id="first", time_ms=at)])
+                await store.append(lease, [make_draft(journal.MessageAdded(user(words)), id="first", time_ms=at)])
                 await store.release(lease)
                 if name:
                     await store.rename(id, name)
@@ -126,22 +109,22 @@ def every_entry(text):
         stop_reason="tool_calls",
     )
     return [
-        Configured("sim/anthropic", system=text),
-        MessageAdded(UserMessage((Text(f"Look {text}"), Image("aGk=", "image/png")))),
-        RequestStarted("sim/anthropic"),
-        RequestFailed("RateLimited", text),
-        RequestStarted("sim/anthropic"),
-        ReplyReceived(reply, losses=(Loss("foreign", Location(0), text, "none"),)),
-        ApprovalRequested("c1", 0, "dig"),
-        ApprovalDecided("c1", 0, allowed=False, reason=text),
-        CallFinished(ToolResult("c1", text, is_error=True), 0, outcome="denied"),
-        SubSessionLinked("child", "c2", 1),
-        CallStarted("c2", 1, "ask"),
-        CallFinished(ToolResult("c2", f"line {text}\n" * 60), 1),
-        SteeringAdded(UserMessage("Hurry")),
-        LossRecorded(Loss("unread", Location(path="usage"), text)),
-        HandedOver(f"sim/{text}", "sim/anthropic", (Loss("foreign", Location(1), "a thought"),)),
-        Compacted(4, (SystemMessage(text),)),
-        UnknownPayload("dreamt", '{"entry":"dreamt","of":"sheep"}'),
-        RunEnded("failed", text),
+        journal.Configured("sim/anthropic", system=text),
+        journal.MessageAdded(UserMessage((Text(f"Look {text}"), Image("aGk=", "image/png")))),
+        journal.RequestStarted("sim/anthropic"),
+        journal.RequestFailed("RateLimited", text),
+        journal.RequestStarted("sim/anthropic"),
+        journal.ReplyReceived(reply, losses=(Loss("foreign", Location(0), text, "none"),)),
+        journal.ApprovalRequested("c1", 0, "dig"),
+        journal.ApprovalDecided("c1", 0, allowed=False, reason=text),
+        journal.CallFinished(ToolResult("c1", text, is_error=True), 0, outcome="denied"),
+        journal.SubSessionLinked("child", "c2", 1),
+        journal.CallStarted("c2", 1, "ask"),
+        journal.CallFinished(ToolResult("c2", f"line {text}\n" * 60), 1),
+        journal.SteeringAdded(UserMessage("Hurry")),
+        journal.LossRecorded(Loss("unread", Location(path="usage"), text)),
+        journal.HandedOver(f"sim/{text}", "sim/anthropic", (Loss("foreign", Location(1), "a thought"),)),
+        journal.Compacted(4, (SystemMessage(text),)),
+        journal.UnknownPayload("dreamt", '{"entry":"dreamt","of":"sheep"}'),
+        journal.RunEnded("failed", text),
     ]
