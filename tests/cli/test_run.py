@@ -41,22 +41,17 @@ def test_stdout_has_the_answer_only(here, tenuto_sim, option, err):
     tenuto_sim.assert_clean()
 
 
-def test_stdin_is_appended_to_the_prompt(here, tenuto_sim):
-    """After the prompt and a blank line, or instead of it."""
+def test_stdin_is_appended_to_the_prompt(here, tenuto_sim, monkeypatch):
+    """After the prompt and a blank line, or instead of it; up to a limit."""
     for arguments, stdin in ((["Sum up:"], "a\nb\n"), (["-"], "from stdin"), ([], "alone"), (["Hi"], "")):
         assert 0 == here("run", *arguments, stdin=stdin).code
     contents = [request.body["messages"][0]["content"] for request in tenuto_sim.requests]
     texts = [content if isinstance(content, str) else content[0]["text"] for content in contents]
+    monkeypatch.setattr("tenuto.cli.session.prompt_input._MAX_BYTES", 10)
+    large = here("run", "Sum up:", stdin=b"x" * 11)
 
     assert ["Sum up:\n\na\nb\n", "from stdin", "alone", "Hi"] == texts
-
-
-def test_stdin_is_limited(here, tenuto_sim, monkeypatch):
-    monkeypatch.setattr("tenuto.cli.session.prompt_input._MAX_BYTES", 10)
-    done = here("run", "Sum up:", stdin=b"x" * 11)
-
-    assert (2, True) == (done.code, "stdin is too large: the limit is" in done.err)
-    assert not tenuto_sim.requests
+    assert (2, True, 4) == (large.code, "stdin is too large: the limit is" in large.err, len(tenuto_sim.requests))
 
 
 BUSY = turn(deny(429, retry_after=0.01, times=0), say("never"))
