@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from tenuto.testing import call, say, turn
+from tenuto.testing import call, say, stall, think, turn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no signals that can be caught")
 LOOK, ACT, DEAF = (("-T", f"tools:{name}") for name in ("look", "act", "deaf"))
@@ -26,6 +26,20 @@ def end(process):
 def page(tenuto, *session):
     """Return a session as it is shown, without the two lines that name it."""
     return tenuto.look("show", *session).split("\n", 2)[2]
+
+
+def test_killed_stream_is_answered_the_same_later(here, tenuto, tenuto_sim):
+    tenuto_sim.script(turn(think("Hm, hm."), stall(times=1), say("The whole answer.")))
+    running = tenuto.start("run", "Tell me.")
+    assert "Hm, hm." == running.stderr.read(7)
+    running.kill()
+    running.communicate()
+    done = here("resume", "--store", tenuto.store)
+    uncut = here("run", "Tell me.", "--store", tenuto.store)
+
+    assert (0, "The whole answer.\n") == done[:2] == uncut[:2]
+    assert page(tenuto, "~1") == page(tenuto, "last")
+    tenuto_sim.assert_clean()
 
 
 def test_kill_in_a_tool_gives_each_call_one_result(tenuto, tenuto_sim, calls):

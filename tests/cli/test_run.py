@@ -87,8 +87,8 @@ def test_run_ends_with_answer_code_and_message(here, tenuto_sim, tools, turns, o
     assert re.search(message, done.err), done.err
 
 
-def test_run_ends_at_a_timeout(here, tenuto_sim):
-    """With nothing left to do, the last answer is printed again."""
+def test_resume_continues_and_repeats_the_answer(here, tenuto_sim):
+    """After a timeout; with nothing left to do, the last answer is printed again."""
     tenuto_sim.script(turn(stall(times=1), say("At last.")))
     late, later, again = here("run", "Hi", "--timeout", "0.3"), here("resume"), here("resume")
 
