@@ -280,7 +280,7 @@ def test_only_our_own_control_sequences_reach_the_terminal(text, color, data):
 def test_two_calls_at_once():
     one, two = (ToolCallView(name, name, '{"depth": 3}', "function", None) for name in ("dig", "drill"))
     result = "\n".join(f"\t{number} m" for number in range(1, 8))
-    with staged() as stage:
+    with staged(color="always") as stage:
         printer = EventPrinter(stage.screen, "sim", thinking=True)
         stage.handle(printer, ToolStarted(one, 0), ToolStarted(two, 1))
         stage.now += 1
@@ -295,6 +295,7 @@ def test_two_calls_at_once():
         assert [*started, "/ running dig, drill  1 s"] == both
         assert [*started, *drilled, "- running dig"] == left
         assert [*started, *drilled, "! dig: wet", "    feet"] == stage.window.display.lines
+        assert "\x1b[36m> dig\x1b[0m depth=3" in stage.window.raw
 
 
 def test_a_message_is_printed_above_the_streaming_block():

@@ -9,7 +9,8 @@ import sqlite3
 import struct
 import subprocess
 import sys
-from contextlib import closing
+import time
+from contextlib import closing, suppress
 
 import pytest
 
@@ -26,6 +27,12 @@ def rows(path):
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
         return {row["id"]: row for row in db.execute("SELECT * FROM embeddings")}
+
+
+def stored_rows(path):
+    """Return the rows of a file that another process may be creating."""
+    with suppress(sqlite3.OperationalError):
+        return rows(path) if path.exists() else {}
 
 
 def embedded_texts(sim):
@@ -132,8 +139,8 @@ def test_killed_run_continues(tenuto, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "tenuto", "embed", *names, "--into", "v.db", *MODEL], env=tenuto.env, cwd=tmp_path
     )
-    while process.poll() is None and not (tmp_path / "v.db").exists():
-        pass
+    while process.poll() is None and not stored_rows(tmp_path / "v.db"):
+        time.sleep(0.001)
     process.kill()
     process.wait()
     done = tenuto.run("embed", *names, "--into", "v.db", "--json", *MODEL)
