@@ -247,16 +247,8 @@ COMMANDS = [
         ],
         ["Ha"],
     ),
-    (
-        ["/show", "Hi", "/usage", "/show"],
-        ["no messages yet\n", "session 01", "sim/openai  "],
-        ["Hi"],
-    ),
-    (
-        ["/name first", "Hi", "/name second", "/name last", "/name"],
-        ["'last' is not a name"],
-        ["Hi"],
-    ),
+    (["/show", "Hi", "/usage"], ["no messages yet\n", "session 01", "sim/openai  "], ["Hi"]),
+    (["/name first", "Hi", "/name last", "/name"], ["'last' is not a name"], ["Hi"]),
     (
         ["/fork 77", "One", "/fork x", "Two", "/fork 77"],
         ["cannot fork after message 77: choose 1 to 4\n", "/fork takes a number, 1 or more, not 'x'\n"],

@@ -24,7 +24,7 @@ def lines_of(done, name):
     return [(state, text.partition(": ")[2]) for state, text in split if text.startswith(f"{name}: ")]
 
 
-def test_doctor_creates_nothing_in_an_empty_home(here, home):
+def test_doctor_creates_nothing_and_prints_no_key(here, home, keys, monkeypatch):
     done, document = here("doctor"), json.loads(here("doctor", "--json").out)
 
     assert (0, "", 0) == (done.code, done.err, document["exit_code"])
@@ -35,13 +35,9 @@ def test_doctor_creates_nothing_in_an_empty_home(here, home):
     assert {"tenuto", "libraries", "extras", "settings", "keys", "permissions", "store"} <= {
         finding["about"] for finding in document["findings"]
     }
-
-
-def test_doctor_lists_keys_without_their_values(here, keys, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", SECRET)
     file = keys({"groq": SECRET})
     table, document = here("doctor"), here("doctor", "--json")
-
     assert [("ok", f"anthropic (ANTHROPIC_API_KEY), groq (keys.json); file {file}")] == lines_of(table, "keys")
     assert SECRET not in f"{table}{document}"
 

@@ -49,9 +49,7 @@ class Walk:
             running = tenuto.terminal(*arguments, columns=self._columns, rows=24)
         finally:
             tenuto.env, tenuto.folder = before
-        for pattern, text in answers:
-            running.expect_screen(pattern)
-            running.type(text)
+        running.answer(*answers)
         if kill_at is not None:
             kill_at.read_text()  # opens when the tool does
             running.expect_screen("running weather")
