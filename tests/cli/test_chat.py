@@ -105,7 +105,7 @@ def test_an_empty_line_retries_after_an_error(chat, tenuto_sim):
     assert user_messages(stored_sessions()[0][1]) == ["Hi"]
 
 
-def test_resuming_finishes_pending_work_and_shows_the_last_exchange(chat, tenuto_sim):
+def test_resuming_finishes_work_and_shows_the_last_exchange(chat, tenuto_sim):
     tenuto_sim.script(turn(say("One\n" * 20)), turn(fail(401), say("Two.")), turn("Three."))
     chat("Hi")
     shown = chat(session="last")
@@ -203,7 +203,7 @@ def test_a_signal_stops_the_turn(chat, tenuto_sim, live, number, code):
 
 
 def test_calls_wait_without_a_terminal(chat, tenuto_sim):
-    """A message instead of an answer denies them; allowed calls run."""
+    """A message instead of an answer denies the call; allowed calls run."""
     one, two = (call("blast", {"where": where}) for where in "AB")
     tenuto_sim.script(turn(one), turn("Well."), turn(two), turn("Ok."))
     waits = chat("Go!", "No, do not.", tool=("tools:blast",))

@@ -1,4 +1,4 @@
-"""What is offered when the tab key is pressed: by the protocol, and in the shells themselves."""
+"""Completion: by the protocol of each shell, and in bash."""
 
 from __future__ import annotations
 
@@ -119,14 +119,14 @@ def test_usable_models_are_completed_without_text(offered, home, monkeypatch):
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    """A store with three sessions: one that has a name, one whose name needs quotes, one with a title that is a trick."""
+    """Three sessions: one with a name, one whose name needs quotes, one with a hostile title."""
     file = tmp_path / "kept.db"
     monkeypatch.setenv("TENUTO_STORE", str(file))
     return keep_sessions(file, [("Hello", "trip"), ("How are you", "two words"), ("\x1b[2J\nplain,fake", "")])
 
 
 def test_sessions_are_completed_with_titles(ask, offered, home, kept):
-    """Wherever one is named. More of an id than is shown finds it, too; in fish, a title may have commas."""
+    """In every command. A longer prefix is completed too; in fish, a title may have commas."""
     _, spaced, tricky = kept
     shown = {
         "last": "the most recent session",

@@ -1,4 +1,4 @@
-"""The display while text streams, and its final state: screens compared as text."""
+"""The display while text streams, its final state, and Markdown: screens compared as text."""
 
 from __future__ import annotations
 

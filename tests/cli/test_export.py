@@ -1,4 +1,4 @@
-"""`export` and `import`: out and in again without a change; and documents that nothing can break out of."""
+"""`export` and `import`: the same bytes after a round trip, and documents in which all text is escaped."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_named_pipe_is_written_and_read(here, kept, tmp_path):
     ],
 )
 def test_ctrl_c_reports_the_state(here, kept, monkeypatch, arguments, after, told):
-    """Nothing is half written, and it can be done again."""
+    """Files are complete or absent, and the command can be repeated."""
     here("export", "one", "evil", "--out", "all.jsonl")
     steps = itertools.count(1)
 
@@ -159,7 +159,7 @@ def test_ctrl_c_reports_the_state(here, kept, monkeypatch, arguments, after, tol
 
 
 def test_openai_messages_report_losses(here, kept):
-    """A line for each session; what has no place there is told."""
+    """One line for each session; content without a place in the format is reported."""
     done = here("export", "one", "evil", "--format", "openai")
     one, evil = (json.loads(line)["messages"] for line in done.out.splitlines())
     told = done.err.splitlines()

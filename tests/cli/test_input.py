@@ -1,4 +1,4 @@
-"""Messages and commands of a chat: how lines become one, what the history stores, what Tab completes."""
+"""Input of a chat: lines, slash commands, the history and completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command before it asks anybody: what there is, and what cannot be meant."""
+"""Help, start, settings files and exit codes of the command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAVY = {"aiohttp", "rich", "sqlite3", "asyncio", "msgspec", "ssl", "socket"}
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"]], ids=" ".join)
 def test_help_loads_nothing_heavy(arguments):
-    """Neither a network library nor a database, nor a loop; and no verb's file but the one that is called."""
+    """No network library, database or event loop, and no module of another command."""
     code = (
         f"import sys; from tenuto.cli.main import main; main({arguments}); print(sorted(sys.modules), file=sys.stderr)"
     )
@@ -49,7 +49,7 @@ def every_command(command, path):
 
 
 def test_examples_can_be_typed():
-    """What explains it is a comment for a shell, too; whatever else is there, the command takes."""
+    """Explanations are comments for a shell; the command accepts the other words."""
     commands = dict(every_command(_tenuto, ()))
     for command in commands.values():
         for line in (command.epilog or "").splitlines():
@@ -77,7 +77,7 @@ def test_offline_command_names_the_url(here, monkeypatch):
 
 
 def test_internal_error_is_one_message_without_debug(here, monkeypatch):
-    """`TENUTO_DEBUG` shows where it was."""
+    """`TENUTO_DEBUG` prints the traceback."""
 
     def broken(*_, **__):
         raise KeyError("bug")
@@ -188,7 +188,7 @@ def test_each_error_has_code_and_hint(error, code, hint):
 
 
 def test_every_error_class_has_a_row():
-    """None falls through to what should not happen, and no row hides one that stands below it."""
+    """No error is an internal one, and no row hides a later one."""
     tree = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.TenutoError)]
 
     assert [] == [error for error in tree if not any(issubclass(error, kind) for kind, _, _ in TABLE)]
@@ -197,7 +197,7 @@ def test_every_error_class_has_a_row():
 
 
 def test_help_names_every_exit_code(here):
-    """All that a script may meet, but for a pipe that nobody reads."""
+    """All but that of a broken pipe."""
     listed = here("--help").out.partition("Exit codes:\n")[2]
     codes = {int(code) for code in re.findall(r"(?<!\S)(\d+)(?=[ ,])", listed)}
 

@@ -1,4 +1,4 @@
-"""The command as a process that is killed, stopped, limited or cut off; nothing is a terminal."""
+"""The command as a process that is killed, stopped or limited, and `tenuto sim`; nothing is a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run` and `resume` without a terminal: stdout, stderr and the exit code."""
+"""`run` and `resume` without a terminal: stdout, stderr, the exit code, --schema and --jsonl."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def entries(here):
 
 
 def hint(err):
-    """The session that the command says to resume."""
+    """Return the session of the hint."""
     return re.search(r"tenuto resume (\S+)", err)[1]
 
 
@@ -344,8 +344,8 @@ def city(tmp_path, module):
     return module(TYPES)
 
 
-def test_an_answer_that_fits_is_printed_as_the_model_wrote_it(here, tenuto_sim, city):
-    """The provider is told of the schema where it takes one; a type says the same as a file."""
+def test_answer_that_fits_a_schema_is_unchanged(here, tenuto_sim, city):
+    """The request has the schema if the provider accepts one; a type equals a file."""
     written = '{"name": "Oslo",\n "people": 717710}'
     tenuto_sim.script(turn(think("Hm."), say(written)))
     file, kind = here("run", "Which?", "--schema", "city.json"), here("run", "Which?", "--schema", f"{city}:City", "-q")
@@ -367,7 +367,7 @@ UNFIT = [
 
 
 @pytest.mark.parametrize("step, where", UNFIT, ids=["limit", "several", "words", "refusal"])
-def test_an_answer_that_does_not_fit_is_printed_and_says_where(here, tenuto_sim, city, step, where):
+def test_answer_that_does_not_fit_names_the_place(here, tenuto_sim, city, step, where):
     tenuto_sim.script(turn(step))
     done = here("run", "Which?", "--schema", "city.json", "-m", "sim/openai")
     told = here("run", "Which?", "--schema", "city.json", "-m", "sim/openai", "--json")
@@ -381,8 +381,8 @@ def test_an_answer_that_does_not_fit_is_printed_and_says_where(here, tenuto_sim,
     assert "resume with: tenuto resume 01" in done.err
 
 
-def test_a_session_that_goes_on_is_told_the_schema_in_words(here, tenuto_sim, city):
-    """What a session asks with stays as it is; one that was begun with the schema needs no words."""
+def test_continued_session_gets_the_schema_in_words(here, tenuto_sim, city):
+    """Its configuration does not change; one that started with the schema needs no words."""
     tenuto_sim.script(turn("Hello."), turn('{"name": "Oslo", "people": 1}'))
     here("run", "Hi")
     told = here("resume", "last", "Which?", "--schema", "city.json", "-q")

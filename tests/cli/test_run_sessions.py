@@ -28,7 +28,7 @@ def first_text(request):
 
 
 def test_run_continues_the_named_session(here, tenuto_sim):
-    """The last one, one by its name, by how its id begins, or by its place."""
+    """By name, prefix of the id or position, or the last one."""
     tenuto_sim.script(*[turn("Yes.")] * 4)
     first = json.loads(here("run", "first", "-n", "weather", "--json").out)["session"]
     here("run", "second")
@@ -92,7 +92,7 @@ def test_settings_do_not_change_a_continued_session(here, tenuto_sim, monkeypatc
 
 
 def test_switching_reports_losses_once(here, tenuto_sim):
-    """Before it is asked; what is lost is said when it is lost, and not with every question."""
+    """Before the request, and not again with each later one."""
     tenuto_sim.script(turn(think("Hm."), "One."), turn("Two."), turn("Three."), turn("Four."))
     here("run", "first")
     second = here("resume", "last", "second", "-m", "sim/openai")

@@ -1,4 +1,4 @@
-"""`run` and approvals in a pseudo-terminal. `screens/*.txt` show a whole walk."""
+"""`run`, approvals and `chat` in a pseudo-terminal. `screens/*.txt` have the screens of a whole session."""
 
 from __future__ import annotations
 

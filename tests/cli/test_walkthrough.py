@@ -1,4 +1,4 @@
-"""A whole session at the terminal, at 80x24 and at 40x24: `screens/*.txt` have what the user sees.
+"""A whole session in terminals of 80x24 and 40x24: `screens/*.txt` have the screens.
 
 `TENUTO_WRITE_SCREENS=1 pytest tests/cli/test_walkthrough.py` writes them again.
 """
