@@ -136,6 +136,7 @@ def test_full_disk_is_one_message_and_resumable(here, tenuto, tenuto_sim):
     limit = f"import os, sys, resource; resource.setrlimit({resource.RLIMIT_FSIZE}, (9000, 9000))"
     command = [sys.executable, "-c", f"{limit}; os.execv(sys.argv[1], sys.argv[1:])"]
     command += tenuto.command("resume", "last", "More!")
+    tenuto.env["PYTHONDONTWRITEBYTECODE"] = "1"  # a compiled file would be cut off at the limit
     full = subprocess.run(command, env=tenuto.env, cwd=tenuto.folder, capture_output=True, text=True, check=False)
     done = here("resume", "last", "More!", "--store", tenuto.store)
 
