@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import stat
-import subprocess
 import sys
 
 import pytest
@@ -20,30 +19,11 @@ from tenuto.cli.session.call_view import argument_lines, shorten_rows, show_blan
 from tenuto.core.messages import ToolCallView
 from tenuto.testing import call, turn
 
-terminals = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
-PLAIN = ("--color", "never")
-ASKED = r"\[v\]iew:\s$"
 DANGER = "rm -rf ~/work"
-TOOLS = '''
-from tenuto import tool
-
-@tool(approval=True)
-def blast(where: str) -> str:
-    """Blast."""
-    return f"{where} is gone"
-
-@tool(approval=True)
-def flood(where: str) -> str:
-    """Flood."""
-    return f"{where} is wet"
-'''
 
 
 def shell(command):
     return ToolCallView("1", "shell", json.dumps({"command": command}))
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 ANSWERS = {
@@ -65,8 +45,6 @@ def test_words_that_decide(decision, answer):
     assert parse_answer(f"yes, but {answer}!") == (None, "answer y to run it as shown, or n REASON")
 
 
-# --- what the question shows ------------------------------------------------------------------------------------------
-
 LONG = "echo a very harmless text; " * 230
 HIDDEN = {
     "prefix of words": f"{'echo ok; ' * 40}{DANGER}",
@@ -75,36 +53,27 @@ HIDDEN = {
     "between 3,000 characters": f"{LONG[:3000]}{DANGER}; {LONG[:3000]}",
     "one long word": f"echo {'x' * 6000}; {DANGER}",
     "long path": f"cat /{'a/' * 800}b; {DANGER}",
-    "long variable": f"A={'y' * 2000} B=1; {DANGER}",
     "comment before": f"true # {'why ' * 300}\n{DANGER}",
     "100 spaces": f"ls{' ' * 100}; {DANGER}",
     "3,000 spaces": f"ls{' ' * 3000}; {DANGER}",
-    "60,000 spaces": f"ls{' ' * 60000}; {DANGER}",
     "500 tabs": f"ls{chr(9) * 500}; {DANGER}",
     "spaces and tabs": f"ls{(' ' + chr(9)) * 800}; {DANGER}",
-    "spaces of 20": f"ls{(' ' * 20 + 'x') * 5}; {DANGER}",
     "no-break spaces": f"ls{chr(0xA0) * 2000}; {DANGER}",
-    "em spaces": f"ls{chr(0x2003) * 2000}; {DANGER}",
     "ideographic spaces": f"ls{chr(0x3000) * 2000}; {DANGER}",
     "Braille blanks": f"ls{chr(0x2800) * 2000}; {DANGER}",
     "Hangul fillers": f"ls{chr(0x3164) * 2000}; {DANGER}",
     "zero-width joiners": f"ls{chr(0x200D) * 2000}; {DANGER}",
-    "zero-width spaces": f"ls{chr(0x200B) * 2000}; {DANGER}",
     "combining joiners": f"ls{chr(0x34F) * 2000}; {DANGER}",
     "100 newlines": f"ls{chr(10) * 100}{DANGER}",
     "3,000 newlines": f"ls{chr(10) * 3000}{DANGER}",
-    "newlines with spaces": f"ls{(chr(10) + '   ') * 500}\n{DANGER}",
     "newlines with long blanks": f"ls{(chr(10) + ' ' * 90) * 90}\n{DANGER}",
     "carriage return": f"{DANGER}\rls                                                        ",
-    "carriage returns and newlines": f"ls{chr(13) + chr(10)}" * 60 + DANGER,
     "200 short lines": "".join(f"echo {number}\n" for number in range(200)) + DANGER,
     "in the middle of 200 lines": "echo a\n" * 100 + f"{DANGER}\n" + "echo b\n" * 100,
     "here-document": f"cat <<END > /dev/null\n{'text' + chr(10)}" * 50 + f"END\n{DANGER}",
     "right-to-left override": f"ls \u202e{DANGER}\u202c",
-    "right-to-left isolate": f"\u2067ls\u2069 {DANGER}",
     "left-to-right marks": f"ls{chr(0x200E) * 500}; {DANGER}",
     "clear screen": f"{DANGER}; ls\x1b[2J\x1b[H",
-    "erase line": f"{DANGER}\x1b[2K\x1b[1Gls",
     "cursor up": f"ls; {DANGER}\n\x1b[1A\x1b[2K",
     "concealed": f"ls \x1b[8m; {DANGER}\x1b[0m",
     "backspaces": f"{DANGER}{chr(8) * 20}ls",
@@ -156,37 +125,33 @@ def test_arguments_of_other_tools_cannot_imitate_each_other():
     assert list(argument_lines(ToolCallView("1", "send", "{oops"))) == ["arguments: {oops"]
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
 def lines_of(name, root, **arguments):
     return [row.text for row in view_call(ToolCallView("1", name, json.dumps(arguments)), str(root))]
 
 
-@pytest.mark.parametrize(
-    "path, shown",
-    [
-        ("new.md", ["create new.md (3 lines)", "one", "2", "three"]),
-        ("old.md", ["overwrite old.md (8 -> 12 bytes)", "@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"]),
-    ],
-)
-def test_a_new_file_is_shown_and_an_overwritten_one_as_a_diff(tmp_path, path, shown):
+CONTEXT = [" line 6", " line 7", " line 8", "-line 9", "+nine\\x1b[2J", " line 10", " line 11", " line 12"]
+CHANGES = [
+    ("write_file", {"path": "new.md", "content": "one\n2\n"}, ["create new.md (2 lines)", "one", "2"]),
+    (
+        *("write_file", {"path": "old.md", "content": "one\n2\nthree\n"}),
+        ["overwrite old.md (8 -> 12 bytes)", "@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"],
+    ),
+    (
+        *("edit_file", {"path": "a.py", "old": "line 9\n", "new": "nine\x1b[2J\n"}),
+        ["edit a.py (150 -> 152 bytes)", "@@ -7,7 +7,7 @@", *CONTEXT],
+    ),
+]
+
+
+@pytest.mark.parametrize("name, arguments, shown", CHANGES)
+def test_a_change_is_shown_as_a_diff(tmp_path, name, arguments, shown):
     (tmp_path / "old.md").write_text("one\ntwo\n")
-
-    assert lines_of("write_file", tmp_path, path=path, content="one\n2\nthree\n") == shown
-
-
-def test_an_edit_is_shown_as_a_diff_with_context(tmp_path):
     (tmp_path / "a.py").write_text("".join(f"line {number}\n" for number in range(20)))
-    rows = view_call(
-        ToolCallView("1", "edit_file", json.dumps({"path": "a.py", "old": "line 9\n", "new": "nine\x1b[2J\n"})),
-        str(tmp_path),
-    )
+    rows = view_call(ToolCallView("1", name, json.dumps(arguments)), str(tmp_path))
 
-    assert [row.text for row in rows][1:] == [
-        "@@ -7,7 +7,7 @@", " line 6", " line 7", " line 8", "-line 9", "+nine\\x1b[2J", " line 10", " line 11", " line 12",
-    ]  # fmt: skip
-    assert {row.text[0]: row.style for row in rows[1:]} == {"@": "cyan", " ": "", "-": "red", "+": "green"}
+    assert shown == [row.text for row in rows]
+    styles = {"@": "cyan", " ": "", "-": "red", "+": "green"}
+    assert all(row.style == styles[row.text[0]] for row in rows[1:] if "@@" in shown[1])
 
 
 @pytest.mark.parametrize(
@@ -206,16 +171,8 @@ def test_a_change_that_will_fail_is_shown_with_the_reason(tmp_path, name, argume
     assert rest == [f"{key}: {value}" for key, value in arguments.items()]
 
 
-# --- remembered approvals ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch):
-    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
-def test_patterns_are_remembered_for_a_directory(data):
+def test_patterns_are_remembered_for_a_directory(home, tmp_path):
+    data = tmp_path
     (data / "one").mkdir()
     (data / "link").symlink_to(data / "one")
     remember_pattern(str(data / "one"), "shell(git *)")
@@ -232,22 +189,10 @@ def test_patterns_are_remembered_for_a_directory(data):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": "b"}'])
-def test_a_damaged_file_is_an_error(data, text):
-    approvals_file().parent.mkdir()
+def test_a_damaged_file_is_an_error(home, text):
     approvals_file().write_text(text)
     with pytest.raises(ConfigError, match=r"approvals\.json is not a JSON object"):
         remembered_patterns(".")
-
-
-def test_remembered_patterns_are_listed_and_forgotten(here, tmp_path):
-    remember_pattern(str(tmp_path), "shell(git *)")
-    shown, gone = here("config", "show"), here("config", "forget", "shell(git *)")
-    again = here("config", "forget", "shell(git *)")
-
-    assert shown.out.endswith(f"\nallow  shell(git *)  remembered\nin {approvals_file()}\n")
-    assert (gone.code, again.code) == (0, 2)
-    assert "approvals.json" not in here("config", "show").out
-    assert "not remembered for this directory: 'shell(git *)'" in again.err
 
 
 def test_a_project_cannot_grant_approvals(here, tenuto_sim, tmp_path):
@@ -264,124 +209,7 @@ def test_a_project_cannot_grant_approvals(here, tenuto_sim, tmp_path):
 
     assert done[:2] == (0, "Done.\n")
     assert "< shell: hi" in done.err
-
-
-# --- on a terminal ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tools(tenuto):
-    (tenuto.folder / "tools.py").write_text(TOOLS)
-
-
-@terminals
-def test_each_answer_does_what_it_says(tenuto, tenuto_sim, tools):
-    """The reason of a denial goes to the model; the time at the question is not counted."""
-    tenuto_sim.script(
-        turn(call("blast", {"where": "A"}), call("blast", {"where": "B\n  where: C"}), call("blast", {"where": "D"})),
-        turn(call("flood", {"where": "E"}), call("flood", {"where": "F"}), call("blast", {"where": "G"})),
-        turn("Done."),
-    )
-    running = tenuto.terminal("run", "Go!", "-T", "tools:blast", "-T", "tools:flood", *PLAIN)
-    for asked, answer in (
-        (r"blast in .*\r\n    where: A\r\n", "maybe"),
-        (r"please answer y, n or a .*\r\n", "yes please"),
-        (r"where: B\r\n    \|   where: C\r\n", "n"),
-        (r"where: D\r\n", "n not on a Sunday"),
-        (r"where: E\r\n.*in this run: flood / \[p\]roject", "always"),
-        (r"where: G\r\n", "YES"),
-    ):
-        running.expect(f"{asked}(.|\n)*{ASKED}")
-        running.type(f"{answer}\n")
-    code, seen = running.end()
-
-    assert code == 6  # a call was denied
-    for line in ("< blast: A is gone", "! blast [denied]: blast was not run: it was denied.",
-                 "! blast [denied]: blast was not run: not on a Sunday.", "< flood: E is wet", "< flood: F is wet",
-                 "< blast: G is gone"):  # fmt: skip
-        assert f"\n{line}" in seen
-    assert "where: F" not in seen
-    tenuto_sim.assert_clean()
-
-
-@terminals
-def test_always_and_project_allow_the_shown_pattern(tenuto, tenuto_sim):
-    """`a` holds for this run, `p` for this directory."""
-    commands = ["echo one", "echo two", "echo three; echo four", "printf five"]
-    tenuto_sim.script(*(turn(call("shell", {"command": command})) for command in commands), turn("Done."))
-    tenuto_sim.script(*(turn(call("shell", {"command": each})) for each in ("printf six", "echo 7")), when="Again")
-    running = tenuto.terminal("run", "Go!", "-T", "shell", *PLAIN, columns=120)
-    for asked, answer in (
-        (r"echo one\r\nAllow\? .*in this run: shell\(echo \*\) / \[p\]roject / ", "a"),
-        (r"echo three; echo four\r\nAllow\?", "y"),
-        (r"printf five\r\nAllow\? .*shell\(printf \*\)", "p"),
-    ):
-        running.expect(f"{asked}.*{ASKED}")
-        running.type(f"{answer}\n")
-    code, _ = running.end()
-    done = tenuto.run("run", "Again!", "-T", "shell")
-
-    assert code == 0
-    assert "< shell: six" in done.err
-    assert (done.code, "  shell: echo 7\n" in done.err) == (6, True)
-    assert (
-        f"allow it with: tenuto resume {done.err.partition('tenuto resume ')[2][:12]} --allow 'shell(echo *)'"
-        in done.err
-    )
-    assert json.loads((tenuto.folder / "home" / "approvals.json").read_text()) == {
-        str(tenuto.folder): ["shell(printf *)"]
-    }
-
-
-@terminals
-def test_view_shows_everything(tenuto, tenuto_sim):
-    command = "".join(f"echo line {number}\n" for number in range(60)) + "echo end"
-    tenuto_sim.script(turn(call("shell", {"command": command})), turn("Done."))
-    running = tenuto.terminal("run", "Go!", "-T", "shell", *PLAIN, columns=80, rows=24)
-    running.expect(ASKED)
-    first = running.display().text
-    running.type("v\n")
-    running.expect(f"echo line 30\r\n(.|\n)*{ASKED}")
-    running.type("y\n")
-    code, seen = running.end()
-
-    assert code == 0
-    assert re.search(r"\.\.\. 45 lines, \d{3} characters not shown: press v to show them", first)
-    assert "echo line 30\n" not in first
-    assert "    echo line 30\n" in seen
-
-
-@terminals
-def test_ctrl_c_at_the_question_saves_the_session(tenuto, tenuto_sim, tools):
-    """A later message denies the call."""
-    tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
-    running = tenuto.terminal("run", "Go!", "-T", "tools:blast")
-    running.expect(r"\[v\]iew:")
-    running.type("\x03")
-    code, seen = running.end()
-    done = tenuto.run("resume", "-T", "tools:blast")
-
-    assert (code, "session saved" in seen) == (130, True)
-    assert done[:2] == (0, "Done.\n")
-    assert "is gone" not in seen + done.err
-
-
-@terminals
-def test_ctrl_d_leaves_the_call_waiting(tenuto, tenuto_sim, tools):
-    """The prompt may come from a pipe, and the answer may go to one: the terminal is asked."""
-    tenuto_sim.script(turn(call("blast", {"where": "A"})), turn("Done."))
-    piped = subprocess.Popen(["echo", "Go!"], stdout=subprocess.PIPE)
-    running = tenuto.terminal("run", "-T", "tools:blast", *PLAIN, stdin=piped.stdout)
-    piped.stdout.close()
-    running.expect(ASKED)
-    running.type("\x04")
-    code, seen = running.end()
-    piped.wait()
-    again = tenuto.terminal("resume", "-T", "tools:blast", *PLAIN, stdout=subprocess.PIPE)
-    again.expect(ASKED)
-    again.type("y\n")
-
-    assert (code, "  blast: where: A\n" in seen) == (6, True)
-    assert "Traceback" not in seen
-    assert (again.end()[0], again.process.stdout.read().decode()) == (0, "Done.\n")
-    again.process.stdout.close()
+    shown, gone = here("config", "show"), here("config", "forget", "shell(echo *)")
+    assert shown.out.endswith(f"\nallow  shell(echo *)  remembered\nin {approvals_file()}\n")
+    assert gone.code == 0
+    assert "approvals.json" not in here("config", "show").out

@@ -1,19 +1,21 @@
-"""`audit` and `handover`: what a provider would refuse or not get, before and after a session switches."""
+"""`audit`, `handover` and `compact`: the requests of a session, checked, for another model and shorter."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import pytest
 
 from cli.canned_provider import append_entries
+from cli.conftest import stored_sessions
 from tenuto import Agent, settings
 from tenuto.core.journal import HandedOver, MessageAdded, RequestStarted
 from tenuto.core.messages import UserMessage
-from tenuto.store.open import open_store
 from tenuto.testing import say, think, turn
 from tenuto.wire.write import ENCODER_VERSION
+
+LOST = "not sent: 1 reasoning block; restored if you switch back\n"
+MODEL = "sim/anthropic/claude-opus-5-5"
 
 
 @pytest.fixture
@@ -25,43 +27,23 @@ def session(here, tenuto_sim):
 
 
 def entries():
-    async def read():
-        async with open_store(settings.store()) as store:
-            return await store.read(await store.find("last"))
-
-    return asyncio.run(read())
+    return stored_sessions()[0][1]
 
 
-def test_audit_of_the_own_model_is_one_line(here, session):
-    done = here("audit")
-
-    assert (0, "") == (done.code, done.err)
-    assert (
-        "accepted by sim/anthropic: 3 blocks kept (1 signed)\n1 past request reproduced byte for byte\n"
-    ) == done.out
-
-
-def test_audit_counts_blocks_that_another_model_does_not_get(here, session):
+def test_audit_counts_blocks(here, session):
     before = entries()
-    done, verbose = here("audit", "last", "-m", "sim/openai"), here("audit", "-m", "sim/openai", "--verbose")
-
-    assert (0, 0) == (done.code, verbose.code)
-    assert [
-        "accepted by sim/openai: 2 blocks kept, 1 dropped",
-        "not sent: 1 reasoning block; restored if you switch back",
-        "1 past request reproduced byte for byte",
-        "details: tenuto audit --verbose",
-    ] == done.out.splitlines()
-    assert "dropped  messages[1].blocks[0]" in verbose.out
-    assert entries() == before
-
-
-def test_audit_json_has_every_block(here, session):
+    done, other = here("audit"), here("audit", "last", "-m", "sim/openai")
     document = json.loads(here("audit", "last", "--json").out)
+    past = "1 past request reproduced byte for byte\n"
 
+    assert (0, f"accepted by sim/anthropic: 3 blocks kept (1 signed)\n{past}", "") == done
+    accepted = "accepted by sim/openai: 2 blocks kept, 1 dropped\n"
+    assert (0, f"{accepted}{LOST}{past}details: tenuto audit --verbose\n") == other[:2]
+    assert "dropped  messages[1].blocks[0]" in here("audit", "-m", "sim/openai", "--verbose").out
     assert (True, "sim/anthropic", 1) == tuple(document[name] for name in ("clean", "target", "compared"))
-    assert [block["outcome"] for block in document["blocks"]] == ["kept"] * len(document["blocks"])
+    assert {"kept"} == {block["outcome"] for block in document["blocks"]}
     assert all(block["pointer"].startswith("/messages/") for block in document["blocks"])
+    assert entries() == before
 
 
 def test_audit_prints_the_cause_of_a_cache_miss(here, tenuto_sim):
@@ -87,83 +69,74 @@ def test_audit_reports_a_past_request_that_changed(here, session):
 
 
 def test_handover_to_another_model_and_back(here, session):
+    """To the same model writes nothing; a model that takes no prefilled answer gets a request after the next message."""
     there = here("handover", "last", "sim/openai")
 
-    assert there.code == 0
-    assert "switched to sim/openai\nnot sent: 1 reasoning block; restored if you switch back\n" in there.out
+    assert (0, True) == (there.code, f"switched to sim/openai\n{LOST}" in there.out)
     assert isinstance(entries()[-1].payload, HandedOver)
+    before = entries()
+    assert "already uses sim/openai" in here("handover", "last", "sim/openai").out
+    assert before == entries()
     assert here("resume", "last", "Again.", "-q").out == "Two.\n"
     back = json.loads(here("handover", "last", "sim/anthropic", "--json").out)
     assert ("sim/anthropic", True) == (back["model"], all("location" in loss for loss in back["losses"]))
     assert here("resume", "last", "And?", "-q").out == "Three.\n"
     assert here("audit").code == 0
+    other = here("handover", "last", "anthropic/claude-opus-4-6")
+    assert (0, False) == (other.code, "Three." in other.out)
     session.assert_clean()
 
 
-def test_handover_to_the_same_model_writes_nothing(here, session):
-    before = entries()
-
-    assert "already uses sim/anthropic" in here("handover", "last", "sim/anthropic").out
-    assert entries() == before
-
-
-MISUSED = [
-    (["handover", "last", "nobody/x"], 2, "unknown provider 'nobody'"),
-    (["handover", "last", "openai-chat/gpt-5.2"], 2, ""),
-    (["handover", "nowhere", "sim/openai"], 7, "'nowhere'"),
-    (["handover", "last"], 2, "Missing argument"),
-    (["audit", "nowhere"], 7, "'nowhere'"),
-]
-MODELS = {
-    "nobody/x": "unknown provider 'nobody'",
-    "grok": "'grok' is not a model name: use provider/model, such as xai/grok-",
-    "": "'' is not a model name: use provider/model, such as sim/anthropic",
-    "gpt-oss-120b": "no provider in 'gpt-oss-120b': use cerebras/gpt-oss-120b or sambanova/gpt-oss-120b or",
-    "sim/openai:high": "effort cannot change on resume; drop :high",
-}
+@pytest.fixture
+def talked(here):
+    """A session with three exchanges."""
+    here("run", "I live in Oslo.", "-m", MODEL, "--name", "trip")
+    here("resume", "trip", "Find a train.")
+    here("resume", "trip", "And a hotel.")
 
 
-def test_audit_and_handover_reject_unusable_arguments(here, session):
-    before = entries()
-    models = [
-        ([*verb, name], 2, why) for name, why in MODELS.items() for verb in (["audit", "-m"], ["handover", "last"])
-    ]
-    for arguments, code, message in (*MISUSED, *models):
-        done = here(*arguments)
-
-        assert (done.code, done.out) == (code, ""), arguments
-        assert message in done.err
-    assert entries() == before
+def shown(here):
+    return json.loads(here("show", "trip", "--json").out)["entries"]
 
 
-def test_audit_and_handover_know_custom_servers(here, session, tmp_path):
-    (tmp_path / "home").mkdir(exist_ok=True)
-    (tmp_path / "home" / "config.toml").write_text("[providers.mine]\nbase_url = 'http://localhost:1/v1'\n")
-    audited, handed = here("audit", "-m", "mine/gpt-oss-120b"), here("handover", "last", "mine/gpt-oss-120b")
+def test_session_is_compacted_and_shown(here, talked):
+    """The view has the summary, `--full` and an export everything; the journal is not changed."""
+    before = shown(here)
+    planned = here("compact", "trip", "--plan")
+    assert (0, True, before) == (planned.code, planned.out.startswith("compaction: "), shown(here))
+    done = here("compact", "trip")
+    view, full = here("show", "trip").out, here("show", "trip", "--full").out
+    exported = here("export", "trip", "--format", "md").out
 
-    assert (audited.code, handed.code) == (0, 0)
-    assert '"target":"mine/gpt-oss-120b"' in here("audit", "--json").out
+    assert (0, "", True) == (done.code, done.err, done.out.startswith("compacted: "))
+    assert "tenuto show --full has them" in view
+    assert "- I live in Oslo." in view
+    assert "user (1)" not in view
+    assert "user (1)\n  I live in Oslo.\n" in full
+    assert "[summary of the entries up to " in full
+    assert "Summary of the entries up to " in exported
+    assert exported.count("I live in Oslo.") >= 2
+    assert before == shown(here)[: len(before)]
+    assert here("audit", "trip").code == here("resume", "trip", "Thanks.").code == here("audit", "trip").code == 0
 
 
-def test_handover_keeps_the_last_answer(here, session):
-    """A model that takes no prefilled answer gets a request only after the next user message."""
-    done = here("handover", "last", "anthropic/claude-opus-4-6")
+def test_compaction_can_be_undone(here, talked):
+    assert "is not compacted" in here("compact", "trip", "--undo").out
+    done = json.loads(here("compact", "trip", "--focus", "the hotel", "--json").out)
+    undone = here("compact", "trip", "--undo")
+    requested = [entry["body"] for entry in shown(here) if entry["kind"] == "compaction_requested"]
 
-    assert (0, True, False) == (done.code, "1 reasoning block" in done.out, "One." in done.out)
+    assert done["tokens_before"] > 0
+    assert ["the hotel"] == [one["focus"] for one in requested]
+    assert (0, True) == (undone.code, "the whole conversation is sent again" in undone.out)
+    view = here("show", "trip").out
+    assert "user (1)\n  I live in Oslo.\n" in view
+    assert "the whole conversation is sent again from here on" in view
 
 
-def test_audit_and_handover_without_sessions_are_code_7(here):
-    assert (7, 7) == (here("audit").code, here("handover", "last", "sim/openai").code)
+def test_compact_needs_older_messages(here):
+    here("run", "Hello", "-m", MODEL, "--name", "trip")
+    done = here("compact", "trip")
 
-
-def test_audit_and_handover_print_the_same_on_a_terminal(tenuto, tenuto_sim):
-    tenuto_sim.script(turn("Hello."))
-    tenuto.run("run", "Hi", "-q")
-    piped = tenuto.run("audit")
-    code, seen = tenuto.terminal("audit").end()
-    there = tenuto.run("handover", "last", "sim/openai")
-    back = tenuto.terminal("handover", "last", "sim/anthropic").end()
-
-    assert (0, "") == (piped.code, piped.err)
-    assert (0, piped.out.split()) == (code, seen.split())
-    assert (0, there.out.replace("openai", "anthropic")) == back
+    assert (0, True) == (done.code, done.out.startswith("not compacted: "))
+    assert here("compact", "trip", "--plan").out == "compaction: nothing to compact\n"

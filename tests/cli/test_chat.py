@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from typing import NamedTuple
 
 import pytest
 
+from cli.conftest import stored_sessions, user_messages
 from tenuto import settings
 from tenuto.cli.options import RunOptions
 from tenuto.cli.session.chat import Chat
@@ -22,32 +22,6 @@ from tenuto.testing import call, deny, fail, say, stop, think, turn
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
 LOST = "not sent: 1 reasoning block"
-TOOLS = '''
-import asyncio, signal
-from tenuto import tool
-
-print("loaded")
-
-@tool(effect="pure")
-def look(at: str) -> str:
-    """Look."""
-    print("looking")
-    return f"{at} is there"
-
-again = look
-
-@tool(approval=True)
-def blast(where: str) -> str:
-    """Blast."""
-    return f"{where} is gone"
-
-@tool
-async def ring(number: int) -> str:
-    """Raise a signal."""
-    signal.raise_signal(number)
-    await asyncio.sleep(60)
-    return "no signal"
-'''
 
 
 class Done(NamedTuple):
@@ -86,13 +60,9 @@ class FullDisk:
 
 
 @pytest.fixture
-def chat(tenuto_sim, monkeypatch, capfd, tmp_path):
-    """Run a chat in this process; its sessions are in a memory that ends with the test."""
-    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "tools.py").write_text(TOOLS)
-    monkeypatch.delitem(sys.modules, "tools", raising=False)
+def chat(here, tools, tenuto_sim, capfd, tmp_path):
+    """Run a chat in this process; its requests are correct."""
+    (tmp_path / "a photo.png").write_bytes(PNG)
 
     def run(*lines, live=True, can_edit=True, history=None, **options):
         typist = Typist(lines, live=live, can_edit=can_edit)
@@ -101,36 +71,27 @@ def chat(tenuto_sim, monkeypatch, capfd, tmp_path):
         code = asyncio.run(Chat(options, typist, Display(detect_terminal("never")), history).execute())
         return Done(code, *capfd.readouterr(), typist.offered)
 
-    return run
+    yield run
+    tenuto_sim.assert_clean()
 
 
-def sessions():
-    """Return the sessions, the newest first, each with its entries."""
-
-    async def read():
-        async with open_store(settings.store()) as store:
-            return [(one, await store.read(one.id)) for one in (await store.sessions()).sessions]
-
-    return asyncio.run(read())
-
-
-def messages(entries):
-    return [str(entry.payload.message) for entry in entries if isinstance(entry.payload, MessageAdded)]
-
-
-# --- turns ------------------------------------------------------------------------------------------------------------
+def parts_of(entries):
+    return [entry.payload.message.parts for entry in entries if isinstance(entry.payload, MessageAdded)]
 
 
 def test_messages_of_one_chat_are_one_session(chat, tenuto_sim):
-    tenuto_sim.script(turn(think("Hm."), say("Four.")), turn("Eight."))
-    done = chat("What is 2 + 2?", "", "   ", "Twice that?")
-    [(one, entries)] = sessions()
+    """A history that cannot be written is reported once."""
+    tenuto_sim.script(turn("Four.", stop()), turn("Eight."))
+    done = chat("What is 2 + 2?", "", "   ", NotUtf8(), "Twice that?", history=FullDisk())
+    [(one, entries)] = stored_sessions()
 
     assert done[:2] == (0, "Four.\nEight.\n")
-    assert messages(entries) == ["What is 2 + 2?", "Twice that?"]
-    assert done.err.startswith("sim/anthropic. /help for commands, Ctrl-D to quit\nresume with: ")
+    assert user_messages(entries) == ["What is 2 + 2?", "Twice that?"]
+    assert done.err.startswith("sim/anthropic. /help for commands, Ctrl-D to quit\n")
+    assert "answer truncated" in done.err
+    assert "! not sent: invalid UTF-8\n" in done.err
+    assert done.err.count("cannot save history: No space left on device\n") == 1
     assert done.err.endswith(f"\nresume with: tenuto chat {one.id[:12]}\n")
-    tenuto_sim.assert_clean()
 
 
 def test_an_empty_line_retries_after_an_error(chat, tenuto_sim):
@@ -140,10 +101,10 @@ def test_an_empty_line_retries_after_an_error(chat, tenuto_sim):
     assert done[:2] == (0, "There.\n")
     for text in ("error: ", "turn interrupted: press Enter or /retry to continue\n", "! nothing to do\n"):
         assert text in done.err
-    assert messages(sessions()[0][1]) == ["Hi"]
+    assert user_messages(stored_sessions()[0][1]) == ["Hi"]
 
 
-def test_resuming_finishes_pending_work_and_shows_the_last_exchange(chat, tenuto_sim):
+def test_resuming_finishes_work_and_shows_the_last_exchange(chat, tenuto_sim):
     tenuto_sim.script(turn(say("One\n" * 20)), turn(fail(401), say("Two.")), turn("Three."))
     chat("Hi")
     shown = chat(session="last")
@@ -151,50 +112,30 @@ def test_resuming_finishes_pending_work_and_shows_the_last_exchange(chat, tenuto
     done = chat("More?", session="last")
     again = chat(session="last")
 
-    assert f"you> Hi\n{'One' + chr(10)}" in shown.err
-    assert f"{'One' + chr(10)}(12 more lines: /show prints them)\nsim/" in shown.err
+    assert "you> Hi\nOne\n" in shown.err
+    assert "One\n(12 more lines: /show prints them)\nsim/" in shown.err
     assert done.out == "Two.\nThree.\n"
     assert "you> And then?\nsim/anthropic. " in done.err
     assert "continuing the interrupted turn\n" in done.err
     assert "6 messages\nyou> More?\nThree.\nsim/anthropic. /help" in again.err
-    assert len(sessions()) == 1
+    assert len(stored_sessions()) == 1
 
 
 @pytest.mark.parametrize("word", ["/exit", "/quit", "/q", "/bye", "exit", " QUIT "])
 def test_leave_words_end_the_chat(chat, word):
     assert chat(word, "not sent")[:2] == (0, "")
-    assert sessions() == []
+    assert stored_sessions() == []
 
 
 @pytest.mark.parametrize(
-    "lines, code",
-    [
-        ([PromptInterrupted(empty=False), PromptInterrupted(empty=False)], 0),
-        ([PromptInterrupted(empty=True), "/help", PromptInterrupted(empty=True)], 0),
-        ([PromptInterrupted(empty=False), PromptInterrupted(empty=True), "/help"], 130),
-        ([PromptInterrupted(empty=True), PromptInterrupted(empty=True), "/help"], 130),
-    ],
+    "empty, code", [([False, False], 0), ([True, None, True], 0), ([False, True], 130), ([True, True], 130)]
 )
-def test_the_second_ctrl_c_at_an_empty_prompt_quits(chat, lines, code):
-    done = chat(*lines)
+def test_the_second_ctrl_c_at_an_empty_prompt_quits(chat, empty, code):
+    """Unless a command is typed between them."""
+    done = chat(*("/help" if one is None else PromptInterrupted(empty=one) for one in empty), "/help")
 
     assert done.code == code
-    assert ("press Ctrl-C again or Ctrl-D to quit\n" in done.err) == lines[0].empty
-
-
-def test_invalid_utf8_is_not_sent(chat):
-    done = chat(NotUtf8(), "/exit")
-
-    assert (done.code, "! not sent: invalid UTF-8\n" in done.err) == (0, True)
-
-
-def test_a_history_that_cannot_be_written_is_reported_once(chat, tenuto_sim):
-    tenuto_sim.script(turn("One.", stop()), turn("Two."))
-    done = chat("Hi", "Ho", history=FullDisk())
-
-    assert done.out == "One.\nTwo.\n"
-    assert done.err.count("cannot save history: No space left on device\n") == 1
-    assert "answer truncated" in done.err
+    assert ("press Ctrl-C again or Ctrl-D to quit\n" in done.err) == empty[0]
 
 
 def test_a_pipe_exits_with_the_code_of_the_last_failed_turn(chat, tenuto_sim):
@@ -209,16 +150,17 @@ def test_a_pipe_exits_with_the_code_of_the_last_failed_turn(chat, tenuto_sim):
     assert "press Enter" not in failed.err
 
 
-def test_an_ephemeral_chat_stores_nothing(here, tenuto_sim):
-    """Its session survives being reopened with a tool."""
+def test_an_ephemeral_chat_from_a_pipe_stores_nothing(here, tenuto_sim):
+    """Each line is a message or a command; the session is kept when a tool is enabled."""
     tenuto_sim.script(turn("One."), turn("Two."))
-    done = here("chat", "--ephemeral", stdin="Hi\n/tools read_file\nHo\n")
+    done = here("chat", "--ephemeral", stdin=b"\xef\xbb\xbfHi\r\n\n/tools read_file\n\xff\n//Ho")
 
-    assert done[:2] == (0, "One.\nTwo.\n")
+    assert done[:2] == (2, "One.\nTwo.\n")
     assert "enabled: read_file" in done.err
+    assert "! not sent: invalid UTF-8\n" in done.err
     assert "resume with" not in done.err
-    assert sessions() == []
-    tenuto_sim.assert_clean()
+    assert stored_sessions() == []
+    assert [False, True] == ["/Ho" in str(request.body) for request in tenuto_sim.requests]
 
 
 def test_a_missing_key_is_reported_once(here, unset):
@@ -228,21 +170,16 @@ def test_a_missing_key_is_reported_once(here, unset):
     assert "enabled: read_file, shell\n" in done.err
 
 
-def test_conflicting_session_options(here):
-    assert [here("chat", "last", *rest, stdin="").code for rest in (["-c"], ["--ephemeral"], [])] == [2, 2, 7]
-
-
-def test_a_message_that_could_not_be_stored_is_offered_again(chat, tenuto_sim, tmp_path):
+def test_a_message_that_could_not_be_stored_is_offered_again(chat, tenuto_sim):
     """Another process has the session; the attachment is kept too."""
-    (tmp_path / "photo.png").write_bytes(PNG)
     tenuto_sim.script(turn("One."), turn("Two."))
     chat("Hi")
-    [(one, _)] = sessions()
+    [(one, _)] = stored_sessions()
     others = open_store(settings.store())
     done = chat(
-        "/attach photo.png", lambda: others.lease(one.id), "Mine?", others.close, "Mine!", session="last"
+        "/attach a photo.png", lambda: others.lease(one.id), "Mine?", others.close, "Mine!", session="last"
     )  # fmt: skip
-    parts = [entry.payload.message.parts for entry in sessions()[0][1] if isinstance(entry.payload, MessageAdded)]
+    parts = parts_of(stored_sessions()[0][1])
 
     assert done.out == "Two.\n"
     assert "error: session 01" in done.err
@@ -262,51 +199,116 @@ def test_a_signal_stops_the_turn(chat, tenuto_sim, live, number, code):
     assert "stopped; session saved\n" in done.err
     assert "\nresume with: tenuto chat 01" in done.err
     assert bool(code) == ("turn interrupted (cancelled): press Enter or /retry" in again.err)
-    tenuto_sim.assert_clean()
 
 
-# --- commands ---------------------------------------------------------------------------------------------------------
+def test_calls_wait_without_a_terminal(chat, tenuto_sim):
+    """A message instead of an answer denies the call; allowed calls run."""
+    one, two = (call("blast", {"where": where}) for where in "AB")
+    tenuto_sim.script(turn(one), turn("Well."), turn(two), turn("Ok."))
+    waits = chat("Go!", "No, do not.", tool=("tools:blast",))
+    runs = chat("Go!", session="last", tool=("tools:blast",), allow=("blast",))
+
+    assert re.search(r"waiting for approval in .*:\n  blast: where: A\n", waits.err)
+    assert waits.out == "Well.\n"
+    assert "is gone" not in waits.err
+    assert "< blast: B is gone" in runs.err
 
 
-def test_an_unknown_command_suggests_one(chat, tenuto_sim):
-    tenuto_sim.script(turn("Yes."))
-    done = chat("/modle", "/", "/ls /tmp", "//help", "/HELP")
+COMMANDS = [
+    (
+        ["/modle", "/", "/ls /tmp", "//help", "/HELP"],
+        ["unknown command /modle: did you mean /model? (start with // to send a literal /)", "  /undo [N]          "],
+        ["/help"],
+    ),
+    (
+        ["/tools", "Hi", "/tools raed_file", "/tools tools:dig read_file", "/tools tools:again", "Dig!", "/tools"],
+        [
+            "enabled: none\navailable: read_file, ",
+            "unknown tool 'raed_file': did you mean read_file",
+            "enabled: dig, read",
+        ],
+        ["Hi", "Dig!"],  # two tools of one name are refused when the agent is made; the session stays open
+    ),
+    (
+        ["/compact", "Hi", "Ho", "Ha", "/compact the greeting", "/compact undo", "/compact undo"],
+        ["no messages yet\n", "compacted: ", "the whole conversation is sent again", "the session is not compacted"],
+        ["Hi", "Ho", "Ha"],
+    ),
+    (
+        ["/undo", "Hi", "Ho", "/undo 3", "/undo 0", "/model sim/chat", "/undo 2", "/model", "/undo", "/show", "Ha"],
+        [
+            "nothing to undo\n",
+            "cannot undo 3: choose 1 to 2\n",
+            "2 exchanges undone",
+            "model: sim/chat\n",
+            "not sent: Hi\n",
+            "1 or more, not '0'\n",
+        ],
+        ["Ha"],
+    ),
+    (["/show", "Hi", "/usage"], ["no messages yet\n", "session 01", "sim/openai  "], ["Hi"]),
+    (["/name first", "Hi", "/name last", "/name"], ["'last' is not a name"], ["Hi"]),
+    (
+        ["/fork 77", "One", "/fork x", "Two", "/fork 77"],
+        ["cannot fork after message 77: choose 1 to 4\n", "/fork takes a number, 1 or more, not 'x'\n"],
+        ["One", "Two"],
+    ),
+]
 
-    assert "! unknown command /modle: did you mean /model? (start with // to send a literal /)" in done.err
-    assert "! unknown command /: use /help" in done.err
-    assert "  /undo [N]          " in done.err
-    assert messages(sessions()[0][1]) == ["/help"]
+
+@pytest.mark.parametrize("lines, texts, sent", COMMANDS, ids=[lines[0] for lines, *_ in COMMANDS])
+def test_chat_commands(chat, lines, texts, sent):
+    done = chat(*lines, model="sim/openai", can_edit=False)
+
+    assert [] == [text for text in texts if text not in done.err], done.err
+    assert sent == user_messages(stored_sessions()[0][1])
+
+
+def test_names_are_unique(chat):
+    """A name can be set before the first message."""
+    chat("/name first try", "Hi", session="")
+    done = chat("/name first try", "Hi", "/name second", "/name first try", name="mine")
+
+    assert [one.name for one, _ in stored_sessions()] == ["second", "first try"]
+    assert done.err.count("! another session is called 'first try': 01") == 2
+    assert chat("/exit", session="first try").code == 0
+
+
+def test_output_of_tools_and_hidden_thinking_is_not_the_answer(chat, tenuto_sim):
+    tenuto_sim.script(turn(think("Hm."), call("dig", {"depth": 3})), turn("Deep."))
+    done = chat("Dig!", "/show", hide_thinking=True, usage=True, tool=("tools:dig",))
+
+    assert done.out.startswith("Deep.\nsession 01")
+    assert "< dig: 3 m deep" in done.err
+    assert done.err.count("sim/anthropic  ") == 1
+    assert "Hm." not in done.out + done.err
 
 
 def test_switching_the_model_reports_losses_in_one_line(chat, tenuto_sim):
-    tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
-    done = chat(
-        "Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x", "/model grok"
-    )
-    [(_, entries)] = sessions()
-
-    assert done.out == "One.\nTwo.\nThree.\n"
-    assert re.search(rf"switched to sim/openai\n{LOST}.*; restored if you switch back\nmodel: sim/openai\n", done.err)
-    assert done.err.count(LOST) == 1
-    assert "switched to sim/anthropic\n" in done.err
-    assert "nobody" in done.err
-    assert "! 'grok' is not a model name: use provider/model, such as xai/" in done.err
-    switches = [one.payload.model for one in entries if isinstance(one.payload, HandedOver)]
-    assert switches == ["sim/openai", "sim/anthropic"]
-    tenuto_sim.assert_clean()
-
-
-def test_opening_with_another_model_reports_losses_once(chat, tenuto_sim):
+    """Once, if the session is opened with another model and if the chat switches."""
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
     chat("Hi")
-    done = chat("And?", session="last", model="sim/openai")
-    again = chat("And?", session="last", model=None)
+    opened = chat("And?", session="last", model="sim/openai")
+    done = chat(
+        "/model",
+        "/model sim/anthropic",
+        "Back?",
+        "/model sim/openai",
+        "/model grok",
+        "/model nobody/x",
+        session="last",
+        model=None,
+    )
+    [(_, entries)] = stored_sessions()
 
-    assert re.match(rf"switched to sim/openai\n{LOST}.*\nsession 01", done.err)
-    assert done.err.count(LOST) == 1
-    assert LOST not in again.err
-    assert done.out + again.out == "Two.\nThree.\n"
-    tenuto_sim.assert_clean()
+    assert opened.out + done.out == "Two.\nThree.\n"
+    assert re.match(rf"switched to sim/openai\n{LOST}.*; restored if you switch back\nsession 01", opened.err)
+    assert opened.err.count(LOST) == done.err.count(LOST) == 1
+    assert re.search(rf"model: sim/openai\n(.*\n)*switched to sim/openai\n{LOST}", done.err)
+    assert "! 'grok' is not a model name: use provider/model, such as xai/" in done.err
+    assert "unknown provider 'nobody'" in done.err
+    switches = [one.payload.model for one in entries if isinstance(one.payload, HandedOver)]
+    assert switches == ["sim/openai", "sim/anthropic", "sim/openai"]
 
 
 def test_effort_can_change_and_other_parameters_stay(chat, tenuto_sim):
@@ -315,162 +317,44 @@ def test_effort_can_change_and_other_parameters_stay(chat, tenuto_sim):
         *("/model sim/openai:low", "Hi", "/model sim/openai:high", "/model", "And?", "/model sim/anthropic", "So?"),
         option=("temperature=0.10",),
     )
-    [(_, entries)] = sessions()
+    [(_, entries)] = stored_sessions()
     stored = [json.loads(one.payload.parameters) for one in entries if isinstance(one.payload, Configured)]
 
     for text in ("switched to sim/openai, effort low", "model: sim/openai, effort high", "sim/anthropic, effort high"):
         assert f"{text}\n" in done.err
     same = {"temperature": 0.1, "cache": "auto"}
     assert stored == [{**same, "effort": "low"}, {**same, "effort": "high"}]
-    tenuto_sim.assert_clean()
 
 
-def test_undo_continues_in_a_fork_and_offers_the_text(chat, tenuto_sim):
-    tenuto_sim.script(turn("One."), turn("Two."), when="first")
-    tenuto_sim.script(turn("One."), turn("Other."), when="other")
-    chat("first", "second")
-    [(one, before)] = sessions()
-    done = chat("/undo", "second, otherwise", session="last")
-    [(branch, entries), (kept, after)] = sessions()
-
-    assert f"1 exchange undone (now in {branch.id[:12]}; original kept as {one.id[:12]})" in done.err
-    assert done.offered == ["second"]
-    assert (kept.id, after) == (one.id, before)
-    assert branch.parent == one.id
-    assert messages(entries) == ["first", "second, otherwise"]
-    assert done.err.endswith(f"resume with: tenuto chat {branch.id[:12]}\n")
-    tenuto_sim.assert_clean()
-
-
-def test_compact_and_undo_in_a_chat(chat, tenuto_sim):
-    done = chat(
-        "/compact", "Hi", "Ho", "Ha", "/compact the greeting", "/compact undo", "/compact undo", model="sim/openai"
-    )
-    [(_, entries)] = sessions()
-
-    assert "! no messages yet\n" in done.err
-    assert "compacted: " in done.err
-    assert "the whole conversation is sent again" in done.err
-    assert "the session is not compacted" in done.err
-    assert messages(entries) == ["Hi", "Ho", "Ha"]
-    assert [entry.kind for entry in entries if entry.kind == "compacted"] == ["compacted", "compacted"]
-    tenuto_sim.assert_clean()
-
-
-def test_undo_takes_no_more_than_there_is(chat, tenuto_sim):
-    """A reader that cannot edit prints the text."""
-    done = chat("/undo", "Hi", "Ho", "/undo 3", "/undo 0", "/undo 2", "/undo", "/show", "Ha", can_edit=False)
-    [(_, entries), (_, before)] = sessions()
-
-    assert "! nothing to undo\n" in done.err
-    assert "! cannot undo 3: choose 1 to 2\n" in done.err
-    assert "! /undo takes a number, 1 or more, not '0'\n" in done.err
-    assert "2 exchanges undone" in done.err
-    assert "\nnot sent: Hi\n" in done.err
-    assert (messages(entries), messages(before)) == (["Ha"], ["Hi", "Ho"])
-    tenuto_sim.assert_clean()
-
-
-def test_undo_keeps_the_model(chat, tenuto_sim):
-    done = chat("Hi", "Ha", "/model sim/openai", "Ho", "/undo 2", "/model")
-
-    assert done.err.count("model: sim/openai\n") == 1
-    tenuto_sim.assert_clean()
-
-
-def test_forks_leave_the_original_unchanged(chat, tenuto_sim):
+def test_undo_and_fork_leave_the_original_unchanged(chat):
     chat("One", "Two")
-    [(one, before)] = sessions()
-    done = chat("/fork", "Three", "/fork 2", "Four", "/fork 77", "/fork x", session="last")
-    [(second, there), (first, entries), (kept, after)] = sessions()
+    [(one, before)] = stored_sessions()
+    undone = chat("/undo", "Two, otherwise", session="last")
+    [(branch, entries), (kept, after)] = stored_sessions()
 
-    assert f"forked (now in {first.id[:12]}; {one.id[:12]} unchanged)\n" in done.err
-    assert f"forked (now in {second.id[:12]}; {first.id[:12]} unchanged)\n" in done.err
-    assert (kept.id, after) == (one.id, before)
-    assert (messages(entries), messages(there)) == (["One", "Two", "Three"], ["One", "Four"])
-    assert "! cannot fork after message 77: choose 1 to 4\n" in done.err
-    assert "! /fork takes a number, 1 or more, not 'x'\n" in done.err
-    tenuto_sim.assert_clean()
-
-
-def test_tools_are_enabled_in_the_same_session(chat, tenuto_sim):
-    """An unknown tool changes nothing; output of a tool is not the answer."""
-    tenuto_sim.script(turn("Hi."), turn(call("look", {"at": "it"})), turn("Seen."))
-    done = chat("/tools", "Hi", "/tools raed_file", "/tools tools:look read_file", "Look!", "/tools")
-
-    assert "enabled: none\navailable: read_file, write_file, " in done.err
-    assert "! unknown tool 'raed_file': did you mean read_file" in done.err
-    assert done.err.count("enabled: look, read_file\navailable: write_file, ") == 2
-    assert done.out == "Hi.\nSeen.\n"
-    assert "< look: it is there" in done.err
-    assert messages(sessions()[0][1]) == ["Hi", "Look!"]
-    tenuto_sim.assert_clean()
+    assert f"1 exchange undone (now in {branch.id[:12]}; original kept as {one.id[:12]})" in undone.err
+    assert undone.offered == ["Two"]
+    assert (kept.id, after, branch.parent) == (one.id, before, one.id)
+    assert user_messages(entries) == ["One", "Two, otherwise"]
+    assert undone.err.endswith(f"resume with: tenuto chat {branch.id[:12]}\n")
+    forked = chat("/fork", "Three", "/fork 2", "Four", session=one.id)
+    [(second, there), (first, here), *_] = stored_sessions()
+    assert f"forked (now in {first.id[:12]}; {one.id[:12]} unchanged)\n" in forked.err
+    assert f"forked (now in {second.id[:12]}; {first.id[:12]} unchanged)\n" in forked.err
+    assert (user_messages(here), user_messages(there)) == (["One", "Two", "Three"], ["One", "Four"])
+    assert before == stored_sessions()[-1][1]
 
 
-def test_a_session_that_cannot_be_reopened_stays_open(chat, tenuto_sim):
-    """Two tools of one name are found only when the agent is made."""
-    tenuto_sim.script(turn("Hi."), turn("Ho."))
-    done = chat("Hi", "/tools tools:again", "Ho", "/tools", tool=("tools:look",))
-
-    assert done.out == "Hi.\nHo.\n"
-    assert "! " in done.err
-    assert "enabled: look\n" in done.err
-    tenuto_sim.assert_clean()
-
-
-def test_attachments_are_sent_with_the_next_message(chat, tenuto_sim, tmp_path):
-    (tmp_path / "a photo.png").write_bytes(PNG)
+def test_attachments_are_sent_with_the_next_message(chat):
     done = chat(
         *("/attach", "/attach missing.png", "/attach 'a photo.png'", "What is it?", "And?", "/undo 2", "/detach"),
         *("/attach a photo.png", "/attach a\\ photo.png", "Both?"),
     )
-    [(_, entries), (_, before)] = sessions()
-    parts = [entry.payload.message.parts for entry in (*before, *entries) if isinstance(entry.payload, MessageAdded)]
+    [(_, entries), (_, before)] = stored_sessions()
 
-    assert [len(one) for one in parts] == [2, 1, 3]
+    assert [2, 1, 3] == [len(parts) for parts in parts_of([*before, *entries])]
     for text in (
-        "! no file: use /attach FILE or URL (0 attachments so far)",
-        "missing.png",
-        "attached 'a photo.png'",
-        "1 attachment restored; /detach removes it",
-        "1 attachment removed",
+        *("! no file: use /attach FILE or URL (0 attachments so far)", "missing.png", "attached 'a photo.png'"),
+        *("1 attachment restored; /detach removes it", "1 attachment removed"),
     ):
         assert text in done.err
-    tenuto_sim.assert_clean()
-
-
-def test_names(chat, tenuto_sim):
-    """A name can be set before the first message; a name of another session is refused."""
-    chat("/name first try", "Hi", "/name", session="")
-    done = chat("/name first try", "Hi", "/name second", "/name first try", "/name last", name="mine")
-
-    assert [one.name for one, _ in sessions()] == ["second", "first try"]
-    assert done.err.count("! another session is called 'first try': 01") == 2
-    assert "! 'last' is not a name" in done.err
-    assert chat("/exit", session="first try").code == 0
-
-
-def test_usage_and_show(chat, tenuto_sim):
-    tenuto_sim.script(turn(think("Hm."), say("One.")))
-    done = chat("/show", "Hi", "/usage", "/show", hide_thinking=True, usage=True)
-
-    assert "! no messages yet\n" in done.err
-    assert "Hm." not in done.out + done.err
-    assert "\n  Hi\n" in done.out
-    assert done.err.count("sim/anthropic  ") == 2
-    assert "session 01" in done.err
-
-
-def test_calls_wait_without_a_terminal(chat, tenuto_sim):
-    """A message instead of an answer denies them; allowed calls run."""
-    tenuto_sim.script(
-        turn(call("blast", {"where": "A"})), turn("Well."), turn(call("blast", {"where": "B"})), turn("Ok.")
-    )
-    waits = chat("Go!", "No, do not.", tool=("tools:blast",))
-    runs = chat("Go!", session="last", tool=("tools:blast",), allow=("blast",))
-
-    assert re.search(r"waiting for approval in .*:\n  blast: where: A\n", waits.err)
-    assert waits.out == "Well.\n"
-    assert "is gone" not in waits.err
-    assert "< blast: B is gone" in runs.err
-    tenuto_sim.assert_clean()

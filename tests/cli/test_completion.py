@@ -1,10 +1,9 @@
-"""What is offered when the tab key is pressed: by the protocol, and in the shells themselves."""
+"""Completion: by the protocol of each shell, and in bash."""
 
 from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 
@@ -22,7 +21,7 @@ from tenuto.tools.builtin import BUILTIN
 
 @pytest.fixture
 def ask(here, monkeypatch):
-    """Ask as a shell does: a line that the cursor stands at the end of. What is answered, by kind, value and help."""
+    """Complete a line as a shell does; the answer has kind, value and help."""
 
     def asked(line, shell="zsh"):
         words = [*split_arg_string(line), *([""] if line.endswith(" ") else [])]
@@ -40,7 +39,7 @@ def ask(here, monkeypatch):
 @pytest.fixture
 def offered(ask):
     def values(line):
-        """What may be typed; a kind stands for what only the shell knows."""
+        """Return the values; a kind takes the place of names that only the shell knows."""
         lines = ask(line).out.splitlines()
         return [value if kind == "plain" else kind for kind, value in zip(lines[::3], lines[1::3], strict=False)]
 
@@ -50,21 +49,6 @@ def offered(ask):
 def titled(ask, line):
     lines = ask(line).out.splitlines()
     return dict(zip(lines[1::3], lines[2::3], strict=False))
-
-
-@pytest.fixture
-def home(tmp_path):
-    """The directory of the settings."""
-    folder = tmp_path / "home"
-    folder.mkdir()
-    return folder
-
-
-# --- words ------------------------------------------------------------------------------------------------------------
-
-
-def test_commands_are_completed_with_help(ask):
-    assert COMMANDS == titled(ask, "tenuto ")
 
 
 WORDS = {
@@ -96,74 +80,53 @@ WORDS = {
 
 
 @pytest.mark.parametrize("line", WORDS)
-def test_completed_words(offered, home, line):
-    (home / "keys.json").write_text('{"groq": "kept"}')
-    (home / "keys.json").chmod(0o600)
+def test_completed_words(offered, keys, line):
+    keys({"groq": "kept"})
 
     assert sorted(WORDS[line]) == sorted(offered(line))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_completed(offered, name):
-    context = click.Context(_tenuto)
-    command = _tenuto.get_command(context, name)
-    options = {
-        option
-        for parameter in command.params
-        if isinstance(parameter, click.Option) and not parameter.hidden
-        for option in parameter.opts
-        if option.startswith("--")
-    }
+    parameters = [
+        one for one in _tenuto.get_command(click.Context(_tenuto), name).params if isinstance(one, click.Option)
+    ]
+    options = {option for one in parameters if not one.hidden for option in one.opts if option.startswith("--")}
 
     assert set() == options - set(offered(f"tenuto {name} --"))
 
 
-# --- models -----------------------------------------------------------------------------------------------------------
+def test_models_are_completed_with_family(ask, offered, home):
+    names = titled(ask, "tenuto run -m anthropic/claude-opus-5")
+    listed = [id for id in model_ids() if id.startswith("openai/gpt-6")]
 
-
-def test_models_are_completed_with_family(ask, home):
-    told = titled(ask, "tenuto run -m anthropic/claude-opus-5")
-
-    assert told == {"anthropic/claude-opus-5-5": "Claude Opus 5.5", "anthropic/claude-opus-5": "Claude Opus 5"}
-
-
-@pytest.mark.parametrize(
-    "line", ["tenuto handover last openai/gpt-6", "tenuto audit -m openai/gpt-6", "tenuto chat --model=openai/gpt-6"]
-)
-def test_models_are_completed_in_every_command(offered, home, line):
-    assert [id for id in model_ids() if id.startswith("openai/gpt-6")] == offered(line)
-
-
-def test_usable_models_are_completed_without_text(offered, home, monkeypatch):
-    """There is a key for it, or it needs none."""
-    without = offered("tenuto run -m ")
-    monkeypatch.setenv("GROQ_API_KEY", "x")
-    with_one = offered("tenuto run -m ")
-
-    assert {"sim"} == {id.partition("/")[0] for id in without}
-    assert {"sim", "groq"} == {id.partition("/")[0] for id in with_one}
-
-
-def test_efforts_and_fallbacks_are_completed(offered, home):
+    assert COMMANDS == titled(ask, "tenuto ")
+    assert names == {"anthropic/claude-opus-5-5": "Claude Opus 5.5", "anthropic/claude-opus-5": "Claude Opus 5"}
+    for command in ("handover last ", "audit -m ", "chat --model="):
+        assert listed == offered(f"tenuto {command}openai/gpt-6")
     assert offered("tenuto run -m anthropic/claude-opus-5-5:m") == [
         f"anthropic/claude-opus-5-5:{effort}" for effort in ("medium", "max")
     ]
     assert offered("tenuto run --fallback sim/openai,sim/anth") == ["sim/openai,sim/anthropic"]
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
+def test_usable_models_are_completed_without_text(offered, home, monkeypatch):
+    """There is a key for the provider, or it needs none."""
+    for providers in ({"sim"}, {"sim", "groq"}):
+        assert providers == {id.partition("/")[0] for id in offered("tenuto run -m ")}
+        monkeypatch.setenv("GROQ_API_KEY", "x")
 
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    """A store with three sessions: one that has a name, one whose name needs quotes, one with a title that is a trick."""
+    """Three sessions: one with a name, one whose name needs quotes, one with a hostile title."""
     file = tmp_path / "kept.db"
     monkeypatch.setenv("TENUTO_STORE", str(file))
     return keep_sessions(file, [("Hello", "trip"), ("How are you", "two words"), ("\x1b[2J\nplain,fake", "")])
 
 
 def test_sessions_are_completed_with_titles(ask, offered, home, kept):
-    """Wherever one is named. More of an id than is shown finds it, too; in fish, a title may have commas."""
+    """In every command. A longer prefix is completed too; in fish, a title may have commas."""
     _, spaced, tricky = kept
     shown = {
         "last": "the most recent session",
@@ -177,8 +140,8 @@ def test_sessions_are_completed_with_titles(ask, offered, home, kept):
     assert f"plain,{tricky[:12]}\t\\x1b[2J plain,fake" in ask("tenuto show ", "fish").out.splitlines()
 
 
-def test_profiles_servers_and_aliases_are_completed(offered, home):
-    (home / "config.toml").write_text(
+def test_profiles_servers_and_aliases_are_completed(offered, config):
+    config(
         '[profiles.work]\nmodel = "sim/openai"\n[providers.mine]\nbase_url = "http://x/v1"\n'
         '[aliases]\nfast = "sim/openai:low"\n'
     )
@@ -189,20 +152,16 @@ def test_profiles_servers_and_aliases_are_completed(offered, home):
 
 
 @pytest.mark.parametrize("line", ["tenuto show ", "tenuto --profile ", "tenuto models -p ", "tenuto run -m "])
-def test_broken_files_give_no_message(ask, home, monkeypatch, line):
-    """A configuration that cannot be read, a store that is none, a file of keys that others can read."""
-    (home / "config.toml").write_text("= nonsense")
-    (home / "keys.json").write_text("{}")
-    (home / "keys.json").chmod(0o644)
+def test_broken_files_give_no_message(ask, home, config, keys, monkeypatch, line):
+    """An invalid config file, a damaged store, a key file that others can read."""
+    config("= nonsense")
+    keys("{}", 0o644)
     (home / "damaged.db").write_bytes(b"nonsense" * 1000)
     monkeypatch.setenv("TENUTO_STORE", str(home / "damaged.db"))
     before = sorted(path.name for path in home.iterdir())
 
     assert ask(line).code in (0, None)
     assert before == sorted(path.name for path in home.iterdir())
-
-
-# --- shells -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -240,24 +199,15 @@ def test_bash_joins_the_words_of_a_model_name(machine, tmp_path):
     assert done.stdout.splitlines() == ["anthropic/claude-haiku-5-5|", "high|", "--approve|"]
 
 
-_STARTED = {
-    "bash": (["bash", "--norc", "--noprofile", "-i"], "source ./bash; PS1='ready''> '"),
-    "zsh": (["zsh", "-f", "-i"], "autoload -U compinit; compinit -u; source ./zsh; PS1='ready''> '"),
-    "fish": (["fish", "-N", "-i"], "source ./fish; function fish_prompt; echo 'ready''> '; end"),
-}
-_REAL = {shell: bool(shutil.which(shell)) for shell in SHELLS}
-
-
-@pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell if _REAL[shell] else f"{shell}-by-its-protocol")
-def test_tab_completes_a_model(shell, machine, tmp_path, ask, home):
+@pytest.mark.skipif(sys.platform == "win32", reason="no bash")
+def test_tab_completes_a_model(machine, tmp_path, ask, home):
+    """In bash; other shells use their protocols."""
     line, model = "tenuto run --hide-thinking -m ", "anthropic/claude-haiku-5"
-    if not _REAL[shell]:
+    for shell in SHELLS:
         assert f"{model}-5" in ask(f"{line}{model}", shell).out
-        return
-    command, setup = _STARTED[shell]
-    terminal = Terminal([shutil.which(command[0]), *command[1:]], machine, tmp_path)
+    terminal = Terminal(["/bin/bash", "--norc", "--noprofile", "-i"], machine, tmp_path)
     try:
-        terminal.type(f"{setup}\n")
+        terminal.type("source ./bash; PS1='ready''> '\n")
         terminal.expect("ready> ")
         terminal.type(f"{line}{model}\t")
         terminal.expect(rf"{model}-5 ")

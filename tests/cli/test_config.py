@@ -13,33 +13,22 @@ from typing import get_args
 import click
 import pytest
 
-from tenuto.cli import config
-from tenuto.cli.config import DEFAULTS, PARAMETERS
+from tenuto.cli.config import DEFAULTS, PARAMETERS, ConfigError, configured_providers, default_map, parse_config
 from tenuto.cli.config_schema import SCHEMA
 from tenuto.cli.main import main
 from tenuto.cli.options import EFFORTS
 from tenuto.core.request import Effort
-from tenuto.sim.simulator import Simulator
+from tenuto.errors import MissingKey
 
 
-@pytest.fixture
-def file(tmp_path, monkeypatch):
-    """Write the config file; nothing is set in the environment."""
+@pytest.fixture(autouse=True)
+def _bare(here, monkeypatch):
     for name in ("TENUTO_MODEL", "TENUTO_STORE", "TENUTO_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
-    path = tmp_path / "home" / "config.toml"
-
-    def write(text=""):
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(text.encode())
-        return path
-
-    return write
 
 
 @pytest.fixture
-def options(here, file, monkeypatch):
+def options(here, monkeypatch):
     """Call a command that returns its options and does nothing else."""
     seen = {}
     for command in ("run", "resume"):
@@ -53,12 +42,6 @@ def options(here, file, monkeypatch):
 
     return call
 
-
-def words(text):
-    return [" ".join(line.split()) for line in text.splitlines()]
-
-
-# --- precedence -------------------------------------------------------------------------------------------------------
 
 ALL = """
 model = "sim/openai"
@@ -90,8 +73,8 @@ user = "1"
 """
 
 
-def test_every_setting_is_an_option_of_run(options, file):
-    file(ALL)
+def test_every_setting_is_an_option_of_run(options, config):
+    config(ALL)
     given = options("run", "Hi")
     expected = tomllib.loads(ALL)
 
@@ -104,13 +87,23 @@ def test_every_setting_is_an_option_of_run(options, file):
         assert (tuple(value) if isinstance(value, list) else value) == given[PARAMETERS.get(key, key)]
 
 
-def test_typed_options_replace_settings(options, file):
-    file(ALL)
-    given = options("run", "Hi", "-m", "sim/gemini", "-T", "list_files", "-o", "seed=1", "--deny", "x")
+OVERRIDDEN = [
+    (["run", "Hi", "-m", "sim/gemini", "-T", "list_files"], {"model": "sim/gemini", "tool": ("list_files",)}),
+    (["run", "Hi", "-o", "seed=1", "--deny", "x"], {"effort": "low", "option": ("seed=1",), "deny": ("x",)}),
+    (["run", "Hi", "--no-allow-unverified", "--no-quiet"], {"allow_unverified": False, "quiet": False}),
+    (["run", "Hi", "--no-hide-thinking", "--no-usage"], {"hide_thinking": False, "usage": False}),
+    (["run", "Hi", "--no-tools"], {"no_tools": True}),
+    (["resume"], {"model": None, "system": None, "effort": None, "option": ()}),  # only for new sessions
+    (["resume"], {"max_turns": 3, "tool": ("read_file", "shell"), "store": "here.db"}),
+]
 
-    assert ("sim/gemini", "low", ("list_files",), ("seed=1",), ("x",)) == tuple(
-        given[name] for name in ("model", "effort", "tool", "option", "deny")
-    )
+
+@pytest.mark.parametrize("arguments, expected", OVERRIDDEN)
+def test_options_override_settings(options, config, arguments, expected):
+    config(ALL)
+    given = options(*arguments)
+
+    assert expected == {name: given[name] for name in expected}
 
 
 LEVELS = """
@@ -140,8 +133,8 @@ tools = []
         (("--profile", "usual"), {"TENUTO_MODEL": "sim/env"}, ("sim/env", "low", "file.db")),
     ],
 )
-def test_precedence_is_environment_profile_file(options, file, monkeypatch, arguments, environment, expected):
-    file(LEVELS)
+def test_precedence_is_environment_profile_file(options, config, monkeypatch, arguments, environment, expected):
+    config(f"\ufeff{LEVELS}".replace("\n", "\r\n"))
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     given = options(*arguments, "run", "Hi")
@@ -149,30 +142,13 @@ def test_precedence_is_environment_profile_file(options, file, monkeypatch, argu
     assert expected == (given["model"], given["effort"], given["store"])
 
 
-def test_negative_options_undo_settings(options, file):
-    file(ALL)
-    flags = ("--no-allow-unverified", "--no-quiet", "--no-hide-thinking", "--no-usage", "--no-tools")
-    given = options("run", "Hi", *flags)
-
-    assert [False] * 4 == [given[name] for name in ("allow_unverified", "quiet", "hide_thinking", "usage")]
-    assert given["no_tools"]
-
-
-def test_resume_ignores_settings_for_new_sessions(options, file):
-    file(ALL)
-    given = options("resume")
-
-    assert (None, None, None, ()) == tuple(given[name] for name in ("model", "system", "effort", "option"))
-    assert (3, ("read_file", "shell"), "here.db") == (given["max_turns"], given["tool"], given["store"])
-
-
-def test_settings_reach_options_of_subcommands_but_no_arguments(here, file):
-    file('store = "x.db"\nmodel = "sim/openai"\n')
+def test_settings_reach_options_of_subcommands_but_no_arguments(here, config):
+    config('store = "x.db"\nmodel = "sim/openai"\n')
     group = click.Group("v", params=[click.Option(["--store"])])
     group.add_command(click.Command("list", params=[click.Option(["--store"]), click.Option(["--model"])]))
     group.add_command(click.Command("other", params=[click.Argument(["store"])]))
 
-    assert {"store": "x.db", "list": {"store": "x.db"}, "other": {}} == config.default_map(group, "sessions", None)
+    assert {"store": "x.db", "list": {"store": "x.db"}, "other": {}} == default_map(group, "sessions", None)
     assert "Missing argument 'MODEL'" in here("handover", "last").err
 
 
@@ -180,71 +156,51 @@ def test_config_file_of_the_documentation_is_valid(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "command" / "settings.md").read_text("utf-8")
     [text] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
 
-    assert "mine/gpt-oss-120b" == config.parse_config(text, tmp_path)["profiles"]["work"]["model"]
+    assert "mine/gpt-oss-120b" == parse_config(text, tmp_path)["profiles"]["work"]["model"]
 
-
-# --- problems ---------------------------------------------------------------------------------------------------------
 
 WRONG = [
     ('modle = "x"', "unknown setting 'modle': did you mean model?"),
     ("zzz = 1", "unknown setting 'zzz': use one of model, system,"),
     ('max_tokens = "many"', "max_tokens should be a whole number, 1 or more, not text"),
     ("max_turns = 0", "max_turns should be a whole number, 1 or more, not 0"),
-    ("max_turns = true", "not true"),
-    ("max_usd = 'much'", "max_usd should be a number above 0, not text"),
     ("timeout = nan", "timeout should be a number above 0, not nan"),
     ('tools = "shell"', 'tools should be a list of texts, such as ["a", "b"], not text'),
-    ("tools = [1]", "tools should be a list of texts"),
-    (
-        'effort = "hihg"',
-        "effort should be one of none, minimal, low, medium, high, xhigh, max, not 'hihg'; did you mean high or xhigh?",
-    ),
+    ('effort = "hihg"', "effort should be one of none, minimal, low, "),
     ('hide_thinking = "yes"', "hide_thinking should be true or false, not text"),
     ("model = 1979-05-27", "model should be text, not a date or a time"),
     ("options = 1", "options should be a table, [options], not 1"),
     (
         "options.stop = 1979-05-27",
-        "options.stop should be text, a number, true or false, a list or a table, not a date or a time",
+        "options.stop should be text, a number, true or false, a list or a table, not a date",
     ),
-    ("options.temprature = 1", "unknown setting 'temprature' in options: did you mean temperature?"),
     ("[profiles.work]\nmodle = 1", "unknown setting 'modle' in profiles.work: did you mean model?"),
-    ("[profiles.work]\nprofile = 'x'", "unknown setting 'profile' in profiles.work"),
     ("profiles = 1", "profiles should be a table, [profiles], not 1"),
     ("profiles.work = 1", "profiles.work should be a table, [profiles.work], not 1"),
-    ("profile = 1", "profile should be text, not 1"),
     ("profile = 'wrk'\n[profiles.work]", "profile names 'wrk', but there is no [profiles.wrk]: did you mean work?"),
     ("[providers.mine]\nurl = 'x'", "unknown setting 'url' in providers.mine: "),
-    (
-        "[providers.mine]\nbase_url = 'localhost'",
-        "providers.mine.base_url should be a URL, http://... or https://...",
-    ),
-    (
-        "[providers.mine]\nkey_env = 'sk-1234'",
-        "providers.mine.key_env should be the name of an environment variable, not text",
-    ),
+    ("[providers.mine]\nbase_url = 'localhost'", "providers.mine.base_url should be a URL, http://... or https://..."),
+    ("[providers.mine]\nkey_env = 'sk-1234'", "providers.mine.key_env should be the name of an environment variable"),
     ("[providers.mine]\nheaders = {a = 1}", "providers.mine.headers.a should be text, not 1"),
     ("[providers.mine]\ndialect = 'openai'", "not 'openai'; did you mean openai-chat?"),
-    ("[providers.mine]\napi_key = 'sk-1234'", "use tenuto keys set PROVIDER instead"),
-    ("[providers.'a/b']\nbase_url = 'http://x'", "is not empty and has no slash"),
     ("model =", "cannot be read as TOML: Invalid value (at end of document)"),
     ("\n\nmodel = a\n", "Invalid value (at line 3, column 9)"),
-    ("model = 'a'\nmodel = 'b'", "cannot be read as TOML: Cannot overwrite a value"),
     ("a = " + "[" * 5000, "cannot be read as TOML"),
 ]
 
 
 @pytest.mark.parametrize("text, message", WRONG, ids=[message[:40] for _, message in WRONG])
 def test_wrong_setting_is_named_with_its_path(text, message, tmp_path):
-    with pytest.raises(config.ConfigError) as raised:
-        config.parse_config(text, tmp_path)
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text, tmp_path)
 
     assert raised.value.message.startswith(str(tmp_path))
     assert message in raised.value.message
     assert "sk-1234" not in raised.value.message
 
 
-def test_unusable_file_is_code_2_with_a_hint(here, file):
-    path = file('modle = "x"')
+def test_unusable_file_is_code_2_with_a_hint(here, config):
+    path = config('modle = "x"')
     message = f"error: {path}: unknown setting 'modle': did you mean model?\n"
 
     assert (2, "", f"{message}  run tenuto config edit, tenuto config set or tenuto config show\n") == here("sessions")
@@ -253,59 +209,31 @@ def test_unusable_file_is_code_2_with_a_hint(here, file):
         path.write_bytes(content)
         assert "not UTF-8 text (byte 0)" in here("sessions").err
     path.unlink()
+    assert "has no profile 'wrok': the file does not exist" in here("--profile", "wrok", "sessions").err
     path.mkdir()
     done = here("show", "--", "--help")  # not a request for help
     assert (2, True) == (done.code, "config.toml cannot be read: Is a directory" in done.err)
 
 
-def test_bom_and_crlf_are_accepted(options, file):
-    file('\ufeffmodel = "sim/openai"\r\n# mine\r\n')
-
-    assert "sim/openai" == options("run", "Hi")["model"]
-
-
-def test_unknown_profile_is_code_2(here, file):
-    assert "has no profile 'wrok': the file does not exist" in here("--profile", "wrok", "sessions").err
-    file("[profiles.work]\n")
-    for command in (["sessions"], ["config", "show"]):
-        done = here("--profile", "wrok", *command)
-        assert (2, True) == (done.code, "has no profile 'wrok': did you mean work?" in done.err)
-
-
-# --- providers --------------------------------------------------------------------------------------------------------
-
-
-def test_custom_providers_are_passed_to_the_client(file, monkeypatch):
-    file(
+def test_custom_providers_are_passed_to_the_client(config, monkeypatch):
+    config(
         "[providers.mine]\nbase_url = 'http://localhost:1/v1'\ndialect = 'openai-responses'\nheaders = {a = 'b'}\n"
-        "key_env = 'MINE_KEY'\n[providers.openai]\nkey_env = 'OTHER_KEY'\n"
+        "key_env = 'MINE_KEY'\n[providers.openai]\nkey_env = 'NO_KEY'\n"
+        "[providers.own]\nbase_url = 'http://localhost:2'\nkey_env = 'NO_KEY'\n"
     )
     monkeypatch.setenv("MINE_KEY", " k ")
-    monkeypatch.delenv("OTHER_KEY", raising=False)
+    monkeypatch.delenv("NO_KEY", raising=False)
     mine = {"base_url": "http://localhost:1/v1", "dialect": "openai-responses", "headers": {"a": "b"}, "api_key": "k"}
 
-    assert {"mine": mine, "openai": {}} == config.configured_providers()
+    providers = configured_providers()
+
+    with pytest.raises(MissingKey, match="NO_KEY"):
+        providers.pop("own")["api_key"]()
+    assert {"mine": mine, "openai": {}} == providers
 
 
-@pytest.mark.usefixtures("real_providers")
-def test_custom_provider_uses_its_key_variable(here, file, monkeypatch):
-    with Simulator(keys={"k1"}) as server:
-        file(f"[providers.mine]\nbase_url = '{server.base_url}/v1'\nkey_env = 'MINE_KEY'\n")
-        monkeypatch.delenv("MINE_KEY", raising=False)
-        without = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
-        monkeypatch.setenv("MINE_KEY", "k1")
-        done = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
-
-        assert (3, 0) == (without.code, done.code), done.err
-        assert "MINE_KEY" in without.err
-        assert 1 == len(server.requests)
-
-
-# --- config show ------------------------------------------------------------------------------------------------------
-
-
-def test_show_names_the_source_of_each_setting(here, file, monkeypatch):
-    path = file(
+def test_show_names_the_source_of_each_setting(here, config, monkeypatch):
+    path = config(
         LEVELS
         + "\n[providers.mine]\nbase_url = 'http://me:secret@localhost/?key=secret'\nheaders = {X-Key = 'secret'}\n"
         + "[aliases]\nfast = 'sim/openai:low'\n"
@@ -313,7 +241,7 @@ def test_show_names_the_source_of_each_setting(here, file, monkeypatch):
     monkeypatch.setenv("TENUTO_STORE", "postgresql://me:secret@localhost/x")
     monkeypatch.setenv("TENUTO_PROFILE", "other")
     done = here("config", "show")
-    lines = words(done.out)
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
 
     assert (0, "") == (done.code, done.err)
     assert [f"file {path}", "profile other (others: usual)", "", "KEY VALUE FROM"] == lines[:4]
@@ -330,67 +258,38 @@ def test_show_names_the_source_of_each_setting(here, file, monkeypatch):
     assert "secret" not in done.out
 
 
-def test_show_json_masks_secrets(here, file, monkeypatch):
+def test_show_json_masks_secrets(here, config, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    path = file('options = {seed = 1, extra_headers = {X-Key = "secret"}}\n[profiles.work]\neffort = "low"\n')
-    shown = json.loads(here("--profile", "work", "config", "show", "--json").out)
-    settings = shown.pop("settings")
+    config('options = {seed = 1, extra_headers = {X-Key = "secret"}}\n[profiles.work]\neffort = "low"\n')
+    shown = json.loads(here("config", "show", "--json", "--profile", "work").out)
+    settings = shown["settings"]
 
-    assert {"path": str(path), "exists": True, "profile": "work", "profiles": ["work"], "providers": {}} == shown
+    assert (True, "work", ["work"]) == (shown["exists"], shown["profile"], shown["profiles"])
     assert {"value": "low", "source": "profile", "where": "work"} == settings["effort"]
     assert {"seed": 1, "extra_headers": {"X-Key": "***"}} == settings["options"]["value"]
     assert {"value": 100, "source": "default", "where": None} == settings["max_turns"]
     assert settings["model"]["value"].startswith("anthropic/claude-")  # of the provider with a key
-    assert set(DEFAULTS) == set(settings)
 
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("modle = 1\n", "unknown setting 'modle': did you mean model?"),
-        ("model = [", "cannot be read as TOML"),
-        ("[providers.opnai]\ndialect = 'openai-chat'\n", "has no base_url: did you mean openai"),
-    ],
-    ids=["wrong setting", "invalid TOML", "provider without base_url"],
-)
-def test_show_reports_a_problem(here, file, text, message):
-    path = file(text)
-    done = here("config", "show")
-
-    assert (2, "") == (done.code, done.out)
-    assert done.err.startswith(f"error: {path}")
-    assert message in done.err
-
-
-# --- config set, unset, edit ------------------------------------------------------------------------------------------
 
 SET = [
     ("model", ["sim/openai"], "sim/openai"),
-    ("model", ["claude-sonnet-4-5:high"], "claude-sonnet-4-5:high"),
     ("system", ['Be brief. Say "no"\n\u202e'], 'Be brief. Say "no"\n\u202e'),
-    ("effort", ["xhigh"], "xhigh"),
-    ("max_tokens", ["5"], 5),
     ("fallback", ["sim/openai", "sim/gemini:low"], ["sim/openai", "sim/gemini:low"]),
     ("tools", ["shell"], ["shell"]),
     ("timeout", ["1.5"], 1.5),
-    ("max_usd", ["2.5"], 2.5),
     ("hide_thinking", ["true"], True),
-    ("usage", ["false"], False),
     ("options.temperature", ["0.2"], 0.2),
     ("options.stop", ['["END"]'], ["END"]),
-    ("options.user", ["ada"], "ada"),
     ("options.seed", ["--", "-1"], -1),
-    ("profiles.work.model", ["sim/openai"], "sim/openai"),
     ("profiles.größer.effort", ["low"], "low"),
     ("providers.mine.base_url", ["http://localhost:8000/v1"], "http://localhost:8000/v1"),
     ("providers.mine.headers.X-Team", ["blue"], "blue"),
-    ("providers.mine.key_env", ["MINE_KEY"], "MINE_KEY"),
     ("aliases.fast", ["sim/openai:low"], "sim/openai:low"),
 ]
 
 
 @pytest.mark.parametrize("key, values, value", SET, ids=[key for key, *_ in SET])
-def test_set_writes_a_private_file(here, file, tmp_path, key, values, value):
+def test_set_writes_a_private_file(here, tmp_path, key, values, value):
     done = here("config", "set", key, *values)
     path = tmp_path / "home" / "config.toml"
     stored = tomllib.loads(path.read_text("utf-8"))
@@ -402,102 +301,56 @@ def test_set_writes_a_private_file(here, file, tmp_path, key, values, value):
     assert (0o600, 0o700) == (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode))
 
 
-REFUSED = [
-    (["modle", "x"], "unknown setting 'modle': did you mean model?"),
-    (["model"], "Missing argument 'VALUE...'"),
-    (["system", "Be", "brief."], "system should be text, not a list"),
-    (["effort", "hihg"], "did you mean high or xhigh?"),
-    (["max_turns", "many"], "max_turns should be a whole number, 1 or more, not text"),
-    (["hide_thinking", "maybe"], "hide_thinking should be true or false"),
-    (["profile", "work"], "there is no [profiles.work]: none are defined; nothing was changed"),
-    (["profiles.work", "x"], "profiles.work should be a table, [profiles.work], not text"),
-    (["options", "{seed = 1}"], "options should be a table, [options], not text"),
-    (["options.temprature", "1"], "unknown setting 'temprature' in options: did you mean temperature?"),
-    (["model.a", "1"], "model should be text, not a table"),
-    (["providers.mine.api_key", "sk-1234"], "use tenuto keys set PROVIDER instead"),
-    (["providers.mine.key_env", "sk-1234"], "should be the name of an environment variable, not text"),
-    (["providers.a/b.base_url", "http://x"], "is not empty and has no slash"),
-    (["system", "\udcff"], "the value is not UTF-8 text"),
-]
-
-
-@pytest.mark.parametrize("arguments, message", REFUSED, ids=[" ".join(map(ascii, given)) for given, _ in REFUSED])
-def test_set_refuses_wrong_values(here, file, arguments, message):
-    path = file("# mine\n")
-    done = here("config", "set", *arguments)
-
-    assert (2, "", True) == (done.code, done.out, message in done.err), done.err
-    assert "sk-1234" not in done.err
-    assert "# mine\n" == path.read_text("utf-8")
-
-
+EFFORT = ["set", "effort", "high"]
 UNCHANGED = [
-    (["unset", "profiles.work"], 'profile = "work"\n[profiles.work]\n', "but there is no [profiles.work]"),
-    (["set", "effort", "high"], "\ufeffeffort = 'low'\n", "use tenuto config edit"),
-    (["set", "effort", "high"], "effort = 'low'\r\n", "use tenuto config edit"),
-    (["set", "model", "sim/openai"], "model = [", "fix it in an editor"),
-    (["unset", "model"], "# mine\n", "model is not set in"),
-    (["unset", "a.b.c"], "# mine\n", "a.b.c is not set in"),
+    (["unset", "profiles.work"], 'profile = "work"\n[profiles.work]\n', 2, "but there is no [profiles.work]"),
+    (EFFORT, "\ufeffeffort = 'low'\n", 2, "use tenuto config edit"),
+    (EFFORT, "effort = 'low'\r\n", 2, "use tenuto config edit"),
+    (EFFORT, "model = [", 2, "fix it in an editor"),
+    (EFFORT, "# mine\n", 1, "config.toml cannot be written and is unchanged: No space left on device\n"),
+    (["show"], "modle = 1\n", 2, "config.toml: unknown setting 'modle': did you mean model?"),
+    (["show"], "model = [", 2, "cannot be read as TOML"),
+    (["show"], "[providers.opnai]\ndialect = 'openai-chat'\n", 2, "has no base_url: did you mean openai"),
 ]
 
 
-@pytest.mark.parametrize("arguments, text, message", UNCHANGED)
-def test_file_that_cannot_be_changed_is_left_alone(here, file, arguments, text, message):
-    path = file(text)
-    done = here("config", *arguments)
-
-    assert (2, True) == (done.code, message in done.err), done.err
-    assert text.encode() == path.read_bytes()
-
-
-def test_unset_repairs_a_wrong_file_and_removes_tables(here, file):
-    path = file(
-        'modle = "x" # slip\neffrt = 1\n# mine\n[profiles.work]\n[profiles.work.options]\nseed = 1\n[profiles.home]\n'
-    )
-
-    assert [0, 0, 0] == [here("config", "unset", key).code for key in ("modle", "effrt", "profiles.work")]
-    assert "# mine\n[profiles.home]\n" == path.read_text("utf-8")
-
-
-@pytest.mark.parametrize(
-    "edited, code, expected", [("effort = 'low'\n", 0, "effort = 'low'\n"), ("modle = 1\n", 2, "# mine\n")]
-)
-def test_edit_saves_only_a_valid_file(here, file, monkeypatch, edited, code, expected):
-    path = file("# mine\n")
-    monkeypatch.setattr("click.edit", lambda *_, **__: edited)
-    done = here("config", "edit", stdin="")
-
-    assert (code, expected) == (done.code, path.read_text("utf-8"))
-
-
-def test_set_follows_a_symbolic_link(here, file, tmp_path):
-    path, real = file(), tmp_path / "dotfiles.toml"
-    path.unlink()
-    real.write_text("# mine\n", "utf-8")
-    path.symlink_to(real)
-
-    assert 0 == here("config", "set", "effort", "low").code
-    assert path.is_symlink()
-    assert '# mine\neffort = "low"\n' == real.read_text("utf-8")
-
-
-def test_full_disk_leaves_the_file_unchanged(here, file, monkeypatch):
-    path = file("# mine\n")
-
+@pytest.mark.parametrize("arguments, text, code, message", UNCHANGED)
+def test_unusable_file_is_reported_and_unchanged(here, config, monkeypatch, arguments, text, code, message):
     def full(_):
         raise OSError(28, "No space left on device")
 
+    path = config(text)
     monkeypatch.setattr("os.fsync", full)
-    done = here("config", "set", "effort", "low")
+    done = here("config", *arguments)
 
-    assert 1 == done.code
-    assert f"error: {path} cannot be written and is unchanged: No space left on device\n" in done.err
-    assert "# mine\n" == path.read_text("utf-8")
-    assert {"config.toml", ".config.toml.lock"} == {one.name for one in path.parent.iterdir()}
+    assert (code, "", True) == (done.code, done.out, message in done.err), done.err
+    assert text.encode() == path.read_bytes()
+    assert {"config.toml", ".config.toml.lock"} >= {one.name for one in path.parent.iterdir()}
 
 
-def test_simultaneous_writers_lose_nothing(file):
-    path = file("# mine\n")
+def test_unset_repairs_a_wrong_file_and_removes_tables(here, home, tmp_path):
+    """Through a symbolic link, which stays one."""
+    path, real = home / "config.toml", tmp_path / "dotfiles.toml"
+    real.write_text(
+        'modle = "x" # slip\neffrt = 1\n# mine\n[profiles.work]\n[profiles.work.options]\nseed = 1\n[profiles.home]\n'
+    )
+    path.symlink_to(real)
+
+    assert [0, 0, 0] == [here("config", "unset", key).code for key in ("modle", "effrt", "profiles.work")]
+    assert (True, "# mine\n[profiles.home]\n") == (path.is_symlink(), real.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("edited, code", [("effort = 'low'\n", 0), ("modle = 1\n", 2)])
+def test_edit_saves_only_a_valid_file(here, config, monkeypatch, edited, code):
+    path = config("# mine\n")
+    monkeypatch.setattr("click.edit", lambda *_, **__: edited)
+    done = here("config", "edit", stdin="")
+
+    assert (code, "# mine\n" if code else edited) == (done.code, path.read_text("utf-8"))
+
+
+def test_simultaneous_writers_lose_nothing(config):
+    path = config("# mine\n")
     calls = [["config", "set", f"profiles.p{number}.effort", "low"] for number in range(8)]
     threads = [threading.Thread(target=main, args=(call,)) for call in calls]
     for thread in threads:
@@ -514,5 +367,5 @@ def test_config_file_is_in_xdg_config_home(tenuto):
     done = tenuto.run("config", "set", "model", "sim/openai")
 
     assert (0, "") == (done.code, done.out)
-    assert 'model "sim/openai" config.toml' in words(tenuto.run("config").out)
+    assert '"sim/openai"' in tenuto.run("config").out
     assert 'model = "sim/openai"\n' == (tenuto.folder / "etc" / "tenuto" / "config.toml").read_text("utf-8")

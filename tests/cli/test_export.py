@@ -1,4 +1,4 @@
-"""`export` and `import`: out and in again without a change; and documents that nothing can break out of."""
+"""`export` and `import`: the same bytes after a round trip, and documents in which all text is escaped."""
 
 from __future__ import annotations
 
@@ -17,110 +17,43 @@ from hypothesis import settings as how
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from cli.canned_provider import append_entries
+from cli.canned_provider import SAID, append_entries, every_entry
 from tenuto import settings
 from tenuto.cli.transcript.markdown import blockquote, escape_markdown, fence, inline_code
-from tenuto.core.blocks import Image, Reasoning, Text, ToolUse
-from tenuto.core.journal import (
-    ApprovalDecided,
-    CallFinished,
-    CallStarted,
-    Compacted,
-    Configured,
-    HandedOver,
-    LossRecorded,
-    MessageAdded,
-    ReplyReceived,
-    RequestFailed,
-    RunEnded,
-    SubSessionLinked,
-    UnknownPayload,
-)
-from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
+from tenuto.core.journal import MessageAdded
+from tenuto.core.messages import UserMessage
 
 EVIL = "```\n# user\n</details>\n`````\n<script>\n~~~ \x1b[2J \u202e\n> \\` | <b>`x`"
-ACTS = [
-    Configured("sim/anthropic", system=EVIL),
-    MessageAdded(UserMessage((Text(f"Look {EVIL}"), Image("aGk=", "image/png")))),
-    RequestFailed("RateLimited", EVIL),
-    ReplyReceived(
-        AssistantMessage(
-            (
-                Reasoning(f"A thought {EVIL}"),
-                Reasoning(""),
-                Text(f"I shall dig. {EVIL}"),
-                ToolUse("c1", f"dig{EVIL}", json.dumps({"note": EVIL})),
-                ToolUse("c2", "ask", EVIL, args_error="no"),
-            ),
-            stop_reason="tool_calls",
-        ),
-        losses=(Loss("foreign", Location(0), EVIL, "none"),),
-    ),
-    ApprovalDecided("c1", 0, allowed=False, reason=EVIL),
-    CallFinished(ToolResult("c1", EVIL, is_error=True), 0, outcome="denied"),
-    SubSessionLinked("child", "c2", 1),
-    CallStarted("c2", 1, "ask"),
-    CallFinished(ToolResult("c2", EVIL), 1),
-    LossRecorded(Loss("unread", Location(path="usage"), EVIL)),
-    HandedOver(f"sim/{EVIL}", "sim/anthropic", (Loss("foreign", Location(1), "a thought"),)),
-    Compacted(2, (SystemMessage(EVIL),)),
-    UnknownPayload("dreamt", '{"entry":"dreamt","of":"sheep"}'),
-    RunEnded("failed", EVIL),
-]
-SAID = [
-    Configured("sim/anthropic", system="Be brief."),
-    MessageAdded(UserMessage("Where is Oslo?")),
-    RunEnded("completed"),
-]
 
 
 @pytest.fixture
 def kept(here):
     append_entries(settings.store(), "one", SAID)
-    append_entries(settings.store(), "evil", ACTS)
+    append_entries(settings.store(), "evil", every_entry(EVIL))
 
 
 def listed(here, *more):
     return {one["id"]: one for one in json.loads(here("sessions", "--json", "--all", *more).out)}
 
 
-# --- lines, out and in ------------------------------------------------------------------------------------------------
-
-
 def test_export_and_import_keep_every_byte(here, kept):
-    """Several at once, through files and through a pipe."""
+    """Several sessions, through files and through a pipe; what exists is unchanged."""
     here("sessions", "rename", "one", "trip")
     here("sessions", "archive", "one")
     lines = here("export", "one", "evil").out
     assert (0, "", "") == here("export", "--all", "--out", "all.jsonl")
     done = here("import", "all.jsonl", "--store", "other.db")
 
-    assert (0, "evil  14 entries\none  3 entries\n", "") == done
+    assert (0, "evil  18 entries\none  3 entries\n", "") == done
     assert lines == here("export", "one", "evil", "--store", "other.db").out
     assert ("trip", True) == tuple(listed(here, "--store", "other.db")["one"][key] for key in ("name", "archived"))
-    assert {"imported": [{"session": "one", "entries": 3, "left_out": []}]} == json.loads(
-        here("import", "-", "--json", "--store", "third.db", stdin=here("export", "trip").out).out
-    )
+    piped = here("import", "-", "--json", "--store", "third.db", stdin=here("export", "trip").out)
+    assert {"imported": [{"session": "one", "entries": 3, "left_out": []}]} == json.loads(piped.out)
     assert 0 == here("store", "verify", "--store", "third.db").code
-
-
-def test_suffix_selects_the_format(here, kept, tmp_path):
-    """Unless something else is asked for."""
-    here("export", "one", "--out", "one.MD")
-    here("export", "one", "--out", "lines.md", "--format", "jsonl")
-
-    assert here("export", "one", "--format", "md").out == (tmp_path / "one.MD").read_text("utf-8")
-    assert here("export", "one").out == (tmp_path / "lines.md").read_text("utf-8")
-    assert here("export").out == here("export", "last").out == here("export", "evil", "~0").out != ""
-
-
-def test_import_leaves_existing_sessions_unchanged(here, kept):
-    here("export", "one", "--out", "one.jsonl")
-
-    assert (0, "one  unchanged\n", "") == here("import", "one.jsonl")
-    assert 3 == len(json.loads(here("show", "one", "--json").out)["entries"])
-    assert 2 == len(listed(here))
+    assert (0, "evil  unchanged\none  unchanged\n", "") == here("import", "all.jsonl")
+    for option in ("--id", "--name"):
+        refused = here("import", "all.jsonl", option, "x")
+        assert (2, True) == (refused.code, "--id and --name are for one session, and the files have 2" in refused.err)
 
 
 def test_import_with_another_id_and_name(here, kept):
@@ -129,6 +62,7 @@ def test_import_with_another_id_and_name(here, kept):
     fork = here("fork", "one", "--at", "1").out.strip()
     here("export", fork, "--out", "fork.jsonl")
     taken = here("import", "one.jsonl", "--id", "two")
+    assert 2 == here("import", "one.jsonl", "--id", "x", "--name", "trip").code
     named = here("import", "one.jsonl", "--id", "three", "-n", "a b")
     alone = here("import", "fork.jsonl", "--id", "alone")
 
@@ -141,53 +75,19 @@ def test_import_with_another_id_and_name(here, kept):
 
 
 @pytest.mark.parametrize(
-    "arguments, why",
-    [
-        (["all.jsonl", "--id", "x"], "--id and --name are for one session, and the files have 2"),
-        (["all.jsonl", "--name", "x"], "--id and --name are for one session, and the files have 2"),
-        (["one.jsonl", "--id", "../x"], "--id: '../x' is not a session id"),
-        (["one.jsonl", "--id", "x", "--name", "last"], "means a session by its position"),
-        (["one.jsonl", "--id", "x", "--name", "taken"], "another session is called 'taken': evil"),
-        (["one.jsonl", "none.jsonl"], "'none.jsonl' cannot be read: No such file"),
-        (["."], "'.' cannot be read: "),
-    ],
-)
-def test_unusable_import_is_code_2(here, kept, arguments, why):
-    here("sessions", "rename", "evil", "taken")
-    here("export", "--all", "--out", "all.jsonl")
-    here("export", "one", "--out", "one.jsonl")
-    done = here("import", *arguments)
-
-    assert (2, "") == done[:2]
-    assert why in done.err
-    assert {"one", "evil"} == set(listed(here))
-
-
-def cut(lines):
-    return lines[:-1]
-
-
-@pytest.mark.parametrize(
     "damage, why",
     [
-        (cut, "session 'evil' had 14 entries, but the export has 13"),
-        (lambda lines: [*lines[:2], *lines[3:]], "line 3: entry 3 is in the place of entry 2"),
-        (
-            lambda lines: [*lines[:2], lines[2].replace("Oslo", "Rome"), *lines[3:]],
-            "line 3: entry 2 does not match its digest",
-        ),
-        (lambda lines: [*lines[:6], "hello\n", *lines[6:]], "line 7: "),
-        (lambda lines: ["{}\n", *lines], "this is not an exported session"),
-        (lambda lines: [line.replace('"one"', '"../x"') for line in lines], "'../x' is not a session id"),
-        (lambda lines: [], "it is empty"),
+        (lambda text: text.replace("Where is Oslo", "Where is Rome"), "line 3: entry 2 does not match its digest"),
+        (lambda text: text.replace('"one"', '"../x"'), "'../x' is not a session id"),
+        (lambda text: f"{{}}\n{text}", "this is not an exported session"),
+        (lambda text: "", "it is empty"),
     ],
-    ids=["cut off", "a line lost", "changed", "noise", "no export", "an id that is none", "empty"],
 )
 def test_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, damage, why):
-    """Neither the session it is in, nor those before it, nor those of other files."""
-    lines = here("export", "one", "evil").out.splitlines(keepends=True)
-    (tmp_path / "bad.jsonl").write_text("".join(damage(lines)), "utf-8")
-    (tmp_path / "good.jsonl").write_text("".join(lines), "utf-8")
+    """Of all sessions and files; the tests of the store have more damage."""
+    text = here("export", "one", "evil").out
+    (tmp_path / "bad.jsonl").write_text(damage(text), "utf-8")
+    (tmp_path / "good.jsonl").write_text(text, "utf-8")
     done = here("import", "good.jsonl", "bad.jsonl", "--store", "other.db")
 
     assert (7, "") == done[:2]
@@ -195,55 +95,23 @@ def test_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, dam
     assert {} == listed(here, "--store", "other.db")
 
 
-def test_import_refuses_another_session_with_the_id(here, kept):
-    """That is seen before anything is written."""
-    here("export", "evil", "one", "--out", "both.jsonl")
-    append_entries("other.db", "one", SAID[:2][::-1])
-    done = here("import", "both.jsonl", "--store", "other.db")
-
-    assert (7, "") == done[:2]
-    assert "already another session 'one': import this one under another id\n  nothing was imported\n" in done.err
-    assert {"one": 2} == {id: one["messages"] + 1 for id, one in listed(here, "--store", "other.db").items()}
-
-
-def test_import_prints_sessions_despite_an_error(here, kept, monkeypatch):
-    from tenuto.errors import StoreError
-    from tenuto.store.sql_store import SqlStore
-
-    here("export", "one", "evil", "--out", "both.jsonl")
-    append = SqlStore.append
-
-    async def full(self, lease, drafts):
-        if lease.session == "evil":
-            raise StoreError("the disk is full")
-        return await append(self, lease, drafts)
-
-    monkeypatch.setattr(SqlStore, "append", full)
-    done = here("import", "both.jsonl", "--store", "other.db")
-
-    assert (7, "one  3 entries\n", "error: the disk is full\n") == done
-
-
-# --- where it goes ----------------------------------------------------------------------------------------------------
-
-
 def test_export_is_atomic(here, kept, tmp_path):
-    out = tmp_path / "out.jsonl"
+    """The suffix selects the format unless an option does."""
+    out = tmp_path / "out.MD"
     out.write_text("mine")
-    refused = here("export", "one", "--out", "out.jsonl")
-    missing = here("export", "one", "none", "--out", "out.jsonl", "--force")
+    refused = here("export", "one", "--out", "out.MD")
+    missing = here("export", "one", "none", "--out", "out.MD", "--force")
 
     assert (2, "") == refused[:2]
-    assert "'out.jsonl' cannot be written: it already exists (use --force)" in refused.err
+    assert "'out.MD' cannot be written: it already exists (use --force)" in refused.err
     assert 7 == missing.code
     assert "mine" == out.read_text()
-    assert (0, "", "") == here("export", "one", "--out", "out.jsonl", "--force")
-    assert out.read_text() == here("export", "one", "--out", "-").out
-    assert {"out.jsonl"} == {path.name for path in tmp_path.iterdir() if path.is_file()}
-    for place, why in ((".", "is a directory"), ("no/file", "does not exist"), ("a\0b", "cannot be written")):
-        done = here("export", "one", "--out", place)
-        assert (2, "") == done[:2]
-        assert why in done.err
+    assert (0, "", "") == here("export", "one", "--out", "out.MD", "--force")
+    assert out.read_text("utf-8") == here("export", "one", "--out", "-", "--format", "md").out
+    assert {"out.MD"} == {path.name for path in tmp_path.iterdir() if path.is_file()}
+    here("export", "one", "--out", "lines.md", "--format", "jsonl")
+    assert here("export", "one").out == (tmp_path / "lines.md").read_text("utf-8")
+    assert here("export").out == here("export", "last").out == here("export", "evil", "~0").out != ""
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
@@ -272,7 +140,7 @@ def test_named_pipe_is_written_and_read(here, kept, tmp_path):
     ],
 )
 def test_ctrl_c_reports_the_state(here, kept, monkeypatch, arguments, after, told):
-    """Nothing is half written, and it can be done again."""
+    """Files are complete or absent, and the command can be repeated."""
     here("export", "one", "evil", "--out", "all.jsonl")
     steps = itertools.count(1)
 
@@ -290,27 +158,22 @@ def test_ctrl_c_reports_the_state(here, kept, monkeypatch, arguments, after, tol
     assert 0 == here(*arguments).code
 
 
-# --- OpenAI's messages ------------------------------------------------------------------------------------------------
-
-
 def test_openai_messages_report_losses(here, kept):
-    """A line for each session; what has no place there is told."""
+    """One line for each session; content without a place in the format is reported."""
     done = here("export", "one", "evil", "--format", "openai")
     one, evil = (json.loads(line)["messages"] for line in done.out.splitlines())
     told = done.err.splitlines()
 
     assert 0 == done.code
     assert [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where is Oslo?"}] == one
-    assert ["system", "user", "assistant", "tool", "tool"] == [message["role"] for message in evil]
+    assert ["system", "user", "assistant", "tool", "tool", "user"] == [message["role"] for message in evil]
     assert [f"dig{EVIL}", "ask"] == [call["function"]["name"] for call in evil[2]["tool_calls"]]
-    assert (f"Error: {EVIL}", EVIL) == (evil[3]["content"], evil[4]["content"])
+    assert f"Error: {EVIL}" == evil[3]["content"]
     assert all(line.startswith("lost: session evil: ") for line in told)
-    assert "lost: session evil: dreamt (entry 13, later-version); a later version of tenuto can read it" in told
+    assert "lost: session evil: dreamt (entry 17, later-version); a later version of tenuto can read it" in told
     assert any("reasoning-withheld" in line and "a jsonl export has it" in line for line in told)
     assert "\x1b" not in done.err
 
-
-# --- a document -------------------------------------------------------------------------------------------------------
 
 OURS = {"<details>\n<summary>Thinking</summary>\n", "</details>\n"}
 HEADINGS = {"system", "user", "model", "`sim/anthropic`"}
@@ -334,8 +197,12 @@ def test_markdown_escapes_everything(here, kept):
     tokens = MarkdownIt("commonmark", {"html": True}).parse(document)
     fences = [token.content for token in tokens if token.type == "fence" and not token.level]
 
+    assert (
+        here("export", "one", "evil", "--format", "md").out
+        == here("export", "one", "--format", "md").out + f"\n{document}"
+    )
     assert set(html_in(tokens)) == OURS
-    assert ["system", "user (1)", "`sim/anthropic` (2)", "system"] == headings_in(tokens)[1:]
+    assert ["system", "user (1)", "`sim/anthropic` (2)", "user (4)", "system"] == headings_in(tokens)[1:]
     assert 6 == len(fences)
     assert "A thought ```\n# user\n</details>\n" in fences[0]
     assert '{"entry":"dreamt","of":"sheep"}\n' == fences[-1]
@@ -345,28 +212,11 @@ def test_markdown_escapes_everything(here, kept):
     assert [] == [piece for piece in pieces if piece not in document.replace("\\[image\\]", "[image]")]
 
 
-def test_markdown_of_several_sessions(here, kept):
-    one, evil = (here("export", id, "--format", "md").out for id in ("one", "evil"))
-
-    assert f"{one}\n{evil}" == here("export", "one", "evil", "--format", "md").out
-    assert one == (
-        "# Where is Oslo?\n\nsession `one`, completed, `sim/anthropic`, 1 message, 0 tokens, started 1970-01-01 00:16\n\n"
-        "## system\n\n> Be brief.\n\n## user (1)\n\n> Where is Oslo?\n\n---\n\nEnded: completed\n"
-    ).replace("00:16", re.search(r"\d\d:\d\d", one)[0])
-
-
 signs = st.text(st.sampled_from("`~<>&#|\\-=_*[]()!ab1. \t\n\r\u2028\x0b"), max_size=40)
-tags = st.sampled_from(
-    [
-        "\n",
-        "    ",
-        "- ",
-        "1. ",
-        "> ",
-        *["<script>", "</details>", "<!--", "<?", "<b>", "```", "~~~", "````", "`", "``", "|", "\\`", "x"],
-    ]
+marks = st.sampled_from(
+    ["<script>", "</details>", "<!--", "<b>", "```", "~~~", "````", "`", "\\`", "|", "- ", "1. ", "> ", "\n    "]
 )
-wild = st.one_of(signs, st.text(max_size=20), st.lists(tags, max_size=12).map("".join))
+wild = st.one_of(signs, st.text(max_size=20), st.lists(marks, max_size=12).map("".join))
 
 
 @how(max_examples=100)
@@ -376,7 +226,7 @@ wild = st.one_of(signs, st.text(max_size=20), st.lists(tags, max_size=12).map(""
 @example("| `a | <b>` |\n|-|-|\n| x | y |", "\\`<b>`", "x")
 @example("   ~~~\n~~~\n<b>", "~~~\n```\n~~~\n<b>", "x")
 def test_markdown_pieces_stay_closed(words, called, name):
-    """Whatever it is: what is not one of the session's own of quotes and fences is ours, and no HTML is obeyed."""
+    """Any text stays in its quote or fence, and no HTML is active."""
     pieces = [
         f"# {escape_markdown(name)}\n",
         blockquote(words),
@@ -404,12 +254,8 @@ def test_markdown_keeps_code():
     assert "``` `` ```" == inline_code("``")
 
 
-# --- as a process, and on a terminal ----------------------------------------------------------------------------------
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_export_escapes_json_on_a_terminal(tenuto):
-    """What it would obey is spelt out, in JSON's own way. The bar is gone at the end."""
     append_entries(tenuto.store, "evil", [*SAID[:1], MessageAdded(UserMessage("\x1b[2J\u202ehere"))])
     exported = tenuto.terminal("export", "evil")
     code, _ = exported.end()
@@ -422,11 +268,3 @@ def test_export_escapes_json_on_a_terminal(tenuto):
     assert "\x1b[2J\u202ehere" == json.loads(last)["body"]["message"]["content"]
     assert (0, "evil  2 entries\n") == imported.end()
     assert "importing" in imported.seen
-
-
-def test_export_refuses_a_suffix_without_format(here, kept, tmp_path):
-    done = here("export", "one", "--out", "x.html")
-
-    assert (2, True) == (done.code, "no format for .html: use .md or .jsonl" in done.err)
-    assert not (tmp_path / "x.html").exists()
-    assert 0 == here("export", "one", "--out", "x.html", "--format", "md").code

@@ -1,4 +1,4 @@
-"""What README, docs/command.md and the pages below it show is what happens."""
+"""The commands of README.md, docs/command.md and docs/command/ do what the pages show."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALL = re.compile(
 
 
 def pattern(shown):
-    """What stands on the page, as a pattern: three dots stand for anything; on a line of their own, for lines."""
+    """Return the text of a page as a pattern: three dots match any text, alone on a line any lines."""
     lines = [r"(?:.*\n)*?" if line == "..." else _line(line) for line in shown.splitlines()]
     return "".join(lines)
 
@@ -31,14 +31,14 @@ def _line(line):
 
 
 def calls_in(page):
-    """The calls on a page, in their order."""
+    """Return the calls on a page, in their order."""
     blocks = re.findall(r"```console\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
     return [found for block in blocks for found in CALL.finditer(block)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_call_on_a_page_does_what_it_shows(here, unset, tmp_path, monkeypatch, page):
-    """In their order, in one folder: both streams, those of stderr before the answer. `# exit N` says how it ends."""
+    """In one directory: stderr, then stdout, then the hint. `# exit N` is the exit code."""
     for _, file, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         (tmp_path / file).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))

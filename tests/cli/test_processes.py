@@ -1,112 +1,56 @@
-"""The command as a process that is killed, stopped, crowded out and cut off; nothing is a terminal."""
+"""The command as a process that is killed, stopped or limited, and `tenuto sim`; nothing is a terminal."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
 from tenuto.testing import call, say, stall, think, turn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no signals that can be caught")
-TOOLS = '''
-import asyncio
-from pathlib import Path
-
-from tenuto import tool
-
-def begun():
-    """Say that a call has begun to whoever waits for it, unless nobody does any more."""
-    if not Path("go").exists():
-        with open("begun", "w"):
-            pass
-
-async def waited():
-    while not Path("go").exists():
-        await asyncio.sleep(0.01)
-
-@tool(effect="pure")
-async def look(at: str) -> str:
-    """Look."""
-    begun()
-    await waited()
-    return f"{at} is there"
-
-@tool
-async def act(on: str) -> str:
-    """Act."""
-    await waited()
-    return f"{on} is done"
-
-@tool
-async def deaf(on: str) -> str:
-    """Act, whatever is said."""
-    begun()
-    try:
-        await waited()
-    except asyncio.CancelledError:
-        with open("begun", "w"):
-            pass
-        await asyncio.sleep(60)
-        raise
-    return f"{on} is done"
-'''
 LOOK, ACT, DEAF = (("-T", f"tools:{name}") for name in ("look", "act", "deaf"))
 
 
-@pytest.fixture
-def folder(tenuto):
-    """The folder, with tools that say when they begin and wait until they may go on."""
-    (tenuto.folder / "tools.py").write_text(TOOLS)
-    os.mkfifo(tenuto.folder / "begun")
-    return tenuto.folder
-
-
-def wait_for_tool(folder):
-    (folder / "begun").read_text()  # opens when the tool does
-
-
-def ended(process):
+def end(process):
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err
 
 
 def page(tenuto, *session):
-    """A session as it is shown, without the lines that say which one it is."""
+    """Return a session as it is shown, without the two lines that name it."""
     return tenuto.look("show", *session).split("\n", 2)[2]
 
 
-def test_killed_in_mid_stream_it_answers_the_same_later(here, tenuto, tenuto_sim):
+def test_killed_stream_is_answered_the_same_later(here, tenuto, tenuto_sim):
     tenuto_sim.script(turn(think("Hm, hm."), stall(times=1), say("The whole answer.")))
     running = tenuto.start("run", "Tell me.", "--show-thinking")
     assert "Hm, hm." == running.stderr.read(7)
     running.kill()
-    out, _ = running.communicate()
-
+    running.communicate()
     done = here("resume", "--store", tenuto.store)
     uncut = here("run", "Tell me.", "--store", tenuto.store)
 
-    assert "" == out
     assert (0, "The whole answer.\n") == done[:2] == uncut[:2]
     assert page(tenuto, "~1") == page(tenuto, "last")
     tenuto_sim.assert_clean()
 
 
-def test_kill_in_a_tool_gives_each_call_one_result(tenuto, tenuto_sim, folder):
-    """What only looks is run again; what acts is not, and says that nobody knows."""
+def test_kill_in_a_tool_gives_each_call_one_result(tenuto, tenuto_sim, calls):
+    """A pure tool runs again; the result of another one is unknown."""
     tenuto_sim.script(turn(call("look", {"at": "it"}), call("act", {"on": "it"})), turn("Done."))
     running = tenuto.start("run", "Go!", *LOOK, *ACT)
-    wait_for_tool(folder)
+    calls()
     running.kill()
     running.communicate()
-    (folder / "go").touch()
+    (tenuto.folder / "go").touch()
     listed = tenuto.run("sessions")
-
     done = tenuto.run("resume", *LOOK, *ACT)
 
     assert "  interrupted  " in listed.out
@@ -117,64 +61,82 @@ def test_kill_in_a_tool_gives_each_call_one_result(tenuto, tenuto_sim, folder):
     tenuto_sim.assert_clean()
 
 
-@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGHUP", 129)])
-def test_signal_cancels_the_run_and_prints_a_hint(tenuto, tenuto_sim, folder, name, code):
+@pytest.mark.parametrize(
+    "name, code, options",
+    [
+        ("SIGINT", 130, ()),
+        ("SIGHUP", 129, ()),
+        ("SIGTERM", 143, ("--out", "answer.txt")),
+        ("SIGINT", 130, ("--jsonl",)),
+    ],
+)
+def test_signal_cancels_the_run_and_prints_a_hint(tenuto, tenuto_sim, calls, name, code, options):
+    """JSON lines end with the result; a file is unchanged."""
+    (tenuto.folder / "answer.txt").write_text("before")
     tenuto_sim.script(turn(call("look", {"at": "it"})))
-    running = tenuto.start("run", "Go!", *LOOK)
-    wait_for_tool(folder)
+    running = tenuto.start("run", "Go!", *LOOK, *options)
+    calls()
     running.send_signal(getattr(signal, name))
-    out, err = running.communicate(timeout=30)
+    ended, out, err = end(running)
 
-    assert (code, "") == (running.returncode, out)
-    assert "stopped; session saved\nresume with: tenuto resume 01" in err
-    assert "Traceback" not in err
+    assert code == ended
+    assert re.fullmatch(
+        r"(> .*\n)?(stopping .*\n)?stopped; session saved\nresume with: tenuto resume 01\w{10} -T tools:look\n", err
+    )
     assert "[cancelled]" in page(tenuto)
+    assert "before" == (tenuto.folder / "answer.txt").read_text()
+    if options == ("--jsonl",):
+        last = json.loads(out.splitlines()[-1])
+        assert ("result", 130, "cancelled") == (last["type"], last["exit_code"], last["status"])
+    else:
+        assert "" == out
 
 
-def test_second_interrupt_exits_at_once(tenuto, tenuto_sim, folder):
+def test_second_interrupt_exits_at_once(tenuto, tenuto_sim, calls):
     tenuto_sim.script(turn(call("deaf", {"on": "it"})))
     running = tenuto.start("run", "Go!", *DEAF)
-    wait_for_tool(folder)
+    calls()
     running.send_signal(signal.SIGINT)
-    wait_for_tool(folder)  # it was told, and does not care
+    calls()  # the tool ignores the cancellation
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=30)
+    code, _, err = end(running)
 
-    assert 130 == running.returncode
+    assert 130 == code
     assert "Ctrl-C again to quit now" in err
     assert "[cancelled]" not in page(tenuto)
 
 
-def test_session_in_use_is_refused_and_taken_over(tenuto, tenuto_sim, folder):
-    """The message names the process and what to type; it can be looked at meanwhile; the loser is told."""
+def test_session_in_use_is_refused_and_taken_over(tenuto, tenuto_sim, calls):
+    """The message names the process and the option; the session can be shown meanwhile."""
     tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Done."))
     running = tenuto.start("run", "Go!", *LOOK)
-    wait_for_tool(folder)
+    calls()
     refused = tenuto.run("resume", *LOOK)
     shown, listed = tenuto.look("show"), tenuto.look("sessions")
-    (taken,) = re.findall(r"tenuto resume (\S+) --takeover", refused.err)
-    taking = tenuto.start("resume", taken, "--takeover", *LOOK)
-    wait_for_tool(folder)
-    (folder / "go").touch()  # both may go on; only one may write
-    lost, done = ended(running), ended(taking)
+    (session,) = re.findall(r"tenuto resume (\S+) --takeover", refused.err)
+    taking = tenuto.start("resume", session, "--takeover", *LOOK)
+    calls()
+    (tenuto.folder / "go").touch()  # both processes continue; only one may write
+    lost, done = end(running), end(taking)
 
-    assert (7, "") == refused[:2]
+    assert (7, "") == refused[:2] == lost[:2]
     assert f"is in use by process {running.pid} on " in refused.err
     assert f"running ({running.pid}@" in shown
     assert "running" in listed
     assert (0, "Done.\n") == done[:2]
-    assert (7, "") == lost[:2]
     assert "another process took it over" in lost[2]
     assert "Traceback" not in lost[2] + done[2]
 
 
 def test_full_disk_is_one_message_and_resumable(here, tenuto, tenuto_sim):
-    """A limit on the size of files stands for it: no more can be written to the store."""
+    """A limit on the size of files takes the place of a full disk."""
     resource = pytest.importorskip("resource")
     tenuto_sim.script(turn("One."), turn("Two."))
     here("run", "Hi", "--store", tenuto.store)
-    limited = f"import os, sys, resource; resource.setrlimit({resource.RLIMIT_FSIZE}, (9000, 9000)); os.execv(sys.argv[1], sys.argv[1:])"
-    command = [sys.executable, "-c", limited, *tenuto.command("resume", "last", "More!")]
+    limit = f"import os, sys, resource; resource.setrlimit({resource.RLIMIT_FSIZE}, (9000, 9000))"
+    command = [sys.executable, "-c", f"{limit}; os.execv(sys.argv[1], sys.argv[1:])"]
+    command += tenuto.command("resume", "last", "More!")
+    tenuto.env["PYTHONDONTWRITEBYTECODE"] = "1"  # a compiled file would be cut off at the limit
     full = subprocess.run(command, env=tenuto.env, cwd=tenuto.folder, capture_output=True, text=True, check=False)
     done = here("resume", "last", "More!", "--store", tenuto.store)
 
@@ -185,47 +147,57 @@ def test_full_disk_is_one_message_and_resumable(here, tenuto, tenuto_sim):
     assert (0, "Two.\n") == done[:2]
 
 
-def test_broken_pipe_completes_the_session(tenuto, tenuto_sim):
-    """As with `| head -1`: quiet, and the session is whole."""
-    tenuto_sim.script(turn(say("line\n" * 100_000)))
-    running = tenuto.start("run", "Go on for ever.", "-q")
-    assert "line\n" == running.stdout.readline()
+@pytest.mark.parametrize(
+    "option, start, last", [("-q", "line\n", "completed"), ("--jsonl", '{"seq":1,', "[cancelled]\n")]
+)
+def test_broken_pipe_keeps_the_session(tenuto, tenuto_sim, tools, option, start, last):
+    """As with `| head -1`: an answer is received to its end, JSON lines end the run."""
+    (tenuto.folder / "go").touch()
+    tenuto_sim.script(turn(call("look", {"at": "it"})), turn(say("line\n" * 100_000)), turn("Done."))
+    running = tenuto.start("run", "Go on for ever.", option, *LOOK)
+    assert start == running.stdout.read(len(start))
     running.stdout.close()
     err = running.stderr.read()
 
     assert (141, "") == (running.wait(30), err)
-    assert "completed" in tenuto.look("sessions")
+    assert last in (tenuto.look("sessions") if option == "-q" else page(tenuto))
 
 
-def test_broken_pipe_of_jsonl_cancels_the_run(tenuto, tenuto_sim, folder):
-    """The pipe breaks while the model talks: the session says that the run was cancelled, and can go on."""
-    tenuto_sim.script(turn(call("look", {"at": "it"})), turn(say("line\n" * 2_000)), turn("Done."))
-    (folder / "go").touch()
-    running = tenuto.start("run", "Go!", *LOOK, "--jsonl")
-    assert '{"seq":1,' == running.stdout.read(9)
-    running.stdout.close()
-    err = running.stderr.read()
+def test_sim_serves_until_ctrl_c(tenuto, tmp_path):
+    (tmp_path / "script.json").write_text('{"turns": [[{"do": "say", "text": "scripted"}]]}')
+    terminal = tenuto.terminal("sim", "--script", "script.json")
+    url = terminal.expect(r"listening at (\S+)\r(.|\n)*Press Ctrl-C to stop").partition("listening at ")[2].split()[0]
+    body = json.dumps({"model": "claude-opus-4-6", "max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]})
+    with urllib.request.urlopen(f"{url}/v1/messages", body.encode()) as response:
+        assert "scripted" == json.load(response)["content"][0]["text"]
+    terminal.type("\x03")
+    code, screen = terminal.end()
 
-    assert (141, "") == (running.wait(30), err)
-    assert page(tenuto).endswith("[cancelled]\n")
+    assert 0 == code
+    assert f"export TENUTO_SIM_URL={url}\n" in screen
+    assert "POST /v1/messages anthropic claude-opus-4-6 200" in screen
 
 
-def test_signal_ends_jsonl_with_the_result(tenuto, tenuto_sim, folder):
-    tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Done."))
-    (folder / "answer.txt").write_text("before")
-    lines = tenuto.start("run", "Go!", *LOOK, "--jsonl")
-    wait_for_tool(folder)
-    lines.send_signal(signal.SIGINT)
-    code, out, err = ended(lines)
-    last = json.loads(out.splitlines()[-1])
-    filed = tenuto.start("run", "Go!", *LOOK, "--out", "answer.txt")
-    wait_for_tool(folder)
-    filed.send_signal(signal.SIGTERM)
-    stopped = ended(filed)
+def test_sim_serves_on_a_port_quietly(here, tenuto, monkeypatch):
+    """A port in use is an error."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = str(held.getsockname()[1])
+        refused = here("sim", "--port", port)
+    process = tenuto.start("sim", "--quiet", "--port", port)
+    first = process.stdout.readline()
+    urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models").close()
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
 
-    assert (130, "result", 130, "cancelled") == (code, last["type"], last["exit_code"], last["status"])
-    resume = f"resume with: tenuto resume {last['session'][:12]} -T tools:look\n"
-    assert err == f"stopped; session saved\n{resume}"
-    assert (143, "") == stopped[:2]
-    assert "stopped; session saved\nresume with: tenuto resume 01" in stopped[2]
-    assert "before" == (folder / "answer.txt").read_text()
+    assert first == f"tenuto.sim is listening at http://127.0.0.1:{port}\n"
+    assert (0, "") == (process.returncode, errors)
+    assert (2, "") == refused[:2]
+    assert f"error: port {port} cannot be used: " in refused.err
+    monkeypatch.setenv("TENUTO_SIM_PACE", "soon")
+    assert "invalid pause 'soon'" in here("sim").err
+
+
+def test_sim_rules_equal_the_documentation(here):
+    from tenuto.rules.page import rules_page
+
+    assert (0, rules_page(), "") == here("sim", "--rules")

@@ -91,7 +91,7 @@ def snapshot() -> str:
 
 
 def test_texts_equal_the_snapshot():
-    """Written in a process of its own: click keeps the help option of the settings that a command had first."""
+    """In a process of its own: click keeps the help option of a command's first settings."""
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     written = subprocess.run(
         [sys.executable, __file__, "--print"], env=environment, capture_output=True, encoding="utf-8", check=True

@@ -1,4 +1,4 @@
-"""A whole session at the terminal, at 80x24 and at 40x24: `screens/*.txt` have what the user sees.
+"""A whole session in terminals of 80x24 and 40x24: `screens/*.txt` have the screens.
 
 `TENUTO_WRITE_SCREENS=1 pytest tests/cli/test_walkthrough.py` writes them again.
 """
@@ -49,9 +49,7 @@ class Walk:
             running = tenuto.terminal(*arguments, columns=self._columns, rows=24)
         finally:
             tenuto.env, tenuto.folder = before
-        for pattern, text in answers:
-            running.expect_screen(pattern)
-            running.type(text)
+        running.answer(*answers)
         if kill_at is not None:
             kill_at.read_text()  # opens when the tool does
             running.expect_screen("running weather")

@@ -103,7 +103,7 @@ def test_it_serves_on_when_nobody_reads_what_it_says(start):
     [(["--port", "99999999"], "not 99999999"), (["--script", __file__], "test_main.py: invalid script")],
 )
 def test_invalid_option_is_an_error(arguments, message, capsys):
-    """`tenuto sim` has the same options: tests/cli/test_show.py."""
+    """`tenuto sim` has the same options: tests/cli/test_refusals.py."""
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 
