@@ -251,8 +251,8 @@ _RULES = {
 
 def block_outcomes(messages: Sequence[Message], placements: Iterable[Placement]) -> tuple[BlockOutcome, ...]:
     """Return the outcome of each block, in the order of the transcript."""
-    blocks = (block for message in messages for block in blocks_of(message))
-    return tuple(_outcome(placement, block) for placement, block in zip(placements, blocks, strict=True))
+    blocks = [block for message in messages for block in blocks_of(message)]
+    return tuple([_outcome(placement, block) for placement, block in zip(placements, blocks, strict=True)])
 
 
 def _outcome(placement: Placement, block: Block | ToolResult) -> BlockOutcome:

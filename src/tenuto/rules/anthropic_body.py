@@ -304,8 +304,12 @@ class MessagesBody(RequestBody):
                 turn.calls.extend([block for block in blocks if block.type == "tool_use"])
         return turns
 
+    @cached_property
+    def _assistant_turns(self) -> list[MessagesTurn]:
+        return [turn for turn in self.turns if turn.role == "assistant"]
+
     def assistant_turns(self) -> Sequence[MessagesTurn]:
-        return self.see([turn for turn in self.turns if turn.role == "assistant"])
+        return self.see(self._assistant_turns)
 
     @cached_property
     def _by_type(self) -> dict[str, list[BodyBlock]]:
@@ -316,11 +320,10 @@ class MessagesBody(RequestBody):
         return dict(found)
 
     def blocks(self, *types: str) -> Sequence[BodyBlock]:
-        if len(types) == 1:
-            return self.see(self._by_type.get(types[0], []))
-        if self._by_type.keys().isdisjoint(types):
-            return ()
-        return self.see([block for message in self.messages for block in message.blocks if block.type in types])
+        present = [type for type in types if type in self._by_type]
+        if len(present) < 2:
+            return self.see(self._by_type[present[0]]) if present else ()
+        return self.see([block for message in self.messages for block in message.blocks if block.type in present])
 
     def types(self) -> Sequence[str]:
         return self.see(list(self._by_type))

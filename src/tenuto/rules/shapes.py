@@ -78,14 +78,16 @@ def wrong_values(body: Fields, kind: str, table: Shapes) -> Iterator[MistypedVal
         for number, value in enumerate(values):
             if type(value) is not dict:
                 continue
-            tag = (value.get("type") or known.default_tag) if known.tagged else ""
-            tagged = known.tagged.get(tag) if type(tag) is str else None
+            tag = tagged = None
+            if known.tagged:
+                tag = value.get("type") or known.default_tag
+                tagged = known.tagged.get(tag) if type(tag) is str else None
             for name, kinds, by_type, is_required in known.fields if tagged is None else tagged:
                 item: Any = value.get(name)
-                if item is None and not (is_required and (by_type or name not in value)):
-                    continue
                 inner = by_type.get(type(item))
-                if inner == "" or (item is not None and not by_type):
+                if not inner and (inner is not None or (item is not None and not by_type)):
+                    continue
+                if item is None and not (is_required and (by_type or name not in value)):
                     continue
                 place = (*outside, number) if has_indices else outside
                 place = (*place, name) if tagged is None else (*place, (tag,), name)

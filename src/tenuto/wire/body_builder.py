@@ -217,11 +217,10 @@ class BodyBuilder:
             if len(pointers) > len(nodes):
                 break
             for key, value in outer.items() if type(outer) is dict else enumerate(outer):
-                if type(value) is str:
-                    continue
-                has_items, is_placed = type(value) is dict or type(value) is list, id(value) in nodes
-                if has_items or is_placed:
-                    pointer = f"{above}/{key}" if type(key) is int else f"{above}/{_escape(key)}"
+                kind, is_placed = type(value), id(value) in nodes
+                has_items = kind is dict or kind is list
+                if is_placed or has_items:
+                    pointer = f"{above}/{key if type(key) is int else _escape(key)}"
                     if is_placed:
                         pointers[id(value)] = pointer
                     if has_items:
