@@ -282,7 +282,7 @@ def test_the_command_loads_no_loop(file, more, heavy):
 
     assert set() == loaded & ({"asyncio", "aiohttp", "rich.console", "ssl", "socket", "difflib"} | heavy)
     listed = [one["status"] for one in json.loads(out)] if more else [line.split()[3] for line in out.splitlines()[1:]]
-    assert ["new", "running", "completed"] == listed
+    assert ["forked", "running", "completed"] == listed
 
 
 def test_places_that_are_files(tmp_path):

@@ -233,7 +233,7 @@ def test_damage_is_told_before_anything_is_written(damage, told):
         (['{"tenuto":"settings"}'], "not an exported session"),
         ([f'{{"tenuto":"session","format":{EXPORT_FORMAT + 1}}}'], "later version"),
         ([f'{{"tenuto":"session","format":{EXPORT_FORMAT - 1}}}'], "earlier version"),
-        (["hello"], "line 1"),
+        (["hello"], "not an exported session"),
     ],
 )
 def test_what_is_no_export_is_refused(lines, told):

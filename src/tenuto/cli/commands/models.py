@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from tenuto import catalog
-from tenuto.catalog.listing import list_models
+from tenuto.catalog.model_list import list_models
 from tenuto.cli.errors import explain_error, plural
 from tenuto.cli.keys_file import canonical_provider, fetch_models, providers_with_key
 from tenuto.cli.options import flag, json_option, option

@@ -15,7 +15,7 @@ from tenuto import catalog, settings
 from tenuto.agent.config import refusal
 from tenuto.catalog import PROVIDERS, is_known_provider, qualify_model, resolve
 from tenuto.catalog import find_provider as row_of
-from tenuto.catalog.listing import list_models
+from tenuto.catalog.model_list import list_models
 from tenuto.cli.config import configured_providers
 from tenuto.cli.keys_file import key_source
 from tenuto.cli.terminal.text import similar_names

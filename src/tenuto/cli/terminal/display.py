@@ -168,7 +168,7 @@ class Display:
         """Ask the user; other output waits until the block ends."""
         self.end_line()
         print_stderr(question)
-        with self.deferred():
+        with self.defer_output():
             try:
                 yield
             except BaseException:
@@ -176,7 +176,7 @@ class Display:
                 raise
 
     @contextmanager
-    def deferred(self) -> Iterator[None]:
+    def defer_output(self) -> Iterator[None]:
         self._deferred = []
         try:
             yield

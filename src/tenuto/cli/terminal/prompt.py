@@ -72,7 +72,7 @@ class PromptReader:
             yield
             return
         held = ExitStack()
-        held.enter_context(display.deferred())
+        held.enter_context(display.defer_output())
         is_open = False
         try:
             yield
