@@ -124,6 +124,8 @@ class ConnectionFailed(LLMError):
     """The connection could not be opened, or broke."""
 
     retryable = True
+    refused_locally: bool = False
+    """Whether no program on this machine accepts connections at the port."""
 
 
 class TimedOut(LLMError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 from cli.conftest import Terminal
@@ -24,7 +25,8 @@ sys.exit(main(["chat", "-m", "sim/anthropic"]))
 def test_prompt_is_drawn_before_the_agent_is_loaded(tenuto, tmp_path):
     terminal = Terminal([sys.executable, "-c", MARKED], tenuto.env, tmp_path)
     try:
-        terminal.expect("to quit")
+        terminal.expect_screen(r"to quit\nyou>")
+        terminal.expect(rf"(?s)to quit.*{re.escape(READY)}")  # the prompt is drawn again
         terminal.type("\x04")
         code, text = terminal.end()
     finally:

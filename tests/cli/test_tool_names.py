@@ -26,9 +26,9 @@ def blast() -> str:
 
 @pytest.fixture
 def file(tmp_path):
-    (tmp_path / "json.py").write_text(TOOLS)  # a name that a module of Python has
+    (tmp_path / "colorsys.py").write_text(TOOLS)  # a name that a module of Python has
     (tmp_path / "empty.py").write_text("x = 1\n")
-    return tmp_path / "json.py"
+    return tmp_path / "colorsys.py"
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def file(tmp_path):
         ("all", [*BUILTIN]),
         ("shell, read_file", ["shell", "read_file"]),
         ("read,read_file,shell", ["read_file", "list_files", "search_files", "shell"]),
-        ("json.py", ["weather", "blast"]),
-        ("./json.py:weather", ["weather"]),
+        ("colorsys.py", ["weather", "blast"]),
+        ("./colorsys.py:weather", ["weather"]),
     ],
 )
 def test_tool_names_and_groups(here, file, name, expected):
@@ -53,7 +53,7 @@ def test_tool_names_and_groups(here, file, name, expected):
         ("filez", "did you mean files?"),
         ("nowhere.py", "-T nowhere.py: file not found"),
         ("empty.py", "the file has no tools"),
-        ("json.py:wether", "did you mean weather?"),
+        ("colorsys.py:wether", "did you mean weather?"),
     ],
 )
 def test_unusable_tool_name_is_code_2(here, file, name, words):
@@ -64,10 +64,10 @@ def test_unusable_tool_name_is_code_2(here, file, name, words):
 
 def test_session_stores_where_its_tools_are(here, tenuto_sim, file):
     tenuto_sim.script(turn(call("blast", {})), turn("Done."))
-    waiting = here("run", "Go.", "-T", "./json.py", "-T", "read_file")
+    waiting = here("run", "Go.", "-T", "./colorsys.py", "-T", "read_file")
     without = here("resume", "--approve", "auto")
-    given = here("resume", "--allow", "blast", "-T", "./json.py")
+    given = here("resume", "--allow", "blast", "-T", "./colorsys.py")
 
     assert (waiting.code, without.code, given.code) == (6, 2, 0)
-    assert "-T ./json.py" in waiting.err
-    assert "\n  add -T ./json.py\n" in without.err
+    assert "-T ./colorsys.py" in waiting.err
+    assert "\n  add -T ./colorsys.py\n" in without.err

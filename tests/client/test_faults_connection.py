@@ -234,7 +234,8 @@ def test_refused_connection_is_connection_failed():
             with pytest.raises(ConnectionFailed) as caught:
                 await ask(ai, stream=False)
             assert f"127.0.0.1:{port}" in str(caught.value)
-            assert not caught.value.retryable  # nobody listens on this machine: waiting does not help
+            assert caught.value.retryable
+            assert caught.value.refused_locally
 
     asyncio.run(run())
 

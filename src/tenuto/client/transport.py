@@ -198,8 +198,9 @@ def _translate_error(exc: Exception, request: HttpRequest) -> LLMError:
         seconds = request.connect_timeout
         return TimedOut(f"could not connect to {host}" + (f" within {seconds:g} s" if seconds else " in time"))
     if isinstance(getattr(exc, "os_error", exc), ConnectionRefusedError):
-        is_local = urlsplit(request.url).hostname in settings.LOCAL_HOSTS  # waiting does not start a server
-        return ConnectionFailed(f"cannot connect to {host} (connection refused)", retryable=not is_local)
+        refused = ConnectionFailed(f"cannot connect to {host} (connection refused)")
+        refused.refused_locally = urlsplit(request.url).hostname in settings.LOCAL_HOSTS
+        return refused
     if isinstance(exc, aiohttp.ClientConnectionError | OSError):
         return ConnectionFailed(f"no response from {host}: {_reason(exc)}")
     if isinstance(exc, aiohttp.ClientResponseError):

@@ -23,11 +23,13 @@ from tenuto.store.sqlite import translating_errors
 
 _APPLICATION_ID = 0x74_65_6E_65
 _SCHEMA = f"""
+BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS about (model TEXT NOT NULL, dimensions INTEGER NOT NULL, asked INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS embeddings (n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, digest TEXT NOT NULL,
     at INTEGER NOT NULL, vector BLOB NOT NULL, text TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS embeddings_digest ON embeddings (digest);
 PRAGMA application_id={_APPLICATION_ID};
+COMMIT;
 """
 _UPSERT = """INSERT INTO embeddings (id, digest, at, vector, text) VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE
     SET digest = excluded.digest, at = excluded.at, vector = excluded.vector, text = excluded.text"""

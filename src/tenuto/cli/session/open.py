@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from tenuto.agent.agent import AsyncAgent
+from tenuto.agent.agent import RETRIES, AsyncAgent
 from tenuto.agent.call_policy import CallPolicy
 from tenuto.agent.config import warned_models
 from tenuto.agent.events import ModelChanged
@@ -43,6 +43,7 @@ from tenuto.cli.store import (
     is_missing_file,
     open_or_create_store,
 )
+from tenuto.client.middleware.retry import Retry
 from tenuto.client.routing import LocalSimulator, Router
 from tenuto.client.structured_output import output_request, takes_schemas
 from tenuto.core import jsonio
@@ -213,6 +214,7 @@ class SessionOpener:
                 hooks=[policy],
                 limits=_parse_limits(options),
                 approve=self._approve,
+                retry=Retry(RETRIES, local_refusals=False),
                 fallback=fallback,
                 keys=self._keys,
                 providers=self._providers,

@@ -29,7 +29,16 @@ from tenuto.client.middleware.base import (
 )
 from tenuto.core.events import ErrorEvent, MessageStart, StreamEvent, UsageUpdate
 from tenuto.core.request import ChatRequest
-from tenuto.errors import LLMError, LossError, MissingKey, TenutoError, TimedOut, UnknownProvider, UnsupportedModel
+from tenuto.errors import (
+    ConnectionFailed,
+    LLMError,
+    LossError,
+    MissingKey,
+    TenutoError,
+    TimedOut,
+    UnknownProvider,
+    UnsupportedModel,
+)
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 Decide: TypeAlias = Callable[[AnyRequest, Exception], tuple[AnyRequest, float] | None]
@@ -61,6 +70,8 @@ class Retry:
     budget: float = 180.0
     """The maximum of all pauses of one call, in seconds."""
     jitter: float = 1.0
+    local_refusals: bool = True
+    """Whether a connection that this machine refused is tried again: its server may restart."""
     sleep: Sleep = asyncio.sleep
     random: Callable[[], float] = random.random
 
@@ -93,6 +104,8 @@ class RetryState(msgspec.Struct):
         """Return the seconds to wait before the next attempt, or None if the error must be raised."""
         self.failures += 1
         is_transient = error.retryable if isinstance(error, LLMError) else not isinstance(error, TenutoError)
+        if isinstance(error, ConnectionFailed) and error.refused_locally:
+            is_transient = self.retry.local_refusals
         delay = self._delay(error) if self.failures <= self.retry.times and is_transient else None
         if delay is not None and self.waited + delay <= self.retry.budget:
             self.waited += delay
