@@ -253,6 +253,18 @@ def test_approvals_in_a_chat(tenuto, tenuto_sim, tools, term):
     tenuto_sim.assert_clean()
 
 
+def test_output_to_a_closed_terminal_is_a_hangup(tenuto):
+    """No signal comes: the terminal does not control the process."""
+    master, slave = os.openpty()
+    os.close(master)
+    with subprocess.Popen(
+        tenuto.command("models"), stdout=slave, stderr=slave, env=tenuto.env, cwd=tenuto.folder
+    ) as process:
+        os.close(slave)
+
+        assert process.wait(30) == 129
+
+
 def test_a_signal_and_a_closed_terminal_end_the_chat(tenuto, tenuto_sim):
     tenuto_sim.script(turn("One."), when="Hi")
     tenuto_sim.script(turn(think("Hm."), stall()), when="Wait")

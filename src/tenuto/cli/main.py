@@ -5,6 +5,7 @@ A command's module is imported only when that command runs: `--help` and `--vers
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import sys
@@ -186,8 +187,10 @@ def _run_command(arguments: Sequence[str] | None) -> int:
             raise BrokenOutput from None
         raise
     except Exception as exc:
-        from tenuto.cli.errors import explain_error
+        from tenuto.cli.errors import ExitCode, explain_error
 
+        if isinstance(exc, OSError) and exc.errno == errno.EIO and exc.filename is None:  # the terminal is gone
+            return int(ExitCode.HUNG_UP)
         print_error(explanation := explain_error(exc), exc)
         raise SystemExit(int(explanation.code)) from exc  # the interpreter prints no traceback for it
     return code if isinstance(code, int) else 0
