@@ -665,7 +665,7 @@ claude("ANT-THINK-06", "Without thinking, a last assistant message has no reason
     "messages.{i}.content.{j}: When thinking is disabled, an `assistant` message in the final position cannot contain "
     "`thinking`. To use thinking blocks, enable `thinking` in your request.",
     each=lambda request: request.open_turn.of(*REASONING)[:1]
-    if request.open_turn and (request.mode or request.traits.thinking_default) in ("disabled", "no") else (),
+    if (request.mode or request.traits.thinking_default) in ("disabled", "no") and request.open_turn else (),
     remedy="Turn thinking on, or omit the reasoning of the last message.", as_of="2025-11",
     source="forgecode#1195,#1853")  # fmt: skip
 
