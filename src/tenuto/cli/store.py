@@ -144,7 +144,7 @@ async def find_session(store: Store, named: str) -> str:
 
 async def _find_here(store: Store, back: int, latest: str) -> str:
     """Return the `back`-th last session of this directory or without one; `latest`, with a note, if there are fewer."""
-    page, directory = await store.sessions(agent="", limit=_RECENT), os.getcwd()
+    page, directory = await store.sessions(agent="", limit=_RECENT), str(Path.cwd())
     here = [one.id for one in page.sessions if not one.meta.directories or directory in one.meta.directories]
     if back < len(here):
         return here[back]
