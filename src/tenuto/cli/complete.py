@@ -34,12 +34,9 @@ def _completer(values: Callable[[click.Context, str], Iterable[Item | str]]) -> 
     return complete
 
 
-def complete_file(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[Item]:
-    return [Item(typed, type="file")]
-
-
-def complete_directory(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[Item]:
-    return [Item(typed, type="dir")]
+def complete_path(type: str) -> Completer:
+    """Let the shell complete files (`file`) or directories (`dir`)."""
+    return lambda _ctx, _param, typed: [Item(typed, type=type)]
 
 
 def _models(_: click.Context, typed: str) -> Iterator[Item]:

@@ -136,8 +136,8 @@ class _Amount(click.FloatRange):
 
 _POSITIVE, _AMOUNT = WholeNumber(min=1), _Amount(min=0, min_open=True)
 _COMPLETERS: dict[str, complete.Completer] = {  # by metavar
-    "FILE": complete.complete_file,
-    "DIR": complete.complete_directory,
+    "FILE": complete.complete_path("file"),
+    "DIR": complete.complete_path("dir"),
     "SESSION": complete.complete_session,
     "MODEL": complete.complete_model,
     "MODELS": complete.complete_fallback,

@@ -144,13 +144,17 @@ async def find_session(store: Store, named: str) -> str:
 
 async def _find_here(store: Store, back: int, latest: str) -> str:
     """Return the `back`-th last session of this directory or without one; `latest`, with a note, if there are fewer."""
-    page, directory = await store.sessions(agent="", limit=_RECENT), str(Path.cwd())
+    page, directory = await store.sessions(agent="", limit=_RECENT), _current_directory()
     here = [one.id for one in page.sessions if not one.meta.directories or directory in one.meta.directories]
     if back < len(here):
         return here[back]
     stored = await store.session(latest)
     click.echo(f"no such session in this directory; using {describe_session(stored)}", err=True)
     return latest
+
+
+def _current_directory() -> str:
+    return os.path.realpath(".")
 
 
 def describe_session(stored: StoredSession) -> str:

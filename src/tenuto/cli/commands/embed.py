@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tenuto import settings
-from tenuto.cli.complete import complete_embedding_model, complete_file
+from tenuto.cli.complete import complete_embedding_model, complete_path
 from tenuto.cli.embeddings import Embedder, EmbedItem, choose_model, create_client, read_item, read_items
 from tenuto.cli.errors import ExitCode, Explanation, explain_error
 from tenuto.cli.options import WholeNumber, flag, json_option, option
@@ -31,7 +31,7 @@ _CONTINUE = "run the same command again to continue"
 
 
 @click.command("embed", epilog=_EXAMPLES)
-@click.argument("files", nargs=-1, metavar="[FILE|-]...", shell_complete=complete_file)
+@click.argument("files", nargs=-1, metavar="[FILE|-]...", shell_complete=complete_path("file"))
 @option("--similar", metavar="TEXT", help="Rank stored texts by similarity to TEXT (- for stdin).")
 @option("--text", metavar="TEXT", help="Print one vector without storing it.")
 @option("--into", metavar="FILE", help="Vector database file.  [default: embeddings.db in the data directory]")
