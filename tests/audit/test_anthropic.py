@@ -294,7 +294,7 @@ def test_prefill_may_precede_reasoning():
     assert findings(body, target(OPEN), "refused", given=received) == [("ANT-THINK-04", "/messages/1/content/1")]
 
 
-def test_paused_turn_is_no_prefill():
+def test_paused_turn_is_not_a_prefill():
     blocks = (thinking("Hm.", "sig"), text("I search."))
     paused = reply(*blocks, raw_stop_reason="pause_turn")
     adaptive = {"type": "adaptive"}

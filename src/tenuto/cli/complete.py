@@ -35,7 +35,6 @@ def _completer(values: Callable[[click.Context, str], Iterable[Item | str]]) -> 
 
 
 def complete_path(type: str) -> Completer:
-    """Let the shell complete files (`file`) or directories (`dir`)."""
     return lambda _ctx, _param, typed: [Item(typed, type=type)]
 
 

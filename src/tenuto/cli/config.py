@@ -109,7 +109,7 @@ def read_toml(text: str, path: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path, type_: type[T], hint: str) -> T | None:
-    """Return the content of a JSON file; None if there is none. Raise `ConfigError`, which does not quote it: it may be secret."""
+    """Return the content of a JSON file; None without a file. Raise `ConfigError`, which does not quote it: it may be secret."""
     import msgspec
 
     try:

@@ -108,7 +108,7 @@ class OutputFile:
             return
         try:
             with atomic_open(self._path, Path.replace if self._overwrite else rename_new) as file:
-                with suppress(FileNotFoundError):  # there is none yet
+                with suppress(FileNotFoundError):  # the file is new
                     Path(file.name).chmod(self._path.stat().st_mode & 0o7777)
                 yield file
         except FileExistsError:

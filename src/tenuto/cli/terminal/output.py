@@ -55,7 +55,7 @@ class TerminalInfo(NamedTuple):
     quiet: bool = False
     renders_markdown: bool = False  # stdout is a terminal that can redraw lines
     is_err_terminal: bool = False
-    streams: bool = False  # a stdout that is no terminal gets the answer as it arrives
+    streams: bool = False  # without a terminal, stdout gets the answer as it arrives
 
 
 def detect_terminal(color: str = "auto", *, quiet: bool = False) -> TerminalInfo:
