@@ -123,10 +123,15 @@ class MessagesTokens(TranscriptTokens):
         reply, block = self._calls.get(id, (-1, None)) if id else (-1, None)
         if reply < 0 or (self.foreign[reply] and not isinstance(block, Opaque)):
             return ()
-        extra = self.replies[reply].extra
-        container = ("container",) if '"container"' in extra and parse_fields(extra).get("container") else ()
+        container = ("container",) if reply in self._in_containers else ()
         raw = block.extra if isinstance(block, ToolUse) else block.raw if isinstance(block, Opaque) else ""
         return (*_set_fields(raw), *container) if raw else container
+
+    @cached_property
+    def _in_containers(self) -> set[int]:
+        """The replies that ran code in a container."""
+        extras = enumerate(message.extra for message in self.replies)
+        return {reply for reply, raw in extras if '"container"' in raw and parse_fields(raw).get("container")}
 
     def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
         """Compare the digest in the origin of the reply; without one, compare the earlier turns with their replies."""

@@ -272,11 +272,8 @@ class MessagesBody(RequestBody):
             if isinstance(content, str):
                 blocks = [BodyBlock(i, 0, {"type": "text", "text": content}, "text", plain=True)] if content else []
             else:
-                blocks = [
-                    BodyBlock(i, j, raw, text(raw, "type"))
-                    for j, raw in enumerate(content if isinstance(content, list) else [])
-                    if isinstance(raw, dict)
-                ]
+                listed = enumerate(content if isinstance(content, list) else ())
+                blocks = [BodyBlock(i, j, raw, text(raw, "type")) for j, raw in listed if isinstance(raw, dict)]
             found.append(BodyMessage(i, text(message, "role"), blocks, content))
         return found
 
@@ -344,14 +341,12 @@ class MessagesBody(RequestBody):
     def _content(self) -> list[ContentItem]:
         """The texts, images and blocks with `cache_control`, in messages and tool results; not contents that are strings."""
         found = []
-        for message in self.messages:
-            for block in message.blocks:
-                if block.plain:
-                    continue
-                if block.type in ("text", "image") or "cache_control" in block.raw:
-                    found.append(ContentItem(block.pointer, f"messages.{block.i}.content.{block.j}", block.raw))
-                if block.type == "tool_result":
-                    found.extend(self.inner_blocks.get((block.i, block.j), ()))
+        types = ("text", "image", "tool_result") if self.inner_blocks else ("text", "image")
+        blocks = [block for message in self.messages for block in message.blocks]
+        for block in [block for block in blocks if block.type in types or "cache_control" in block.raw]:
+            if not block.plain and (block.type in ("text", "image") or "cache_control" in block.raw):
+                found.append(ContentItem(block.pointer, f"messages.{block.i}.content.{block.j}", block.raw))
+            found.extend(self.inner_blocks.get((block.i, block.j), ()))
         return found
 
     def content(self, *types: str) -> Sequence[ContentItem]:
