@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.rules.body import CallInBody, Fields, RequestBody, objects, text
+from tenuto.rules.body import CallInBody, Fields, RequestBody, find_tokens, objects, text
 from tenuto.rules.book import section
 from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, content_digest
 
@@ -396,8 +396,9 @@ class MessagesBody(RequestBody):
     def accepts_call_id(self, id: str) -> bool:
         return CALL_ID.fullmatch(id) is not None
 
-    def token_holders(self) -> list[Fields]:
-        return [block.raw for type, blocks in self._by_type.items() if type not in _WITHOUT_TOKENS for block in blocks]
+    def sent_tokens(self) -> Sequence[str]:
+        groups = [blocks for type, blocks in self._by_type.items() if type not in _WITHOUT_TOKENS]
+        return find_tokens([block.raw for blocks in groups for block in blocks])
 
     def results(self) -> Sequence[tuple[str, str]]:
         results = self._by_type.get("tool_result", ())
