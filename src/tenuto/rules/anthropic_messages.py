@@ -571,7 +571,7 @@ def _place_rule(request: MessagesBody, item: SentReasoning, issued: IssuedToken)
 
 def _is_in_place(request: MessagesBody, turn: MessagesTurn, index: int, issued: IssuedToken) -> bool:
     """Tell whether the blocks before a reasoning block are those of its reply. Blank texts do not count."""
-    if not issued.before:
+    if not issued.before or (index == issued.index == 0 >= issued.offset):  # nothing is before it, nor was
         return True
     if index < issued.offset:
         return False
