@@ -256,17 +256,19 @@ def block_outcomes(messages: Sequence[Message], placements: Iterable[Placement])
 
 
 def _outcome(placement: Placement, block: Block | ToolResult) -> BlockOutcome:
-    location, pointer, kind = placement.location, placement.pointer, _kind(type(block))
-    loss = max(placement.losses, key=lambda loss: _RANK.index(_effect(loss))) if placement.losses else None
+    location, pointer, losses = placement.location, placement.pointer, placement.losses
+    kind = _kind(type(block))
+    loss = max(losses, key=lambda loss: _RANK.index(_effect(loss))) if losses else None
     outcome = _effect(loss) if loss is not None else "kept"
+    if outcome == "kept" and pointer:
+        has_token = not isinstance(block, ToolResult) and block.meta is not None and bool(token_of(block.meta))
+        return BlockOutcome(location=location, kind=kind, outcome="kept", pointer=pointer, token=has_token)
     if not pointer:
         outcome = "translated" if outcome == "translated" else "dropped"
         loss = loss or Loss("empty", location, "the block is empty")
-    elif loss is not None and outcome == "dropped":  # the block was sent: only a part of it can have been dropped
-        outcome = "stripped" if kind == "tool_result" or loss.kind == "left-out" else "translated"
-    if loss is None or outcome == "kept":
-        has_token = not isinstance(block, ToolResult) and bool(token_of(block.meta))
-        return BlockOutcome(location=location, kind=kind, outcome="kept", pointer=pointer, token=has_token)
+    elif outcome == "dropped":  # the block was sent: only a part of it can have been dropped
+        outcome = "stripped" if kind == "tool_result" or (loss and loss.kind == "left-out") else "translated"
+    assert loss is not None
     return BlockOutcome(
         location=location, kind=kind, outcome=outcome, pointer=pointer, loss=loss.kind, rule=_RULES.get(loss.kind, ""),
         reason=loss.detail, remedy=loss.remedy,

@@ -120,13 +120,20 @@ class MessagesTokens(TranscriptTokens):
 
     def issued_fields(self, id: str) -> tuple[str, ...]:
         """Return the fields of a call and its reply, or of an unknown block that a reply had: `block:` and its type."""
-        reply, block = self._calls.get(id, (-1, None)) if id else (-1, None)
-        if reply < 0 or (self.foreign[reply] and not isinstance(block, Opaque)):
+        if not id or id not in self._calls:
             return ()
-        extra = self.replies[reply].extra
-        container = ("container",) if '"container"' in extra and parse_fields(extra).get("container") else ()
+        reply, block = self._calls[id]
+        if self.foreign[reply] and not isinstance(block, Opaque):
+            return ()
+        container = ("container",) if reply in self._in_containers else ()
         raw = block.extra if isinstance(block, ToolUse) else block.raw if isinstance(block, Opaque) else ""
         return (*_set_fields(raw), *container) if raw else container
+
+    @cached_property
+    def _in_containers(self) -> set[int]:
+        """The replies that ran code in a container."""
+        extras = enumerate(message.extra for message in self.replies)
+        return {reply for reply, raw in extras if '"container"' in raw and parse_fields(raw).get("container")}
 
     def has_prefix(self, token: IssuedToken, body: RequestBody, turn: int) -> bool:
         """Compare the digest in the origin of the reply; without one, compare the earlier turns with their replies."""
@@ -189,23 +196,26 @@ class MessagesTokens(TranscriptTokens):
     def _issued(self, reply: int, index: int) -> IssuedToken:
         message = self.replies[reply]
         block, origin, foreign = message.blocks[index], message.origin, self.foreign[reply]
-        value = (block.text if isinstance(block, Reasoning | Marker) else "") or ""
+        value, compacted = block.text if isinstance(block, Reasoning) else "", None
         is_redacted = isinstance(block.meta, blocks.AnthropicRedactedMeta)
-        kind = block.kind if isinstance(block, Marker) else "redacted_thinking" if is_redacted else "thinking"
-        changes = parse_fields(block.extra).get("tool_changes") if isinstance(block, Marker) else None
-        compacted = CompactedMessages(tool_changes=tool_changes_digest(changes)) if isinstance(block, Marker) else None
+        kind = "redacted_thinking" if is_redacted else "thinking"
+        if isinstance(block, Marker):
+            changes = parse_fields(block.extra).get("tool_changes")
+            value, kind = block.text or "", block.kind
+            compacted = CompactedMessages(tool_changes=tool_changes_digest(changes))
         before = [form for other in message.blocks[:index] if (form := _form(other)) is not None]
-        provider = ""
+        provider = platform = account = model = prefix = ""
         if origin is not None:
             imitated = origin.provider == self.target.provider.name and self.target.provider.plays
             provider = origin.model.partition("/")[0] if imitated else origin.provider
+            platform, account, prefix = origin.platform, origin.account, origin.prefix
+            model = origin.model.rpartition("/")[2] if foreign else ""
         return IssuedToken(
-            kind=kind, provider=provider, platform=origin.platform if origin else "",
-            account=origin.account if origin else "", model=origin.model.rpartition("/")[2] if origin and foreign else "",
-            reply=str(reply), index=len(before), parts=None if is_redacted else (value,), length=len(value),
+            kind=kind, provider=provider, platform=platform, account=account, model=model, reply=str(reply),
+            index=len(before), parts=None if is_redacted else (value,), length=len(value),
             before=content_digest(*[part for form in before for part in form]),
             reasoning_before=sum([form[0] in REASONING for form in before]), offset=-1,
-            prefix="" if foreign else (origin.prefix if origin else "") or _UNKNOWN_PREFIX, compacted=compacted,
+            prefix="" if foreign else prefix or _UNKNOWN_PREFIX, compacted=compacted,
         )  # fmt: skip
 
     def _find_changed_turn(self, body: MessagesBody) -> int:

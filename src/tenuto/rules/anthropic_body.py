@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.rules.body import CallInBody, Fields, RequestBody, objects, text
+from tenuto.rules.body import CallInBody, Fields, RequestBody, find_tokens, objects, text
 from tenuto.rules.book import section
 from tenuto.rules.issued_tokens import IssuedItem, IssuedToken, content_digest
 
@@ -272,11 +272,8 @@ class MessagesBody(RequestBody):
             if isinstance(content, str):
                 blocks = [BodyBlock(i, 0, {"type": "text", "text": content}, "text", plain=True)] if content else []
             else:
-                blocks = [
-                    BodyBlock(i, j, raw, text(raw, "type"))
-                    for j, raw in enumerate(content if isinstance(content, list) else [])
-                    if isinstance(raw, dict)
-                ]
+                listed = enumerate(content if isinstance(content, list) else ())
+                blocks = [BodyBlock(i, j, raw, text(raw, "type")) for j, raw in listed if isinstance(raw, dict)]
             found.append(BodyMessage(i, text(message, "role"), blocks, content))
         return found
 
@@ -344,14 +341,12 @@ class MessagesBody(RequestBody):
     def _content(self) -> list[ContentItem]:
         """The texts, images and blocks with `cache_control`, in messages and tool results; not contents that are strings."""
         found = []
-        for message in self.messages:
-            for block in message.blocks:
-                if block.plain:
-                    continue
-                if block.type in ("text", "image") or "cache_control" in block.raw:
-                    found.append(ContentItem(block.pointer, f"messages.{block.i}.content.{block.j}", block.raw))
-                if block.type == "tool_result":
-                    found.extend(self.inner_blocks.get((block.i, block.j), ()))
+        types = ("text", "image", "tool_result") if self.inner_blocks else ("text", "image")
+        blocks = [block for message in self.messages for block in message.blocks]
+        for block in [block for block in blocks if block.type in types or "cache_control" in block.raw]:
+            if not block.plain and (block.type in ("text", "image") or "cache_control" in block.raw):
+                found.append(ContentItem(block.pointer, f"messages.{block.i}.content.{block.j}", block.raw))
+            found.extend(self.inner_blocks.get((block.i, block.j), ()))
         return found
 
     def content(self, *types: str) -> Sequence[ContentItem]:
@@ -401,8 +396,9 @@ class MessagesBody(RequestBody):
     def accepts_call_id(self, id: str) -> bool:
         return CALL_ID.fullmatch(id) is not None
 
-    def token_holders(self) -> list[Fields]:
-        return [block.raw for type, blocks in self._by_type.items() if type not in _WITHOUT_TOKENS for block in blocks]
+    def sent_tokens(self) -> Sequence[str]:
+        groups = [blocks for type, blocks in self._by_type.items() if type not in _WITHOUT_TOKENS]
+        return find_tokens([block.raw for blocks in groups for block in blocks])
 
     def results(self) -> Sequence[tuple[str, str]]:
         results = self._by_type.get("tool_result", ())

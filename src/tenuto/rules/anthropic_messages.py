@@ -132,11 +132,11 @@ def system_message_misplaced(request: MessagesBody) -> Iterator[Violation]:
     remedy="Omit empty messages.", as_of="2026-03",
     source="claude-code#6774; inspect_ai#832; langchain#35676; recorded: mirascope-ts__input.empty-call")  # fmt: skip
 def message_empty(request: MessagesBody) -> Iterator[Violation]:
-    for message in request.see(request.messages):
+    for message in [message for message in request.see(request.messages) if message.content in ("", [])]:
         is_prefill = message is request.messages[-1] and message.role == "assistant"
         # Claude Code 2.1.327 changes the effort with an empty system message
         is_setting = message.role == "system" and "output_config" in request.body["messages"][message.i]
-        if message.content in ("", []) and not is_prefill and not is_setting:
+        if not is_prefill and not is_setting:
             yield Violation(f"/messages/{message.i}/content")
 
 
@@ -298,7 +298,8 @@ anthropic("ANT-TOOL-13", "A result whose content is a list has a block in it.",
 
 anthropic("ANT-TOOL-03", "The calls of one turn have different ids; another turn may use an id again.",
     "messages.{i}.content.{j}: `tool_use` ids must be unique",
-    each=lambda request: [block for turn in request.assistant_turns() for block in _repeated(turn.calls, "id")],
+    each=lambda request: [block for turn in request.assistant_turns() if len(turn.calls) > 1
+    for block in _repeated(turn.calls, "id")],
     at="/id", remedy="Map ids one to one within a request.", as_of="2026-02",
     source="cua#524; claude-code#20700,#28515; accepted across turns, recorded: "
     "pydantic-ai__tool_search.*")  # fmt: skip
@@ -347,7 +348,7 @@ def result_without_call(request: MessagesBody) -> Iterator[Violation]:
 anthropic("ANT-TOOL-04", "A call has one result.",
     "messages.{i}.content.{j}: each tool_use must have a single result. Found multiple `tool_result` blocks with id: "
     "{id}",
-    each=lambda request: [block for turn in request.turns if request.blocks("tool_result")
+    each=lambda request: [block for turn in request.turns if request.blocks("tool_result") and len(turn.results) > 1
     for block in _repeated(turn.results, "tool_use_id")],
     fields=lambda block: {"id": block.raw["tool_use_id"]}, remedy="Keep the first result.", as_of="2026-11",
     source="error texts quoted by clients")  # fmt: skip
@@ -378,7 +379,7 @@ def call_field_missing(request: MessagesBody) -> Iterator[Violation]:
 
 def _repeated(blocks: list[BodyBlock], key: str) -> Iterator[BodyBlock]:
     seen: set[str] = set()
-    for block in blocks if len(blocks) > 1 else ():
+    for block in blocks:
         if block.raw[key] in seen:
             yield block
         seen.add(block.raw[key])
@@ -570,7 +571,7 @@ def _place_rule(request: MessagesBody, item: SentReasoning, issued: IssuedToken)
 
 def _is_in_place(request: MessagesBody, turn: MessagesTurn, index: int, issued: IssuedToken) -> bool:
     """Tell whether the blocks before a reasoning block are those of its reply. Blank texts do not count."""
-    if not issued.before:
+    if not issued.before or (index == issued.index == 0 >= issued.offset):  # nothing is before it, nor was
         return True
     if index < issued.offset:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -15,6 +15,10 @@ from tenuto.rules.issued_tokens import IssuedTokens, StoredReply
 
 T = TypeVar("T")
 Fields: TypeAlias = dict[str, Any]
+_TOKEN_KEYS = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
+_NAMES = _TOKEN_KEYS | {"data"}
+_DATA_TYPES = ("redacted_thinking", "reasoning.encrypted")
+"""Types whose token is called `data`, the name of the content of an image, too."""
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,9 +128,9 @@ class RequestBody:
         """The tool calls in the conversation, for the cross-provider rules."""
         return ()
 
-    def token_holders(self) -> Any:
-        """Return the part of the conversation that can contain tokens in a body without unknown fields."""
-        return self.body.get(self.conversation)
+    def sent_tokens(self) -> Sequence[str]:
+        """Return the tokens where the dialect has them, for the cross-provider rules."""
+        return find_tokens(self.body.get(self.conversation))
 
     def results(self) -> Sequence[tuple[str, str]]:
         """Return the call ids that are answered in the conversation, each with its pointer."""
@@ -150,6 +154,25 @@ class RequestBody:
     def may_exceed(self, characters: int) -> bool:
         """Tell whether all texts together may be longer: a character takes at least one byte of the body."""
         return self.context.size is None or self.context.size > characters
+
+
+def find_tokens(value: Any) -> list[str]:
+    """Return the tokens in a JSON value. Their pointers take most of the time and are needed only for a violation."""
+    tokens: list[str] = []
+    pending = [value]
+    for part in pending:  # the list grows during the loop
+        if isinstance(part, list):
+            pending += part
+        elif isinstance(part, dict):
+            pending += [inner for inner in part.values() if type(inner) is not str]
+            if not _NAMES.isdisjoint(part):
+                tokens += [part[key] for key in token_keys(part) if isinstance(part[key], str) and part[key]]
+    return tokens
+
+
+def token_keys(fields: Fields) -> Iterable[str]:
+    keys = _TOKEN_KEYS & fields.keys()
+    return keys | {"data"} if "data" in fields and fields.get("type") in _DATA_TYPES else keys
 
 
 def objects(value: Any, pointer: str) -> Iterator[tuple[str, Fields]]:

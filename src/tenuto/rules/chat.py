@@ -92,7 +92,8 @@ class ChatBody(RequestBody):
         parts = [
             (pointer, part, message)
             for place, message in self._messages
-            for pointer, part in objects(message.get("content"), f"{place}/content")
+            if isinstance(message.get("content"), list)
+            for pointer, part in objects(message["content"], f"{place}/content")
         ]
         return self.see([item for item in parts if not types or item[1].get("type") in types])
 

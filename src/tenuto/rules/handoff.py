@@ -14,7 +14,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, ProviderMeta, Reasoning, ToolUse
 from tenuto.core.messages import AssistantMessage
 from tenuto.rules.anthropic_body import MessagesBody
-from tenuto.rules.body import Fields, RequestBody, Violation, escape, objects
+from tenuto.rules.body import RequestBody, Violation, escape, find_tokens, objects, token_keys
 from tenuto.rules.book import section
 from tenuto.rules.chat import ChatBody
 from tenuto.rules.gemini import GeminiBody
@@ -22,10 +22,6 @@ from tenuto.rules.gemini_turns import first_calls
 from tenuto.rules.issued_tokens import token_of
 from tenuto.rules.responses_request import ResponsesBody
 
-_TOKEN_KEYS = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
-_NAMES = _TOKEN_KEYS | {"data"}
-_DATA_TYPES = ("redacted_thinking", "reasoning.encrypted")
-"""Types whose token is called `data`, the name of the content of an image, too."""
 _TOKEN_CHARACTERS = re.compile(r"[a-zA-Z0-9+/=_.:|-]*")
 _COMPARED = 8
 """Two tokens that share this number of characters at either end were the same once."""
@@ -63,27 +59,8 @@ def _issued_tokens(replies: Iterable[AssistantMessage]) -> set[str]:
 
 def _meta_tokens(meta: ProviderMeta) -> Sequence[str]:
     if isinstance(meta, ChatMeta) and meta.details and not jsonio.problem(meta.details):
-        return [meta.signature, *_sent_tokens(jsonio.parse(meta.details))]
+        return [meta.signature, *find_tokens(jsonio.parse(meta.details))]
     return (token_of(meta),)
-
-
-def _sent_tokens(value: Any) -> list[str]:
-    """Return the tokens in a JSON value. Their pointers take most of the time and are needed only for a violation."""
-    tokens: list[str] = []
-    pending = [value]
-    for part in pending:  # the list grows during the loop
-        if isinstance(part, list):
-            pending += part
-        elif isinstance(part, dict):
-            pending += [inner for inner in part.values() if type(inner) is not str]
-            if not _NAMES.isdisjoint(part):
-                tokens += [part[key] for key in _token_keys(part) if isinstance(part[key], str) and part[key]]
-    return tokens
-
-
-def _token_keys(fields: Fields) -> Iterable[str]:
-    keys = _TOKEN_KEYS & fields.keys()
-    return keys | {"data"} if "data" in fields and fields.get("type") in _DATA_TYPES else keys
 
 
 def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
@@ -92,7 +69,7 @@ def _pointers(request: RequestBody, tokens: set[str]) -> Iterator[str]:
     while pending:
         pointer, part = pending.pop()
         yield from (
-            f"{pointer}/{key}" for key in _token_keys(part) if isinstance(part[key], str) and part[key] in tokens
+            f"{pointer}/{key}" for key in token_keys(part) if isinstance(part[key], str) and part[key] in tokens
         )
         for key, inner in part.items():
             if isinstance(inner, dict):
@@ -120,7 +97,7 @@ def foreign_token(request: RequestBody) -> Iterator[Violation]:
     theirs = _issued_tokens(_replies(request, foreign=True))
     if theirs:
         theirs -= _issued_tokens(_replies(request, foreign=False))
-        if not theirs.isdisjoint(_sent_tokens(request.body.get(request.conversation))):
+        if not theirs.isdisjoint(find_tokens(request.body.get(request.conversation))):
             yield from map(Violation, _pointers(request, theirs))
 
 
@@ -166,7 +143,7 @@ def redacted_token(request: RequestBody) -> Iterator[Violation]:
     issued = _issued_tokens(request.context.replies)
     if not issued:
         return
-    unknown = set(_sent_tokens(request.token_holders())) - issued
+    unknown = set(request.sent_tokens()) - issued
     odd = {token for token in unknown if not _TOKEN_CHARACTERS.fullmatch(token)}
     if odd:
         ends = {token[:_COMPARED] for token in issued} | {token[-_COMPARED:] for token in issued}

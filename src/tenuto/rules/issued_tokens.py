@@ -73,8 +73,9 @@ class IssuedToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     def is_from_target(self, request: RequestBody) -> bool:
         """Tell whether the target of a request issued the token: the same provider, platform and account."""
-        pairs = ((self.provider, request.provider), (self.platform, request.context.platform))
-        return not self.foreign and all(matches(*pair) for pair in (*pairs, (self.account, request.account)))
+        is_from_provider = not self.foreign and matches(self.provider, request.provider)
+        is_from_platform = is_from_provider and matches(self.platform, request.context.platform)
+        return is_from_platform and matches(self.account, request.account)
 
 
 class IssuedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

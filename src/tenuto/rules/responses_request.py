@@ -199,8 +199,8 @@ class ResponsesBody(RequestBody):
     def accepts_call_id(self, id: str) -> bool:
         return len(id) <= (self.context.row.responses.call_id_max or len(id))
 
-    def token_holders(self) -> list[Fields]:
-        return [item.fields for item in self.all_items if item.blob]
+    def sent_tokens(self) -> Sequence[str]:
+        return [item.blob for item in self.all_items if item.blob]
 
     def results(self) -> Sequence[tuple[str, str]]:
         outputs = [item for item in self.all_items if item.call_id and item.kind.endswith("_output")]
