@@ -56,11 +56,18 @@ class VectorFile:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
             self._db = sqlite3.connect(self.path, timeout=10, isolation_level=None)
-            if self._rows("PRAGMA application_id") != [(_APPLICATION_ID,)]:
-                if self._rows("SELECT name FROM sqlite_master"):
-                    raise StoreError(f"{self.path} is another kind of database: choose another file")
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.executescript(_SCHEMA)
+            try:
+                self._create_tables()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _create_tables(self) -> None:
+        if self._rows("PRAGMA application_id") != [(_APPLICATION_ID,)]:
+            if self._rows("SELECT name FROM sqlite_master"):
+                raise StoreError(f"{self.path} is another kind of database: choose another file")
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.executescript(_SCHEMA)
 
     def close(self) -> None:
         self._db.close()
