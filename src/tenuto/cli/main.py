@@ -189,10 +189,10 @@ def _run_command(arguments: Sequence[str] | None) -> int:
     except Exception as exc:
         from tenuto.cli.errors import ExitCode, explain_error
 
-        if isinstance(exc, OSError) and exc.errno == errno.EIO and exc.filename is None:  # the terminal is gone
-            return int(ExitCode.HUNG_UP)
         print_error(explanation := explain_error(exc), exc)
-        raise SystemExit(int(explanation.code)) from exc  # the interpreter prints no traceback for it
+        is_terminal_gone = isinstance(exc, OSError) and exc.errno == errno.EIO and exc.filename is None
+        code = ExitCode.HUNG_UP if is_terminal_gone else explanation.code
+        raise SystemExit(int(code)) from exc  # the interpreter prints no traceback for it
     return code if isinstance(code, int) else 0
 
 
